@@ -1,0 +1,113 @@
+/* api: the functions that the wasm module exports. The only header that knows about wasm:
+ * pointers are heap offsets, so every argument and result is a number.
+ * Names are listed once more in src/exports.txt, which the linker and a test read.
+ * Functions that return int give >= 0, or a negative GW_E_* code; then gw_model_error() of the
+ * model they belong to says what was expected and what was got. */
+#ifndef GW_API_H
+#define GW_API_H
+
+#include "base.h"
+#include "sampler.h"
+#include "threads.h"
+
+typedef struct gw_model gw_model;
+typedef struct gw_session gw_session;
+
+/* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
+const char *gw_build(void);
+
+/* --- threads (threads.h) --------------------------------------------------------------------
+ * gw_pool_new(n): n threads in all, the calling one included (1 in builds without threads).
+ * For each helper i in 1..n-1 the host starts a worker that instantiates the same module on the
+ * same memory, sets its stack pointer with _emscripten_stack_restore(gw_pool_stack(pool, i)),
+ * and calls gw_pool_enter(pool, i), which returns after gw_pool_stop(pool).
+ * Work may start before the helpers have arrived. */
+
+/* --- loading --------------------------------------------------------------------------------
+ * model = gw_model_new(pool)
+ * loop: copy up to gw_load_room() bytes to gw_load_window(), gw_load_commit(n) -> state
+ *   GW_LOAD_HEADER    more bytes, please
+ *   GW_LOAD_PLAN      the header is complete: read gw_model_* numbers, choose a context length,
+ *                     gw_load_reserve(model, n_ctx), which allocates everything at once
+ *   GW_LOAD_WEIGHTS   more bytes, please
+ *   GW_LOAD_READY     all tensors are in place
+ * Bytes come in file order, from offset 0, each once. commit(0) is allowed. When the source ends
+ * early call gw_load_end(): it gives GW_E_TRUNCATED with expected and got. Bytes behind the last
+ * tensor are ignored (READY is reached before them). */
+enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY = 3 };
+
+gw_model *gw_model_new(gw_pool *pool);
+void gw_model_free(gw_model *m);              /* its session too */
+void *gw_load_window(gw_model *m);
+size_t gw_load_room(const gw_model *m);       /* > 0 in states HEADER and WEIGHTS */
+int gw_load_commit(gw_model *m, size_t n);    /* GW_LOAD_* or an error */
+int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED */
+/* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.
+ * Allocates weights, KV cache, scratch. GW_E_NO_MEMORY names the bytes. */
+int gw_load_reserve(gw_model *m, uint32_t n_ctx);
+/* Memory that reserve(n_ctx) would take, in bytes, by part: "weights", "kv", "scratch", "total".
+ * From state PLAN on. */
+double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
+
+/* --- what is in the file (from state PLAN on) ------------------------------------------------
+ * gw_model_number keys: context_length (the file's), n_ctx (reserved), n_vocab, n_layer, n_embd,
+ * n_ff, n_head, n_head_kv, head_dim, window, parameters, file_bytes (up to the last tensor's end),
+ * gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), n_tensors, n_metadata.
+ * NAN for what is not there.
+ * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the type that
+ * holds most weights of the layers), chat_template. NULL for what is not there; else UTF-8, NUL-terminated. */
+double gw_model_number(const gw_model *m, const char *key);
+const char *gw_model_text(const gw_model *m, const char *key);
+/* One JSON object as NUL-terminated text, valid until the next call of either:
+ * {"key":"general.name","type":"string","value":"…"}, {"key":…,"type":"array","of":"f32","count":262144}
+ * {"name":"blk.0.attn_q.weight","type":"Q4_0","shape":[1152,1024],"offset":…,"bytes":…}
+ * NULL out of range. Strings above 64 KiB are cut there, with "cut":true. */
+const char *gw_metadata_json(gw_model *m, uint32_t i);
+const char *gw_tensor_json(gw_model *m, uint32_t i);
+
+/* The last error of this model or its session: name of its code, and three texts, "" if empty. */
+const char *gw_error_text(const gw_model *m, const char *part);   /* "code" "what" "expected" "got" */
+
+/* --- tokenizer (in state READY or earlier, from PLAN on) -------------------------------------- */
+int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap);
+int gw_decode(gw_model *m, int32_t id, int special, char *out, size_t cap);
+int gw_is_end(const gw_model *m, int32_t id);   /* 1 if generation stops on id: eos, eot, <end_of_turn> */
+int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control token */
+
+/* --- evaluation: one session per model, made by gw_load_reserve --------------------------------
+ * gw_sync(m, ids, n): make the context equal ids[0..n). Keeps the longest prefix that the KV cache
+ *   can still serve, but re-evaluates at least the last id. Returns the number of ids kept.
+ *   GW_E_CONTEXT when n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION when n = 0. Evaluates nothing yet.
+ * gw_append(m, id): one more id behind the context. GW_E_CONTEXT when it is full.
+ * gw_run(m, layers): evaluate what is pending, at most `layers` layers of one batch (0: all of it).
+ *   GW_RUN_DONE     nothing pending, gw_logits() holds the logits after the last id
+ *   GW_RUN_MORE     call again
+ *   GW_RUN_LOGITS   only after gw_want_all(m, 1): gw_logits() holds gw_logit_rows() rows of
+ *                   [n_vocab], for the positions from gw_logit_first() on; copy them, call again.
+ *   GW_E_ABORTED    the abort flag was set; the context is cut back to what was evaluated.
+ * gw_position(m): ids evaluated so far. gw_pending(m): ids that wait.
+ * gw_abort_flag(m): address of an int32 that any thread may set to 1; gw_run clears it when it
+ *   returns GW_E_ABORTED; gw_sync clears it too. */
+enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2 };
+
+int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
+int gw_append(gw_model *m, int32_t id);
+int gw_run(gw_model *m, int layers);
+void gw_want_all(gw_model *m, int on);     /* gw_sync resets it to 0 and, while it is on, keeps nothing of the cache: call gw_sync, then gw_want_all(m, 1), then gw_run */
+const float *gw_logits(gw_model *m);
+uint32_t gw_logit_rows(const gw_model *m);
+uint32_t gw_logit_first(const gw_model *m);
+uint32_t gw_position(const gw_model *m);
+uint32_t gw_pending(const gw_model *m);
+int32_t *gw_abort_flag(gw_model *m);
+/* Forget the cache (the next gw_sync keeps nothing). */
+void gw_clear(gw_model *m);
+
+/* --- sampler: sampler.h's functions with the model's error in place of gw_error* --------------- */
+gw_sampler *gw_sampler_of(gw_model *m);                                 /* made by gw_load_reserve */
+int gw_set_option(gw_model *m, const char *name, double value);
+int gw_set_bias(gw_model *m, int32_t id, float bias);
+/* also exported as they are: gw_sampler_reset gw_sampler_accept gw_sampler_draw gw_logprob gw_top_logprobs
+ * gw_alloc gw_free gw_error_name */
+
+#endif

@@ -1,0 +1,98 @@
+/* base: error codes, limits, and the arena. Every other file may use this one;
+ * this one uses nothing of the project. */
+#ifndef GW_BASE_H
+#define GW_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The one table of errors: X(symbol, value, stable name that JavaScript shows as `code`). */
+#define GW_ERRORS(X)                                   \
+    X(GW_E_BAD_MAGIC, -1, "bad-magic")                 \
+    X(GW_E_BAD_VERSION, -2, "bad-version")             \
+    X(GW_E_TRUNCATED, -3, "truncated")                 \
+    X(GW_E_BAD_COUNT, -4, "bad-count")                 \
+    X(GW_E_BAD_METADATA, -5, "bad-metadata")           \
+    X(GW_E_MISSING_KEY, -6, "missing-key")             \
+    X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture") \
+    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type")   \
+    X(GW_E_BAD_SHAPE, -9, "bad-shape")                 \
+    X(GW_E_TENSOR_RANGE, -10, "tensor-range")          \
+    X(GW_E_MISSING_TENSOR, -11, "missing-tensor")      \
+    X(GW_E_DUPLICATE, -12, "duplicate")                \
+    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer") \
+    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer")        \
+    X(GW_E_NO_MEMORY, -15, "no-memory")                \
+    X(GW_E_CONTEXT, -16, "context-exceeded")           \
+    X(GW_E_BAD_TOKEN, -17, "bad-token")                \
+    X(GW_E_BAD_OPTION, -18, "bad-option")              \
+    X(GW_E_BAD_STATE, -19, "bad-state")                \
+    X(GW_E_ABORTED, -20, "aborted")
+
+enum {
+#define GW_X(sym, value, name) sym = value,
+    GW_ERRORS(GW_X)
+#undef GW_X
+};
+
+/* Name of a negative code ("bad-magic" …), "ok" for 0 and above, "unknown" else. */
+const char *gw_error_name(int code);
+
+/* Limits on what a file may claim; all are far above any Gemma 3 file. */
+enum {
+    GW_MAX_NAME = 64,            /* bytes in a tensor name, as in ggml */
+    GW_MAX_KEY = 65535,          /* bytes in a metadata key (GGUF specification) */
+    GW_MAX_STRING = 1 << 20,     /* bytes in one metadata string */
+    GW_MAX_METADATA = 65536,     /* metadata entries */
+    GW_MAX_TENSORS = 65536,
+    GW_MAX_DIMS = 4,
+    GW_MAX_LAYERS = 512,
+    GW_MAX_VOCAB = 1 << 22,
+    GW_MAX_THREADS = 64,
+    GW_MAX_CONTEXT = 1 << 20,
+};
+
+/* One error, owned by the object whose call failed. `what` names the thing,
+ * `expected` and `got` may be empty. */
+typedef struct {
+    int code;
+    char what[192];
+    char expected[128];
+    char got[128];
+} gw_error;
+
+/* Fill e and return code. The format gives up to three lines, separated by '\n':
+ * what, expected, got. Example:
+ *   return gw_fail(e, GW_E_BAD_SHAPE, "tensor %s\n[%u, %u]\n[%u, %u]", …); */
+int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Arena: bump allocation from one block. The block is one gw_alloc; everything in it is
+ * freed at once. A pass over a NULL base only measures: that is how memory plans are made. */
+typedef struct {
+    uint8_t *base;   /* NULL while measuring */
+    size_t used, size;
+} gw_arena;
+
+enum { GW_ALIGN = 64 };   /* of every arena piece: a cache line */
+
+void *gw_arena_take(gw_arena *a, size_t bytes);   /* NULL while measuring or when full */
+
+/* Heap blocks, 64-byte aligned; NULL when there is no memory. */
+void *gw_alloc(size_t bytes);
+void gw_free(void *p);
+
+/* A growing byte buffer (tokenizer text, metadata): doubles, never shrinks. */
+typedef struct {
+    uint8_t *data;
+    size_t used, size;
+} gw_buffer;
+
+void *gw_buffer_add(gw_buffer *b, size_t bytes);   /* address of the new bytes, NULL if no memory */
+void gw_buffer_free(gw_buffer *b);
+
+static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static inline size_t gw_min(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t gw_max(size_t a, size_t b) { return a > b ? a : b; }
+
+#endif

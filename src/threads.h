@@ -1,0 +1,22 @@
+/* threads: one verb, gw_parallel: run f(ctx, i) for i in [0, n) on all threads of a pool, each i
+ * once, in any order; return when all are done. Who may use it: ops, pack, session. The result of a
+ * caller must not depend on which thread ran which i. */
+#ifndef GW_THREADS_H
+#define GW_THREADS_H
+
+#include "base.h"
+
+typedef struct gw_pool gw_pool;
+typedef void (*gw_work)(void *ctx, int i);
+
+gw_pool *gw_pool_new(int n_threads);            /* NULL if no memory or n out of 1..GW_MAX_THREADS */
+void gw_pool_free(gw_pool *p);                  /* stops and, natively, joins */
+int gw_pool_threads(const gw_pool *p);
+void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
+
+/* For hosts that start the helper threads themselves (wasm): see api.h. */
+void *gw_pool_stack(gw_pool *p, int i);         /* top of helper i's stack */
+void gw_pool_enter(gw_pool *p, int i);          /* helper i's body; returns after gw_pool_stop */
+void gw_pool_stop(gw_pool *p);
+
+#endif

@@ -1,0 +1,47 @@
+/* tokenizer: SentencePiece BPE by score, as a GGUF carries it (tokens, scores, types; no merges).
+ * Knows no GGUF and no model: it is fed pieces one by one, finished once, then immutable.
+ * Normaliser: " " -> U+2581, nothing else. */
+#ifndef GW_TOKENIZER_H
+#define GW_TOKENIZER_H
+
+#include "base.h"
+
+typedef struct gw_tokenizer gw_tokenizer;
+
+/* Token types as GGUF's tokenizer.ggml.token_type numbers them. */
+enum {
+    GW_TOKEN_NORMAL = 1, GW_TOKEN_UNKNOWN = 2, GW_TOKEN_CONTROL = 3,
+    GW_TOKEN_USER = 4, GW_TOKEN_UNUSED = 5, GW_TOKEN_BYTE = 6,
+};
+
+enum { GW_TOKENIZE_SPECIAL = 1 };   /* control pieces in the text match; never for untrusted text */
+
+gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
+void gw_tokenizer_free(gw_tokenizer *t);
+
+/* Building: the three arrays of a GGUF may come in any order, each element by element.
+ * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER / GW_E_BAD_COUNT. */
+int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
+int gw_tokenizer_add_score(gw_tokenizer *t, float score);
+int gw_tokenizer_add_type(gw_tokenizer *t, int type);
+/* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e. */
+int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e);
+
+uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces */
+size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for model.info.memory */
+
+/* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len: cap = len always
+ * suffices) or a negative code (GW_E_BAD_OPTION if cap is too small, GW_E_NO_MEMORY).
+ * Any bytes are accepted; bytes that are not UTF-8 become byte pieces. No BOS is added. */
+int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
+
+/* Bytes of one token into out[0..cap): U+2581 becomes " ", a byte piece its byte, a control or
+ * unknown piece nothing (with GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is
+ * above cap; then nothing is written) or GW_E_BAD_TOKEN. */
+int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
+
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);          /* GW_TOKEN_* or GW_E_BAD_TOKEN */
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id);
+int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);   /* id or -1 */
+
+#endif

@@ -1,0 +1,59 @@
+#include "test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+static gw_test *first, **last = &first;
+static jmp_buf escape;
+static char message[1024];
+enum { FAILED = 1, SKIPPED = 2 };
+
+void gw_test_register(gw_test *t) {
+    *last = t;
+    last = &t->next;
+}
+
+void gw_test_fail(const char *file, int line, const char *format, ...) {
+    int n = snprintf(message, sizeof message, "%s:%d: ", file, line);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message + n, sizeof message - n, format, args);
+    va_end(args);
+    longjmp(escape, FAILED);
+}
+
+void gw_test_skip(const char *reason) {
+    snprintf(message, sizeof message, "%s", reason);
+    longjmp(escape, SKIPPED);
+}
+
+static int wanted(const gw_test *t, int argc, char **argv) {
+    if (argc < 2) return 1;
+    for (int i = 1; i < argc; i++)
+        if (strstr(t->name, argv[i]) || strstr(t->file, argv[i])) return 1;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "--list")) {
+        for (gw_test *t = first; t; t = t->next) printf("%s %s\n", t->file, t->name);
+        return 0;
+    }
+    static int passed, failed, skipped;   /* static: they live across longjmp */
+    for (gw_test *t = first; t; t = t->next) {
+        if (!wanted(t, argc, argv)) continue;
+        int how = setjmp(escape);
+        if (how == 0) {
+            t->run();
+            passed++;
+        } else if (how == SKIPPED) {
+            skipped++;
+            printf("skip %s: %s\n", t->name, message);
+        } else {
+            failed++;
+            printf("FAIL %s: %s\n", t->name, message);
+        }
+    }
+    printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+    return failed != 0 || passed + skipped == 0;
+}
