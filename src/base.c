@@ -1,0 +1,75 @@
+/* base: see base.h. The only file that calls malloc. */
+#include "base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *gw_error_name(int code) {
+    if (code >= 0) return "ok";
+    switch (code) {
+#define GW_X(sym, value, name) case sym: return name;
+        GW_ERRORS(GW_X)
+#undef GW_X
+    }
+    return "unknown";
+}
+
+/* Moves one line of `text` to field[0..size); returns what follows the line. */
+static const char *take_line(const char *text, char *field, size_t size) {
+    size_t n = strcspn(text, "\n"), kept = gw_min(n, size - 1);
+    memcpy(field, text, kept);
+    field[kept] = 0;
+    return text + n + (text[n] == '\n');
+}
+
+int gw_fail(gw_error *e, int code, const char *format, ...) {
+    if (!e) return code;
+    char text[sizeof(gw_error)];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *rest = take_line(text, e->what, sizeof e->what);
+    rest = take_line(rest, e->expected, sizeof e->expected);
+    take_line(rest, e->got, sizeof e->got);
+    e->code = code;
+    return code;
+}
+
+void *gw_arena_take(gw_arena *a, size_t bytes) {
+    size_t at = a->used, size = gw_round_up(bytes, GW_ALIGN);
+    if (size < bytes || a->used + size < a->used) {
+        a->used = SIZE_MAX;   /* a plan that cannot fit an address space must not look small */
+        return NULL;
+    }
+    a->used += size;
+    return a->base && a->used <= a->size ? a->base + at : NULL;
+}
+
+void *gw_alloc(size_t bytes) {
+    size_t size = gw_round_up(bytes ? bytes : 1, GW_ALIGN);
+    return size < bytes ? NULL : aligned_alloc(GW_ALIGN, size);
+}
+
+void gw_free(void *p) { free(p); }
+
+void *gw_buffer_add(gw_buffer *b, size_t bytes) {
+    if (bytes > b->size - b->used) {
+        size_t size = gw_max(b->size * 2, gw_round_up(b->used + bytes, 4096));
+        if (b->used + bytes < bytes || size < b->used + bytes) return NULL;
+        uint8_t *data = realloc(b->data, size);
+        if (!data) return NULL;
+        b->data = data;
+        b->size = size;
+    }
+    void *at = b->data + b->used;
+    b->used += bytes;
+    return at;
+}
+
+void gw_buffer_free(gw_buffer *b) {
+    free(b->data);
+    *b = (gw_buffer){ 0 };
+}
