@@ -36,11 +36,12 @@ static int wanted(const gw_test *t, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--list")) {
-        for (gw_test *t = first; t; t = t->next) printf("%s %s\n", t->file, t->name);
+        for (const gw_test *l = first; l; l = l->next) printf("%s %s\n", l->file, l->name);
         return 0;
     }
     static int passed, failed, skipped;   /* static: they live across longjmp */
-    for (gw_test *t = first; t; t = t->next) {
+    static gw_test *t;
+    for (t = first; t; t = t->next) {
         if (!wanted(t, argc, argv)) continue;
         int how = setjmp(escape);
         if (how == 0) {
