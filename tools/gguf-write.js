@@ -1,0 +1,164 @@
+/**
+ * GGUF files, written: the header from a list of metadata and tensors, and a writer that streams
+ * tensor data behind it. Source: the GGUF specification (ggml, docs/gguf.md), versions 2 and 3.
+ * Plain Node, no dependencies. Knows no model: what keys and tensors mean is make-model.js's affair.
+ *
+ * @typedef {'u8'|'i8'|'u16'|'i16'|'u32'|'i32'|'f32'|'bool'|'string'|'u64'|'i64'|'f64'} ScalarType
+ * @typedef {[string, ScalarType, any] | [string, 'array', ScalarType, ArrayLike<any>]} MetadataEntry
+ *   a scalar as [key, type, value], an array as [key, 'array', element type, values]
+ * @typedef {{ name: string, shape: number[], type: number, offset?: number }} TensorInfo
+ *   shape[0] is the row length, as in the file; type is GGML's number; offset only to force a wrong one
+ * @typedef {{ bytes: Buffer, dataOffset: number, offsets: number[], sizes: number[], total: number }} GgufHeader
+ *   bytes reach up to the data section; offsets are relative to it; total is the size of the whole file
+ */
+import fs from 'node:fs';
+
+/** Items and bytes per block of each GGML type that can be written. */
+export const GGML_TYPES = Object.freeze({
+  F32: { id: 0, items: 1, bytes: 4 },
+  F16: { id: 1, items: 1, bytes: 2 },
+  Q4_0: { id: 2, items: 32, bytes: 18 },
+  Q8_0: { id: 8, items: 32, bytes: 34 },
+  BF16: { id: 30, items: 1, bytes: 2 },
+});
+
+/** @typedef {keyof typeof GGML_TYPES} TypeName */
+
+const VALUE_TYPES = ['u8', 'i8', 'u16', 'i16', 'u32', 'i32', 'f32', 'bool', 'string', 'array',
+  'u64', 'i64', 'f64'];
+
+const p = Buffer.prototype;
+/** @type {Record<string, { bytes: number, write: (v: any, at: number) => number }>} */
+const SCALARS = {
+  u8: { bytes: 1, write: p.writeUInt8 }, i8: { bytes: 1, write: p.writeInt8 }, bool: { bytes: 1, write: p.writeUInt8 },
+  u16: { bytes: 2, write: p.writeUInt16LE }, i16: { bytes: 2, write: p.writeInt16LE },
+  u32: { bytes: 4, write: p.writeUInt32LE }, i32: { bytes: 4, write: p.writeInt32LE },
+  u64: { bytes: 8, write: p.writeBigUInt64LE }, i64: { bytes: 8, write: p.writeBigInt64LE },
+  f32: { bytes: 4, write: p.writeFloatLE }, f64: { bytes: 8, write: p.writeDoubleLE },
+};
+const BIG = new Set(['u64', 'i64']);
+
+/** Bytes of a tensor; throws when a row is not a whole number of blocks. */
+export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} */ shape) {
+  const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
+  if (!type) throw new Error(`type ${typeId} cannot be written`);
+  if (shape[0] % type.items) throw new Error(`row of ${shape[0]} is not a multiple of ${type.items}`);
+  return shape.reduce((a, b) => a * b, 1) / type.items * type.bytes;
+}
+
+/** Little-endian values behind one another in a buffer that grows. */
+class Sink {
+  constructor() {
+    this.buffer = Buffer.alloc(1 << 16);
+    this.used = 0;
+  }
+
+  /** Room for n more bytes; returns where they begin. Moves the buffer: call it before touching that. */
+  take(/** @type {number} */ n) {
+    const at = this.used;
+    this.used += n;
+    if (this.used > this.buffer.length) {
+      const bigger = Buffer.alloc(Math.max(this.used, this.buffer.length * 2));
+      this.buffer.copy(bigger, 0, 0, at);
+      this.buffer = bigger;
+    }
+    return at;
+  }
+
+  u32(/** @type {number} */ v) {
+    const at = this.take(4);
+    this.buffer.writeUInt32LE(v, at);
+  }
+
+  u64(/** @type {number | bigint} */ v) {
+    const at = this.take(8);
+    this.buffer.writeBigUInt64LE(BigInt(v), at);
+  }
+
+  /** @param {string | Uint8Array} v bytes as they are, so that names that are no UTF-8 can be written */
+  string(v) {
+    const bytes = typeof v === 'string' ? Buffer.from(v, 'utf8') : v;
+    this.u64(bytes.length);
+    const at = this.take(bytes.length);
+    this.buffer.set(bytes, at);
+  }
+
+  /** @param {ScalarType} type @param {any} v */
+  scalar(type, v) {
+    if (type === 'string') return this.string(v);
+    const { bytes, write } = SCALARS[type];
+    const at = this.take(bytes);
+    write.call(this.buffer, BIG.has(type) ? BigInt(v) : Number(v), at);
+  }
+}
+
+/** @param {Sink} sink @param {MetadataEntry} entry */
+function writeEntry(sink, entry) {
+  sink.string(entry[0]);
+  sink.u32(VALUE_TYPES.indexOf(entry[1]));
+  if (entry[1] !== 'array') {
+    sink.scalar(entry[1], entry[2]);
+    return;
+  }
+  const values = /** @type {ArrayLike<any>} */ (entry[3]);
+  sink.u32(VALUE_TYPES.indexOf(entry[2]));
+  sink.u64(values.length);
+  for (let i = 0; i < values.length; i++) sink.scalar(entry[2], values[i]);
+}
+
+/** Everything in front of the tensor data, and where each tensor goes.
+ * @param {MetadataEntry[]} metadata
+ * @param {TensorInfo[]} tensors
+ * @param {{ version?: number, alignment?: number }} [options]
+ * @returns {GgufHeader} */
+export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = {}) {
+  const up = (/** @type {number} */ n) => Math.ceil(n / alignment) * alignment;
+  const sink = new Sink();
+  sink.u32(0x46554747);   // 'GGUF'
+  sink.u32(version);
+  sink.u64(tensors.length);
+  sink.u64(metadata.length);
+  for (const entry of metadata) writeEntry(sink, entry);
+  const offsets = [], sizes = [];
+  let end = 0;
+  for (const t of tensors) {
+    const at = up(end), size = tensorBytes(t.type, t.shape);
+    sink.string(t.name);
+    sink.u32(t.shape.length);
+    for (const n of t.shape) sink.u64(n);
+    sink.u32(t.type);
+    sink.u64(t.offset ?? at);
+    offsets.push(at);
+    sizes.push(size);
+    end = at + size;
+  }
+  sink.take(up(sink.used) - sink.used);
+  const dataOffset = sink.used;
+  return { bytes: sink.buffer.subarray(0, dataOffset), dataOffset, offsets, sizes, total: dataOffset + up(end) };
+}
+
+/** Writes a whole file in order. `data(i)` gives tensor i's bytes in chunks; never held at once.
+ * @param {string} path @param {GgufHeader} header
+ * @param {(i: number) => Iterable<Uint8Array>} data */
+export function writeGguf(path, header, data) {
+  const fd = fs.openSync(path, 'w');
+  const put = (/** @type {Uint8Array} */ bytes) => {
+    for (let done = 0; done < bytes.length;) done += fs.writeSync(fd, bytes, done);
+  };
+  try {
+    put(header.bytes);
+    let at = 0;
+    header.offsets.forEach((offset, i) => {
+      put(Buffer.alloc(offset - at));
+      at = offset;
+      for (const chunk of data(i)) {
+        put(chunk);
+        at += chunk.length;
+      }
+      if (at !== offset + header.sizes[i]) throw new Error(`tensor ${i}: ${at - offset} bytes, not ${header.sizes[i]}`);
+    });
+    put(Buffer.alloc(header.total - header.dataOffset - at));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
