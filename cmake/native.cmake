@@ -1,0 +1,36 @@
+# Native builds: the library, the C tests, and one program per fuzz harness.
+include(CheckIncludeFile)
+
+if(GW_SANITIZE)
+  add_compile_options(-fsanitize=${GW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${GW_SANITIZE})
+endif()
+
+# SIMDe implements the wasm intrinsics natively, so the wasm kernels run under sanitizers too.
+check_include_file(simde/wasm/simd128.h gw_have_simde)
+if(gw_have_simde)
+  add_compile_definitions(GW_SIMDE=1)
+endif()
+
+find_package(Threads REQUIRED)
+add_library(gw STATIC ${gw_sources})
+target_link_libraries(gw PUBLIC m Threads::Threads)
+
+add_executable(gw_tests ${gw_test_sources})
+target_include_directories(gw_tests PRIVATE tests/c)
+target_link_libraries(gw_tests gw)
+
+foreach(source ${gw_fuzzers})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} gw)
+  if(GW_LIBFUZZER)
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    target_sources(${name} PRIVATE tests/fuzz/replay.c)
+  endif()
+endforeach()
+if(GW_LIBFUZZER)
+  target_compile_options(gw PRIVATE -fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,51 @@
+# The four wasm modules of the package, and the C tests as wasm for Node.
+#
+# js/engine.js instantiates the modules itself, on a memory that it makes: emcc's own JavaScript
+# (x.mjs) is a by-product that stays in the build folder. Hot code is compiled at -O3 and linked at
+# -O1: the optimiser that -O2 runs behind the link undoes the scheduling of the SIMD loops.
+
+file(STRINGS ${PROJECT_SOURCE_DIR}/src/exports.txt gw_names REGEX "^[a-z_0-9]+$")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/exports.txt)
+list(TRANSFORM gw_names PREPEND _)
+list(APPEND gw_names __emscripten_stack_restore)   # gives a helper thread its stack
+list(JOIN gw_names , gw_exports)
+
+set(gw_link -O1 --no-entry -sIMPORTED_MEMORY=1 -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB
+    -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB -sMALLOC=emmalloc -sFILESYSTEM=0
+    -sEXPORTED_FUNCTIONS=${gw_exports})
+if(GW_NAMES)
+  list(APPEND gw_link --profiling-funcs)
+endif()
+
+set(simd128_flags -msimd128)
+set(relaxed_flags -msimd128 -mrelaxed-simd)
+set(threads_flags -matomics)
+
+# gw_objects(NAME FLAG…): all of src/ compiled for one variant.
+function(gw_objects name)
+  add_library(${name} OBJECT ${gw_sources})
+  target_compile_options(${name} PRIVATE -O3 -DNDEBUG -mbulk-memory ${ARGN})
+endfunction()
+
+# gw_module(NAME OBJECTS LINK-FLAG…): js/NAME.wasm.
+function(gw_module name objects)
+  add_executable(${name} $<TARGET_OBJECTS:${objects}>)
+  set_target_properties(${name} PROPERTIES SUFFIX .mjs)
+  target_link_options(${name} PRIVATE ${gw_link} ${ARGN})
+  add_custom_command(TARGET ${name} POST_BUILD COMMAND ${CMAKE_COMMAND} -E copy
+    $<TARGET_FILE_DIR:${name}>/${name}.wasm ${PROJECT_SOURCE_DIR}/js/${name}.wasm)
+endfunction()
+
+foreach(simd simd128 relaxed)
+  gw_objects(gw-${simd} ${${simd}_flags})
+  gw_objects(gw-${simd}-threads ${${simd}_flags} ${threads_flags})
+  gw_module(gemma-${simd} gw-${simd})
+  gw_module(gemma-${simd}-threads gw-${simd}-threads -sSHARED_MEMORY=1)
+
+  add_executable(gw_tests_${simd} ${gw_test_sources} $<TARGET_OBJECTS:gw-${simd}>)
+  set_target_properties(gw_tests_${simd} PROPERTIES SUFFIX .mjs)
+  target_include_directories(gw_tests_${simd} PRIVATE tests/c)
+  target_compile_options(gw_tests_${simd} PRIVATE -O2 ${${simd}_flags})
+  target_link_options(gw_tests_${simd} PRIVATE -O1 -sENVIRONMENT=node -sEXIT_RUNTIME=1
+    -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=1MB)
+endforeach()
