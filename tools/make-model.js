@@ -51,9 +51,6 @@ import { pathToFileURL } from 'node:url';
 import { GGML_TYPES, ggufHeader, writeGguf } from './gguf-write.js';
 import { f16Of, quantise } from './quantise.js';
 
-/** Bump when the same spec gives other bytes. */
-export const TOOL_VERSION = 1;
-
 /** Shapes of the public models. */
 export const PRESETS = Object.freeze({
   '1b': { name: 'Gemma 3 1B shape, random weights', layers: 26, dModel: 1152, ffn: 6912, heads: 4, kvHeads: 1,

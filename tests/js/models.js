@@ -1,0 +1,215 @@
+/**
+ * The models that tests run on: made by tools/make-model.js when first asked for, kept in
+ * build/models/ under a name that changes with the spec and with the tool, so that none is ever stale.
+ * Two processes may ask at once: each writes its own file and renames it into place.
+ * Also files that must be refused, each with the error codes that may be given.
+ */
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { PRESETS, makeModel } from '../../tools/make-model.js';
+
+/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const DIRECTORY = path.join(ROOT, 'build', 'models');
+
+/** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads.
+ * The same floats under every type. No row is quiet: the vocabulary has no say in the weights.
+ * @type {ModelSpec} */
+const PARITY = { seed: 20250312, layers: 14, dModel: 192, ffn: 384, heads: 4, kvHeads: 2, headDim: 64, window: 32,
+  context: 512, vocab: 320, quiet: [] };
+
+/** One kv head of the real width, and all that a newer converter may say about layers and positions.
+ * @type {ModelSpec} */
+const MQA = { seed: 77, layers: 7, dModel: 160, ffn: 416, heads: 4, kvHeads: 1, headDim: 256, window: 24, pattern: 3,
+  ropeBase: 500000, ropeBaseSwa: 5000, context: 256, vocab: 320, quiet: [] };
+
+/** @type {ModelSpec} */
+const TINY = { seed: 3, layers: 6, dModel: 64, ffn: 128, heads: 4, kvHeads: 1, headDim: 32, window: 16, context: 512,
+  vocab: 1024 };
+
+/** @type {Record<string, ModelSpec>} */
+export const MODELS = {
+  'tiny': { ...TINY, name: 'tiny', type: 'Q4_0' },
+  'tiny-f32': { ...TINY, name: 'tiny f32', type: 'F32' },
+  'tiny-v2': { ...TINY, name: 'tiny, GGUF 2', type: 'Q8_0', version: 2, alignment: 64 },
+  'parity-f32': { ...PARITY, name: 'parity f32', type: 'F32' },
+  'parity-f16': { ...PARITY, name: 'parity f16', type: 'F16' },
+  'parity-bf16': { ...PARITY, name: 'parity bf16', type: 'BF16' },
+  'parity-q8_0': { ...PARITY, name: 'parity q8_0', type: 'Q8_0' },
+  'parity-q4_0': { ...PARITY, name: 'parity q4_0', type: 'Q4_0' },
+  'mqa-f32': { ...MQA, name: 'mqa f32', type: 'F32' },
+  'mqa-q4_0': { ...MQA, name: 'mqa q4_0', type: 'Q4_0', embeddingType: 'F16' },
+  'gemma-vocab-tiny': { ...TINY, name: 'tiny, real vocabulary', type: 'Q8_0', vocab: 'gemma3', direct: true },
+  'medium': { name: 'medium', seed: 5, layers: 12, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1, headDim: 256,
+    window: 512, context: 8192, vocab: 4096, type: 'Q4_0', direct: true },
+  'oneb-q4_0': { ...PRESETS['1b'], seed: 11, type: 'Q4_0' },
+};
+
+/** Changes with the spec and with everything that makes files of it. */
+function keyOf(/** @type {ModelSpec} */ spec) {
+  const hash = createHash('sha256').update(JSON.stringify(spec));
+  for (const file of ['make-model.js', 'gguf-write.js', 'quantise.js', 'vocab.js']) {
+    hash.update(fs.readFileSync(path.join(ROOT, 'tools', file)));
+  }
+  return hash.digest('hex').slice(0, 12);
+}
+
+/** Path of a named model, made if it is not there. @param {string} name @returns {Promise<string>} */
+export async function testModel(name) {
+  const spec = MODELS[name];
+  if (!spec) throw new Error(`no test model is called ${name}: expected ${Object.keys(MODELS).join(', ')}`);
+  const file = path.join(DIRECTORY, `${name}-${keyOf(spec)}.gguf`);
+  if (fs.existsSync(file)) return file;
+  fs.mkdirSync(DIRECTORY, { recursive: true });
+  const unfinished = `${file}.${process.pid}.tmp`;
+  try {
+    await makeModel(spec, unfinished);
+    fs.renameSync(unfinished, file);
+  } finally {
+    fs.rmSync(unfinished, { force: true });
+  }
+  const stale = new RegExp(`^${name}-[0-9a-f]{12}\\.gguf$`);
+  for (const other of fs.readdirSync(DIRECTORY)) {
+    if (stale.test(other) && other !== path.basename(file)) fs.rmSync(path.join(DIRECTORY, other), { force: true });
+  }
+  return file;
+}
+
+/** Where the tensor data of a file begins, and its tensors as the header describes them, with the place of
+ * each description: enough to damage a file on purpose.
+ * @param {Buffer} bytes
+ * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number }[] }} */
+export function readHeader(bytes) {
+  let at = 4;
+  const u32 = () => { at += 4; return bytes.readUInt32LE(at - 4); };
+  const u64 = () => { at += 8; return Number(bytes.readBigUInt64LE(at - 8)); };
+  const string = () => { const n = u64(); at += n; return bytes.toString('utf8', at - n, at); };
+  const widths = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
+  let alignment = 32;
+  u32();
+  const tensors = u64(), entries = u64();
+  for (let i = 0; i < entries; i++) {
+    const key = string(), type = u32();
+    if (key === 'general.alignment') alignment = bytes.readUInt32LE(at);
+    const of = type === 9 ? u32() : type, count = type === 9 ? u64() : 1;
+    if (of === 8) for (let k = 0; k < count; k++) string();
+    else at += widths[of] * count;
+  }
+  const list = [];
+  for (let i = 0; i < tensors; i++) {
+    const name = string(), start = at;
+    const shape = Array.from({ length: u32() }, u64);
+    list.push({ name, at: start, shape, type: u32(), offset: u64() });
+  }
+  return { dataOffset: Math.ceil(at / alignment) * alignment, tensors: list };
+}
+
+/** Change a tensor's description in place.
+ * @param {Buffer} bytes @param {string} name @param {{ shape?: number[], type?: number, offset?: number }} change */
+function patchTensor(bytes, name, { shape, type, offset }) {
+  const t = readHeader(bytes).tensors.find((x) => x.name === name);
+  if (!t) throw new Error(`no tensor ${name}`);
+  shape?.forEach((n, i) => bytes.writeBigUInt64LE(BigInt(n), t.at + 4 + 8 * i));
+  const behind = t.at + 4 + 8 * t.shape.length;
+  if (type !== undefined) bytes.writeUInt32LE(type, behind);
+  if (offset !== undefined) bytes.writeBigUInt64LE(BigInt(offset), behind + 4);
+  return bytes;
+}
+
+/** @param {string} prefix @returns {NonNullable<ModelSpec['edit']>} */
+const withoutKeys = (prefix) => (file) => {
+  file.metadata = file.metadata.filter(([key]) => !key.startsWith(prefix));
+};
+
+/** @param {string} key @param {any} value @returns {NonNullable<ModelSpec['edit']>} */
+const withValue = (key, value) => (file) => {
+  file.metadata = file.metadata.map((e) => (e[0] === key ? [e[0], /** @type {any} */ (e[1]), value] : e));
+};
+
+/** Bytes n counted from the start of the tensor data. */
+const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, readHeader(b).dataOffset + n);
+
+/** @typedef {{ codes: string[], edit?: ModelSpec['edit'], patch?: (bytes: Buffer) => Buffer }} BadModel */
+
+/** Damaged versions of 'tiny': the codes that may be answered, and the damage: before the file is
+ * written (edit) or to its bytes (patch).
+ * @type {Record<string, BadModel>} */
+export const BAD_MODELS = {
+  'empty': { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
+  'cut in the magic': { codes: ['truncated'], patch: (b) => b.subarray(0, 3) },
+  'cut in the header': { codes: ['truncated'], patch: (b) => b.subarray(0, 700) },
+  'cut before the data': { codes: ['truncated'], patch: (b) => cut(b, 0) },
+  'cut in the data': { codes: ['truncated'], patch: (b) => cut(b, 5000) },
+  'last byte missing': { codes: ['truncated'], patch: (b) => {
+    const { dataOffset, tensors } = readHeader(b), last = tensors[tensors.length - 1];
+    return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1);   // the last tensor is a norm, F32
+  } },
+  'wrong magic': { codes: ['bad-magic'], patch: (b) => (b.write('GGML', 0), b) },
+  'a web page': { codes: ['bad-magic'], patch: () => Buffer.from('<!doctype html><title>404</title>Not found') },
+  'version 1': { codes: ['bad-version'], patch: (b) => (b.writeUInt32LE(1, 4), b) },
+  'version 99': { codes: ['bad-version'], patch: (b) => (b.writeUInt32LE(99, 4), b) },
+  'big-endian': { codes: ['bad-version'], patch: (b) => (b.writeUInt32BE(3, 4), b) },
+  'impossible tensor count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 8), b) },
+  'impossible metadata count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 16), b) },
+  'impossible key length': { codes: ['bad-count', 'bad-metadata'], patch: (b) => (b.writeBigUInt64LE(1n << 62n, 24), b) },
+  'tensor far beyond the file': { codes: ['tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 2 ** 52 }) },
+  'tensors on top of one another': { codes: ['tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 0 }) },
+  'offset off the alignment': { codes: ['tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: readHeader(b).tensors[3].offset + 8 }) },
+  'wrong shape': { codes: ['bad-shape'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [128, 64] }) },
+  'shape of zero rows': { codes: ['bad-shape', 'bad-count'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [64, 0] }) },
+  'shape that overflows': { codes: ['bad-shape', 'bad-count', 'tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }) },
+  'unknown type': { codes: ['unsupported-type'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 99 }) },
+  'type without a kernel': { codes: ['unsupported-type'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 16 }) },   // IQ2_XXS
+  'missing tensor': { codes: ['missing-tensor'], edit: (file) => {
+    file.tensors = file.tensors.filter((t) => t.name !== 'blk.3.ffn_up.weight');
+  } },
+  'tensor twice': { codes: ['duplicate'], edit: (file) => {
+    const at = file.tensors.findIndex((t) => t.name === 'blk.2.attn_norm.weight');
+    file.tensors = [...file.tensors.slice(0, at), file.tensors[at], ...file.tensors.slice(at)];
+  } },
+  'unknown architecture': { codes: ['unsupported-architecture'], edit: withValue('general.architecture', 'mamba') },
+  'no architecture': { codes: ['missing-key', 'unsupported-architecture'], edit: withoutKeys('general.architecture') },
+  'no layer count': { codes: ['missing-key'], edit: withoutKeys('gemma3.block_count') },
+  'no layers': { codes: ['bad-metadata', 'bad-count', 'bad-shape'], edit: withValue('gemma3.block_count', 0) },
+  'heads that kv heads do not divide': { codes: ['bad-metadata', 'bad-shape'],
+    edit: withValue('gemma3.attention.head_count_kv', 3) },
+  'no tokenizer': { codes: ['missing-tokenizer'], edit: withoutKeys('tokenizer.') },
+  'other tokenizer': { codes: ['bad-tokenizer'], edit: withValue('tokenizer.ggml.model', 'gpt2') },
+  'scores and pieces differ in number': { codes: ['bad-tokenizer'], edit: (file) => {
+    file.metadata = file.metadata.map((e) => (e[0] === 'tokenizer.ggml.scores'
+      ? [e[0], 'array', 'f32', Array.from(/** @type {any} */ (e[3])).slice(1)] : e));
+  } },
+};
+
+let made = 0;
+
+/** Bytes of a file that must be refused. @param {string} name
+ * @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
+export async function badModel(name) {
+  const { codes, edit, patch } = BAD_MODELS[name];
+  let bytes = fs.readFileSync(await testModel('tiny'));
+  if (edit) {
+    const file = path.join(DIRECTORY, `bad.${process.pid}.${made++}.tmp`);
+    try {
+      await makeModel({ ...MODELS.tiny, edit }, file);
+      bytes = fs.readFileSync(file);
+    } finally {
+      fs.rmSync(file, { force: true });
+    }
+  }
+  return { bytes: patch ? patch(bytes) : bytes, codes };
+}
+
+// node tests/js/models.js NAME: make it, print its path.
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  console.log(await testModel(process.argv[2]));
+}
