@@ -1,0 +1,129 @@
+/* kernels: the inner loops, one verb each. kernels_ref.c is the specification; the SIMD files
+ * must agree with it bit for bit (tests/c/test_kernels.c), so that every build and every thread
+ * count gives the same logits. This header is the only place where a build chooses.
+ *
+ * Packed weights: panels of GW_PANEL = 4 rows, one panel behind the other.
+ *   F32, F16, BF16   [k][4] elements: column by column, the four rows side by side
+ *   Q4_0             per block of 32 columns 72 bytes: 4 scales f16, then 4 x 16 bytes; byte
+ *                    4 r + i of vector g holds row r, column 4 g + i (low nibble) and
+ *                    column 16 + 4 g + i (high nibble); value = scale * (nibble - 8)
+ *   Q8_0             136 bytes: 4 scales f16, then 8 x 16 bytes; byte 4 r + i of vector g holds
+ *                    row r, column 4 g + i; value = scale * byte
+ * One lane of a vector is one row, so no kernel ever adds across lanes.
+ *
+ * Activations are quantised once per row: blocks of 32, scale = largest magnitude / 127 (narrow)
+ * or / 32767 (wide). Products of a block are summed exactly in integers, then
+ *   y[row] += (float)sum * (weight scale * activation scale)
+ * block after block, in float32. */
+#ifndef GW_KERNELS_H
+#define GW_KERNELS_H
+
+#include "base.h"
+
+enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136, GW_KEYS = 16 };
+
+/* Narrow activations are int8 where a kernel multiplies bytes, int16 elsewhere. */
+#if defined(__wasm_relaxed_simd__)
+typedef int8_t gw_narrow;
+#else
+typedef int16_t gw_narrow;
+#endif
+
+/* int16 activations lie, within each group of four columns, in the order 0 2 1 3: a 16-bit lane of
+ * a weight vector holds columns 0 and 1 (or 2 and 3) of one row as its low and high byte, so masking
+ * and shifting lanes yields columns (0, 2) and (1, 3). int8 ones lie as they come. */
+#define GW_WIDE_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
+
+#define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
+
+/* A batch of n rows of k activations. Pointers that no kernel of the batch needs are NULL. */
+typedef struct {
+    int n;
+    size_t k;
+    const float *x; size_t ldx;     /* [n][ldx] */
+    gw_narrow *q8;                  /* [n][k], -127..127 */
+    float *s8;                      /* [n][k / 32] */
+    int32_t *sum8;                  /* [n][k / 32], sums of q8 over a block */
+    int16_t *q16;                   /* [n][k], -32767..32767 */
+    float *s16;                     /* [n][k / 32] */
+    int32_t *sum16;                 /* [n][k / 32] */
+} gw_acts;
+
+/* y[t][0..4 * panels) = panels * activation row t, for all t < a->n; y has row stride ldy. */
+typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
+
+/* Quantise one row x[k] into block scales and sums; k is a multiple of 32. */
+typedef void gw_narrow_kernel(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum);
+typedef void gw_wide_kernel(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum);
+
+/* scores[j] = dot(q, keys + j * stride) over d floats, j < n <= GW_KEYS. Four partial sums (index
+ * mod 4), added as (0 + 1) + (2 + 3). d is a multiple of 8. */
+typedef void gw_scores_kernel(const float *q, const float *keys, size_t stride, int n, int d, float *scores);
+/* out[0..d) = out * keep + p[0] v[0] + p[1] v[1] + …, in this order. */
+typedef void gw_mix_kernel(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out);
+/* out[i] = (float)in[i] for finite f16, n a multiple of 8. */
+typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
+
+#define GW_KERNELS(X)                        \
+    X(gw_matmul_kernel, matmul_f32)          \
+    X(gw_matmul_kernel, matmul_f16)          \
+    X(gw_matmul_kernel, matmul_bf16)         \
+    X(gw_matmul_kernel, matmul_q4)           \
+    X(gw_matmul_kernel, matmul_q4_wide)      \
+    X(gw_matmul_kernel, matmul_q8_wide)      \
+    X(gw_narrow_kernel, narrow)              \
+    X(gw_wide_kernel, wide)                  \
+    X(gw_scores_kernel, scores)              \
+    X(gw_mix_kernel, mix)                    \
+    X(gw_widen_kernel, widen)
+
+/* gw_ref_matmul_f32 …, and where they exist gw_simd_… and gw_relaxed_… */
+#define GW_X(type, name) type gw_ref_##name;
+GW_KERNELS(GW_X)
+#undef GW_X
+
+#if defined(__wasm_simd128__) || defined(GW_SIMDE)
+#define GW_HAVE_SIMD 1
+#define GW_X(type, name) type gw_simd_##name;
+GW_KERNELS(GW_X)
+#undef GW_X
+#endif
+
+#if defined(__wasm_relaxed_simd__)
+#define GW_HAVE_RELAXED 1
+gw_matmul_kernel gw_relaxed_matmul_q4;
+gw_narrow_kernel gw_relaxed_narrow;
+#endif
+
+#if defined(GW_HAVE_RELAXED)
+#define GW_KERNEL_Q4(name) gw_relaxed_##name
+#define GW_KERNEL(name) gw_simd_##name
+#define GW_BUILD "relaxed"
+#elif defined(__wasm_simd128__)
+#define GW_KERNEL_Q4(name) gw_simd_##name
+#define GW_KERNEL(name) gw_simd_##name
+#define GW_BUILD "simd128"
+#else
+#define GW_KERNEL_Q4(name) gw_ref_##name
+#define GW_KERNEL(name) gw_ref_##name
+#define GW_BUILD "reference"
+#endif
+
+/* exp(x), the same bits in every build: range reduction and the degree-5 minimax polynomial of
+ * Cephes expf, relative error 2e-7. Clamped to [-87, 88]. */
+static inline float gw_exp(float x) {
+    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+    float n = __builtin_rintf(x * 1.44269504088896341f);
+    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    union { uint32_t u; float f; } two_n = { .u = (uint32_t)((int32_t)n + 127) << 23 };
+    return p * two_n.f;
+}
+
+#endif

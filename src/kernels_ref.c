@@ -1,0 +1,121 @@
+/* kernels_ref: the specification of kernels.h in plain C. Written to be read, not to be fast. */
+#include "kernels.h"
+#include "quant.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint16_t read16(const uint8_t *p) {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return h;
+}
+
+static float element_f32(const uint8_t *w, size_t i) {
+    float f;
+    memcpy(&f, w + 4 * i, 4);
+    return f;
+}
+static float element_f16(const uint8_t *w, size_t i) { return gw_f16_to_f32(read16(w + 2 * i)); }
+static float element_bf16(const uint8_t *w, size_t i) { return gw_bf16_to_f32(read16(w + 2 * i)); }
+
+/* y[t][r] = sum over k, first to last, of w[r][k] * x[t][k] */
+static void matmul_float(const uint8_t *w, size_t item, float (*element)(const uint8_t *, size_t),
+                         int panels, const gw_acts *a, float *y, size_t ldy) {
+    for (int p = 0; p < panels; p++) {
+        const uint8_t *panel = w + (size_t)p * GW_PANEL * a->k * item;
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) {
+                float sum = 0;
+                for (size_t k = 0; k < a->k; k++)
+                    sum += element(panel, k * GW_PANEL + r) * a->x[t * a->ldx + k];
+                y[t * ldy + p * GW_PANEL + r] = sum;
+            }
+    }
+}
+
+void gw_ref_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 4, element_f32, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 2, element_f16, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 2, element_bf16, panels, a, y, ldy);
+}
+
+static int q4_at(const uint8_t *block, int r, int c) {
+    int byte = block[8 + c % 16 / 4 * 16 + 4 * r + c % 4];
+    return c < 16 ? byte & 15 : byte >> 4;
+}
+
+static int q8_at(const uint8_t *block, int r, int c) {
+    return (int8_t)block[8 + c / 4 * 16 + 4 * r + c % 4];
+}
+
+#define NARROW_ORDER(c) (sizeof(gw_narrow) == 1 ? (c) : GW_WIDE_ORDER(c))
+
+#define DEFINE_MATMUL(name, bytes, at, offset, Q, S, order)                                     \
+    void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {           \
+        size_t blocks = a->k / GW_BLOCK;                                                        \
+        for (int p = 0; p < panels; p++)                                                        \
+            for (int t = 0; t < a->n; t++)                                                      \
+                for (int r = 0; r < GW_PANEL; r++) {                                            \
+                    float total = 0;                                                            \
+                    for (size_t b = 0; b < blocks; b++) {                                       \
+                        const uint8_t *block = w + (p * blocks + b) * (bytes);                  \
+                        int32_t sum = 0;                                                        \
+                        for (int c = 0; c < GW_BLOCK; c++)                                      \
+                            sum += (at(block, r, c) - (offset)) * a->Q[t * a->k + b * GW_BLOCK + order(c)]; \
+                        float scale = gw_f16_to_f32(read16(block + 2 * r)) * a->S[t * blocks + b]; \
+                        total += (float)sum * scale;                                            \
+                    }                                                                           \
+                    y[t * ldy + p * GW_PANEL + r] = total;                                      \
+                }                                                                               \
+    }
+
+DEFINE_MATMUL(gw_ref_matmul_q4, GW_Q4_BYTES, q4_at, 8, q8, s8, NARROW_ORDER)
+DEFINE_MATMUL(gw_ref_matmul_q4_wide, GW_Q4_BYTES, q4_at, 8, q16, s16, GW_WIDE_ORDER)
+DEFINE_MATMUL(gw_ref_matmul_q8_wide, GW_Q8_BYTES, q8_at, 0, q16, s16, GW_WIDE_ORDER)
+
+#define DEFINE_QUANTISE(name, item, top, order)                                                   \
+    void name(const float *x, size_t k, item *q, float *scale, int32_t *sum) {                  \
+        for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {               \
+            float largest = 0;                                                                  \
+            for (int i = 0; i < GW_BLOCK; i++) largest = fmaxf(largest, fabsf(x[i]));           \
+            float inverse = largest > GW_TINY ? (top) / largest : 0;                                  \
+            int32_t total = 0;                                                                  \
+            for (int i = 0; i < GW_BLOCK; i++) {                                                \
+                item v = (item)rintf(fmaxf(-(top), fminf((top), x[i] * inverse)));              \
+                q[order(i)] = v;                                                                \
+                total += v;                                                                     \
+            }                                                                                   \
+            scale[b] = largest / (top);                                                         \
+            sum[b] = total;                                                                     \
+        }                                                                                       \
+    }
+
+DEFINE_QUANTISE(gw_ref_narrow, gw_narrow, 127.0f, NARROW_ORDER)
+DEFINE_QUANTISE(gw_ref_wide, int16_t, 32767.0f, GW_WIDE_ORDER)
+
+void gw_ref_scores(const float *q, const float *keys, size_t stride, int n, int d, float *scores) {
+    for (int j = 0; j < n; j++) {
+        float part[4] = { 0 };
+        for (int i = 0; i < d; i++) part[i % 4] += q[i] * keys[j * stride + i];
+        scores[j] = (part[0] + part[1]) + (part[2] + part[3]);
+    }
+}
+
+void gw_ref_mix(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out) {
+    for (int i = 0; i < d; i++) {
+        float sum = out[i] * keep;
+        for (int j = 0; j < n; j++) sum += p[j] * values[j * stride + i];
+        out[i] = sum;
+    }
+}
+
+void gw_ref_widen(const uint16_t *in, float *out, size_t n) {
+    for (size_t i = 0; i < n; i++) out[i] = gw_f16_to_f32(in[i]);
+}

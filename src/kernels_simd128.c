@@ -1,0 +1,367 @@
+/* kernels_simd128: kernels.h with 128-bit vectors of fixed semantics. Also built natively through
+ * SIMDe, so that sanitizers see these loops.
+ *
+ * One row of activations (decode): each call walks several panels at once, far apart, because the
+ * memory system follows several streams better than one. Several rows (prefill): a few panels are
+ * widened into a small buffer once and multiplied with tiles of four rows. */
+#include "kernels.h"
+
+#ifdef GW_HAVE_SIMD
+
+#ifdef GW_SIMDE
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/wasm/simd128.h>
+#else
+#include <wasm_simd128.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { TILE = 4, CHUNK = 32 };   /* rows of a tile; blocks of a panel that are widened at once */
+
+/* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
+INLINE v128_t f16x4(v128_t u) {
+    v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
+    v128_t sign = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16);
+    v128_t value = wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000));   /* times 2^112 */
+    return wasm_v128_or(value, sign);
+}
+
+INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
+INLINE v128_t load_f16(const uint8_t *p) { return f16x4(wasm_u32x4_load16x4(p)); }
+INLINE v128_t load_bf16(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
+
+/* --- float weights --- */
+
+INLINE void float_streams(const uint8_t *w, size_t stride, int streams, size_t item,
+                          v128_t (*load)(const uint8_t *), const float *x, size_t k, float *y, size_t step) {
+    v128_t sum[4];
+    for (int s = 0; s < streams; s++) sum[s] = wasm_f32x4_splat(0);
+    for (size_t i = 0; i < k; i++) {
+        v128_t xi = wasm_v128_load32_splat(x + i);
+        for (int s = 0; s < streams; s++)
+            sum[s] = wasm_f32x4_add(sum[s], wasm_f32x4_mul(load(w + s * stride + i * item * 4), xi));
+    }
+    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, sum[s]);
+}
+
+INLINE void float_tile(const uint8_t *w, size_t item, v128_t (*load)(const uint8_t *), const float *x,
+                       size_t ldx, size_t k, float *y, size_t ldy, int rows) {
+    v128_t sum[TILE];
+    for (int t = 0; t < rows; t++) sum[t] = wasm_f32x4_splat(0);
+    for (size_t i = 0; i < k; i++) {
+        v128_t wi = load(w + i * item * 4);
+        for (int t = 0; t < rows; t++)
+            sum[t] = wasm_f32x4_add(sum[t], wasm_f32x4_mul(wi, wasm_v128_load32_splat(x + t * ldx + i)));
+    }
+    for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, sum[t]);
+}
+
+INLINE void float_rows(const uint8_t *w, int panels, size_t item, v128_t (*load)(const uint8_t *),
+                       const gw_acts *a, float *y, size_t ldy) {
+    size_t panel = GW_PANEL * a->k * item;
+    for (int p = 0; p < panels; p++) {
+        int t = 0;
+        for (; t + TILE <= a->n; t += TILE)
+            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL, ldy, TILE);
+        for (; t < a->n; t++)
+            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL, ldy, 1);
+    }
+}
+
+INLINE void matmul_float(const uint8_t *w, int panels, size_t item, v128_t (*load)(const uint8_t *),
+                         const gw_acts *a, float *y, size_t ldy) {
+    if (a->n > 1) {
+        float_rows(w, panels, item, load, a, y, ldy);
+        return;
+    }
+    size_t panel = GW_PANEL * a->k * item;
+    int each = panels / 4, p = each * 4;
+    for (int i = 0; i < each; i++)
+        float_streams(w + i * panel, each * panel, 4, item, load, a->x, a->k, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++)
+        float_streams(w + p * panel, 0, 1, item, load, a->x, a->k, y + p * GW_PANEL, 0);
+}
+
+void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, panels, 4, load_f32, a, y, ldy);
+}
+
+void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, panels, 2, load_f16, a, y, ldy);
+}
+
+void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, panels, 2, load_bf16, a, y, ldy);
+}
+
+/* --- quantised weights, int16 activations (order 0 2 1 3) --- */
+
+/* total + (float)sum * (weight scales * activation scale) */
+INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
+    v128_t scales = wasm_f32x4_mul(weight_scales, wasm_v128_load32_splat(scale));
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
+}
+
+/* Sum of one block of Q4_0, nibbles taken as 0..15. Nibbles that sit 4 or 8 bits up in their lane are
+ * multiplied there and the sums shifted down once: cheaper than moving every nibble. */
+INLINE v128_t q4_block(const uint8_t *block, const int16_t *q) {
+    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
+    for (int g = 0; g < 4; g++) {
+        v128_t v = wasm_v128_load(block + 8 + 16 * g);
+        v128_t low = wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), wasm_v128_load32_splat(q + 4 * g));
+        v128_t top = wasm_i32x4_dot_i16x8(wasm_u16x8_shr(v, 12), wasm_v128_load32_splat(q + 16 + 4 * g + 2));
+        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
+        s4 = wasm_i32x4_add(s4, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), wasm_v128_load32_splat(q + 16 + 4 * g)));
+        s8 = wasm_i32x4_add(s8, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), wasm_v128_load32_splat(q + 4 * g + 2)));
+    }
+    return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
+}
+
+INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
+    v128_t even = wasm_i32x4_splat(0), odd = even;
+    for (int g = 0; g < 8; g++) {
+        v128_t v = wasm_v128_load(block + 8 + 16 * g);
+        even = wasm_i32x4_add(even, wasm_i32x4_dot_i16x8(wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8), wasm_v128_load32_splat(q + 4 * g)));
+        odd = wasm_i32x4_add(odd, wasm_i32x4_dot_i16x8(wasm_i16x8_shr(v, 8), wasm_v128_load32_splat(q + 4 * g + 2)));
+    }
+    return wasm_i32x4_add(even, odd);
+}
+
+INLINE void q4_streams(const uint8_t *w, size_t stride, int streams, const int16_t *q, const float *scale,
+                       const int32_t *sum, size_t blocks, float *y, size_t step) {
+    v128_t total[4];
+    for (int s = 0; s < streams; s++) total[s] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++) {
+        v128_t offset = wasm_i32x4_shl(wasm_v128_load32_splat(sum + b), 3);
+        for (int s = 0; s < streams; s++) {
+            const uint8_t *block = w + s * stride + b * GW_Q4_BYTES;
+            v128_t dot = wasm_i32x4_sub(q4_block(block, q + b * GW_BLOCK), offset);
+            total[s] = add_scaled(total[s], dot, load_f16(block), scale + b);
+        }
+    }
+    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, total[s]);
+}
+
+INLINE void q8_streams(const uint8_t *w, size_t stride, int streams, const int16_t *q, const float *scale,
+                       size_t blocks, float *y, size_t step) {
+    v128_t total[4];
+    for (int s = 0; s < streams; s++) total[s] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++)
+        for (int s = 0; s < streams; s++) {
+            const uint8_t *block = w + s * stride + b * GW_Q8_BYTES;
+            total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), load_f16(block), scale + b);
+        }
+    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, total[s]);
+}
+
+/* Widened block: 16 vectors of int16; vector 2 g holds columns (4 g, 4 g + 2) of the four rows side by
+ * side, vector 2 g + 1 columns (4 g + 1, 4 g + 3). */
+typedef struct {
+    v128_t column[CHUNK][16], scales[CHUNK];
+} widened;
+
+INLINE void widen_q4(const uint8_t *block, v128_t *out) {
+    v128_t eight = wasm_i16x8_splat(8), mask = wasm_i16x8_splat(15);
+    for (int g = 0; g < 4; g++) {
+        v128_t v = wasm_v128_load(block + 8 + 16 * g);
+        out[2 * g] = wasm_i16x8_sub(wasm_v128_and(v, mask), eight);
+        out[2 * g + 1] = wasm_i16x8_sub(wasm_v128_and(wasm_u16x8_shr(v, 8), mask), eight);
+        out[8 + 2 * g] = wasm_i16x8_sub(wasm_v128_and(wasm_u16x8_shr(v, 4), mask), eight);
+        out[8 + 2 * g + 1] = wasm_i16x8_sub(wasm_u16x8_shr(v, 12), eight);
+    }
+}
+
+INLINE void widen_q8(const uint8_t *block, v128_t *out) {
+    for (int g = 0; g < 8; g++) {
+        v128_t v = wasm_v128_load(block + 8 + 16 * g);
+        out[2 * g] = wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8);
+        out[2 * g + 1] = wasm_i16x8_shr(v, 8);
+    }
+}
+
+INLINE void wide_tile(const widened *w, int n_blocks, const int16_t *q, size_t ldq, const float *scale,
+                      size_t lds, float *y, size_t ldy, int rows, int first) {
+    v128_t total[TILE];
+    for (int t = 0; t < rows; t++) total[t] = first ? wasm_f32x4_splat(0) : wasm_v128_load(y + t * ldy);
+    for (int b = 0; b < n_blocks; b++) {
+        v128_t sum[TILE];
+        for (int t = 0; t < rows; t++) sum[t] = wasm_i32x4_splat(0);
+        for (int c = 0; c < 16; c++)
+            for (int t = 0; t < rows; t++)
+                sum[t] = wasm_i32x4_add(sum[t], wasm_i32x4_dot_i16x8(w->column[b][c],
+                                        wasm_v128_load32_splat(q + t * ldq + b * GW_BLOCK + 2 * c)));
+        for (int t = 0; t < rows; t++) total[t] = add_scaled(total[t], sum[t], w->scales[b], scale + t * lds + b);
+    }
+    for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, total[t]);
+}
+
+/* One panel against all rows, CHUNK blocks at a time. */
+INLINE void wide_rows(const uint8_t *panel, size_t bytes, void (*widen)(const uint8_t *, v128_t *), int n,
+                      size_t k, const int16_t *q, const float *scale, float *y, size_t ldy) {
+    size_t blocks = k / GW_BLOCK;
+    widened w;
+    for (size_t b = 0; b < blocks; b += CHUNK) {
+        int n_blocks = (int)gw_min(CHUNK, blocks - b);
+        for (int i = 0; i < n_blocks; i++) {
+            widen(panel + (b + i) * bytes, w.column[i]);
+            w.scales[i] = load_f16(panel + (b + i) * bytes);
+        }
+        int t = 0;
+        for (; t + TILE <= n; t += TILE)
+            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy, ldy, TILE, b == 0);
+        for (; t < n; t++)
+            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy, ldy, 1, b == 0);
+    }
+}
+
+INLINE void matmul_q4(const uint8_t *w, int panels, const gw_acts *a, const int16_t *q, const float *scale,
+                      const int32_t *sum, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK, panel = blocks * GW_Q4_BYTES;
+    if (a->n > 1) {
+        for (int p = 0; p < panels; p++)
+            wide_rows(w + p * panel, GW_Q4_BYTES, widen_q4, a->n, a->k, q, scale, y + p * GW_PANEL, ldy);
+        return;
+    }
+    int each = panels / 4, p = each * 4;
+    for (int i = 0; i < each; i++)
+        q4_streams(w + i * panel, each * panel, 4, q, scale, sum, blocks, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++) q4_streams(w + p * panel, 0, 1, q, scale, sum, blocks, y + p * GW_PANEL, 0);
+}
+
+#ifndef GW_HAVE_RELAXED   /* there, narrow activations are bytes */
+void gw_simd_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_q4(w, panels, a, a->q8, a->s8, a->sum8, y, ldy);
+}
+#endif
+
+void gw_simd_matmul_q4_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_q4(w, panels, a, a->q16, a->s16, a->sum16, y, ldy);
+}
+
+void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK, panel = blocks * GW_Q8_BYTES;
+    if (a->n > 1) {
+        for (int p = 0; p < panels; p++)
+            wide_rows(w + p * panel, GW_Q8_BYTES, widen_q8, a->n, a->k, a->q16, a->s16, y + p * GW_PANEL, ldy);
+        return;
+    }
+    int each = panels / 4, p = each * 4;
+    for (int i = 0; i < each; i++)
+        q8_streams(w + i * panel, each * panel, 4, a->q16, a->s16, blocks, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++) q8_streams(w + p * panel, 0, 1, a->q16, a->s16, blocks, y + p * GW_PANEL, 0);
+}
+
+/* --- activations --- */
+
+INLINE float largest_of(v128_t v) {
+    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));
+    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 1, 0, 3, 2));
+    return wasm_f32x4_extract_lane(v, 0);
+}
+
+/* Largest magnitude of a block of 32. */
+INLINE float block_largest(const float *x) {
+    v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
+    for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_f32x4_pmax(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
+    return largest_of(m);
+}
+
+/* Four scaled, clamped, rounded values as int32. */
+INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
+    v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
+    v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
+    return wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
+}
+
+INLINE int32_t sum_of(v128_t v) {
+    return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1) +
+           wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
+}
+
+INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum) {
+    for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
+        float largest = block_largest(x);
+        v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0);
+        v128_t total = wasm_i32x4_splat(0);
+        for (int i = 0; i < GW_BLOCK; i += 8) {
+            v128_t v0 = rounded(x + i, inverse, top), v1 = rounded(x + i + 4, inverse, top);
+            total = wasm_i32x4_add(total, wasm_i32x4_add(v0, v1));
+            v128_t v = wasm_i16x8_narrow_i32x4(v0, v1);
+            wasm_v128_store(q + i, wasm_i16x8_shuffle(v, v, 0, 2, 1, 3, 4, 6, 5, 7));
+        }
+        scale[b] = largest / top;
+        sum[b] = sum_of(total);
+    }
+}
+
+#ifndef GW_HAVE_RELAXED
+void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum) {
+    quantise_wide(x, k, 127.0f, q, scale, sum);
+}
+#else
+void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum) {
+    for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
+        float largest = block_largest(x);
+        v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? 127.0f / largest : 0);
+        v128_t total = wasm_i32x4_splat(0);
+        for (int i = 0; i < GW_BLOCK; i += 16) {
+            v128_t v0 = rounded(x + i, inverse, 127.0f), v1 = rounded(x + i + 4, inverse, 127.0f);
+            v128_t v2 = rounded(x + i + 8, inverse, 127.0f), v3 = rounded(x + i + 12, inverse, 127.0f);
+            total = wasm_i32x4_add(total, wasm_i32x4_add(wasm_i32x4_add(v0, v1), wasm_i32x4_add(v2, v3)));
+            wasm_v128_store(q + i, wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(v0, v1), wasm_i16x8_narrow_i32x4(v2, v3)));
+        }
+        scale[b] = largest / 127.0f;
+        sum[b] = sum_of(total);
+    }
+}
+#endif
+
+void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum) {
+    quantise_wide(x, k, 32767.0f, q, scale, sum);
+}
+
+/* --- attention --- */
+
+INLINE float add_lanes(v128_t v) {
+    return (wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1)) +
+           (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
+}
+
+INLINE void scores_of(const float *q, const float *keys, size_t stride, int d, float *scores, int n) {
+    v128_t sum[4];
+    for (int j = 0; j < n; j++) sum[j] = wasm_f32x4_splat(0);
+    for (int i = 0; i < d; i += 4) {
+        v128_t qi = wasm_v128_load(q + i);
+        for (int j = 0; j < n; j++)
+            sum[j] = wasm_f32x4_add(sum[j], wasm_f32x4_mul(qi, wasm_v128_load(keys + j * stride + i)));
+    }
+    for (int j = 0; j < n; j++) scores[j] = add_lanes(sum[j]);
+}
+
+void gw_simd_scores(const float *q, const float *keys, size_t stride, int n, int d, float *scores) {
+    int j = 0;
+    for (; j + 4 <= n; j += 4) scores_of(q, keys + j * stride, stride, d, scores + j, 4);
+    for (; j < n; j++) scores_of(q, keys + j * stride, stride, d, scores + j, 1);
+}
+
+void gw_simd_mix(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out) {
+    v128_t k = wasm_f32x4_splat(keep);
+    for (int i = 0; i < d; i += 8) {
+        v128_t a = wasm_f32x4_mul(wasm_v128_load(out + i), k);
+        v128_t b = wasm_f32x4_mul(wasm_v128_load(out + i + 4), k);
+        for (int j = 0; j < n; j++) {
+            v128_t pj = wasm_v128_load32_splat(p + j);
+            a = wasm_f32x4_add(a, wasm_f32x4_mul(pj, wasm_v128_load(values + j * stride + i)));
+            b = wasm_f32x4_add(b, wasm_f32x4_mul(pj, wasm_v128_load(values + j * stride + i + 4)));
+        }
+        wasm_v128_store(out + i, a);
+        wasm_v128_store(out + i + 4, b);
+    }
+}
+
+void gw_simd_widen(const uint16_t *in, float *out, size_t n) {
+    for (size_t i = 0; i < n; i += 4) wasm_v128_store(out + i, load_f16((const uint8_t *)(in + i)));
+}
+
+#endif

@@ -1,0 +1,198 @@
+/* ops: see ops.h. Attention has a file of its own. */
+#include "ops.h"
+
+#include <math.h>
+#include <string.h>
+
+void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena) {
+    size_t items = batch * k_max, blocks = batch * (k_max / GW_BLOCK + 1);
+    o->pool = pool;
+    o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);
+    o->acts.s8 = gw_arena_take(arena, blocks * sizeof(float));
+    o->acts.sum8 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    o->acts.q16 = gw_arena_take(arena, items * sizeof *o->acts.q16);
+    o->acts.s16 = gw_arena_take(arena, blocks * sizeof(float));
+    o->acts.sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    o->partial = gw_arena_take(arena, partials * sizeof(float));
+}
+
+/* --- matrix products --- */
+
+enum { NEEDS_NARROW = 1, NEEDS_WIDE = 2 };
+
+/* The one table of matrix kernels. */
+static const struct product {
+    int type;
+    gw_matmul_kernel *narrow, *wide;   /* equal where there is only one */
+    int narrow_needs, wide_needs;
+} products[] = {
+    { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
+    { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
+    { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
+    { GW_Q4_0, GW_KERNEL_Q4(matmul_q4), GW_KERNEL(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
+    { GW_Q8_0, GW_KERNEL(matmul_q8_wide), GW_KERNEL(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
+};
+
+static const struct product *product_of(const gw_matrix *m) {
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (products[i].type == m->type->id) return &products[i];
+    return NULL;   /* not reached: the model refuses types that cannot be packed */
+}
+
+enum { MAX_TOGETHER = 3 };
+
+typedef struct {
+    gw_acts acts;
+    int needs;
+    struct { const gw_matrix *m; gw_matmul_kernel *kernel; float *y; int first; } part[MAX_TOGETHER];
+    int count, step;      /* step: panels per item */
+} matmul_job;
+
+static void quantise_token(void *ctx, int t) {
+    const matmul_job *j = ctx;
+    const gw_acts *a = &j->acts;
+    size_t blocks = a->k / GW_BLOCK;
+    const float *x = a->x + t * a->ldx;
+    if (j->needs & NEEDS_NARROW)
+        GW_KERNEL_Q4(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks);
+    if (j->needs & NEEDS_WIDE)
+        GW_KERNEL(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks);
+}
+
+static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
+
+static void matmul_item(void *ctx, int item) {
+    const matmul_job *j = ctx;
+    int i = j->count - 1;
+    while (item < j->part[i].first) i--;
+    const gw_matrix *m = j->part[i].m;
+    int first = (item - j->part[i].first) * j->step;
+    int panels = (int)gw_min(j->step, panels_of(m) - first);
+    const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);
+    j->part[i].kernel(w, panels, &j->acts, j->part[i].y + first * GW_PANEL, gw_ld(m->rows));
+}
+
+/* Items small enough to balance threads, large enough to stream. */
+static int panels_per_item(int panels, int threads) {
+    int step = panels / (threads * 6) / 4 * 4;
+    return step < 4 ? 4 : step > 256 ? 256 : step;
+}
+
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count, bool wide) {
+    matmul_job j = { .acts = o->acts, .count = count };
+    j.acts.n = n;
+    j.acts.k = m[0]->k;
+    j.acts.x = x;
+    j.acts.ldx = ldx;
+    int panels = 0, items = 0;
+    for (int i = 0; i < count; i++) panels += panels_of(m[i]);
+    j.step = panels_per_item(panels, gw_pool_threads(o->pool));
+    for (int i = 0; i < count; i++) {
+        const struct product *p = product_of(m[i]);
+        j.part[i].m = m[i];
+        j.part[i].kernel = wide ? p->wide : p->narrow;
+        j.part[i].y = y[i];
+        j.part[i].first = items;
+        items += (panels_of(m[i]) + j.step - 1) / j.step;
+        j.needs |= wide ? p->wide_needs : p->narrow_needs;
+    }
+    if (j.needs) gw_parallel(o->pool, quantise_token, &j, n);
+    gw_parallel(o->pool, matmul_item, &j, items);
+}
+
+/* --- element-wise, token by token --- */
+
+typedef struct {
+    const float *x, *w;
+    float *out;
+    size_t ldx, ldo;
+    int heads, d;
+    float eps;
+    bool add;
+} norm_job;
+
+static void norm_token(void *ctx, int t) {
+    const norm_job *j = ctx;
+    for (int h = 0; h < j->heads; h++) {
+        const float *x = j->x + t * j->ldx + (size_t)h * j->d;
+        float *out = j->out + t * j->ldo + (size_t)h * j->d;
+        float part[8] = { 0 };   /* eight sums: fast, and the order is the same everywhere */
+        int i = 0;
+        for (; i + 8 <= j->d; i += 8)
+            for (int l = 0; l < 8; l++) part[l] += x[i + l] * x[i + l];
+        for (; i < j->d; i++) part[0] += x[i] * x[i];
+        float sum = ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
+        float scale = 1.0f / sqrtf(sum / (float)j->d + j->eps);
+        if (j->add)
+            for (i = 0; i < j->d; i++) out[i] += x[i] * scale * j->w[i];
+        else
+            for (i = 0; i < j->d; i++) out[i] = x[i] * scale * j->w[i];
+    }
+}
+
+void gw_rmsnorm(gw_ops *o, const float *x, size_t ldx, const float *w, int n, int heads, int d, float eps,
+                bool add, float *out, size_t ldo) {
+    norm_job j = { x, w, out, ldx, ldo, heads, d, eps, add };
+    gw_parallel(o->pool, norm_token, &j, n);
+}
+
+void gw_rope_angles(float *angles, int n, uint32_t pos, int d, double base, double position_scale) {
+    int half = d / 2;
+    double ratio = pow(base, -2.0 / d), frequency = 1.0;
+    for (int i = 0; i < half; i++, frequency *= ratio)
+        for (int t = 0; t < n; t++) {
+            double angle = (pos + t) * position_scale * frequency;
+            angles[(size_t)t * d + i] = (float)cos(angle);
+            angles[(size_t)t * d + half + i] = (float)sin(angle);
+        }
+}
+
+typedef struct {
+    float *x;
+    const float *angles;
+    size_t ldx;
+    int heads, d;
+    float scale;
+} rope_job;
+
+static void rope_token(void *ctx, int t) {
+    const rope_job *j = ctx;
+    int half = j->d / 2;
+    const float *c = j->angles + (size_t)t * j->d, *s = c + half;
+    for (int h = 0; h < j->heads; h++) {
+        float *a = j->x + t * j->ldx + (size_t)h * j->d, *b = a + half;
+        for (int i = 0; i < half; i++) {
+            float u = a[i], v = b[i];
+            a[i] = (u * c[i] - v * s[i]) * j->scale;
+            b[i] = (v * c[i] + u * s[i]) * j->scale;
+        }
+    }
+}
+
+void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const float *angles, float scale) {
+    rope_job j = { x, angles, ldx, heads, d, scale };
+    gw_parallel(o->pool, rope_token, &j, n);
+}
+
+typedef struct {
+    float *gate;
+    const float *up;
+    size_t items, step;
+} geglu_job;
+
+/* gelu_tanh(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016) */
+static void geglu_part(void *ctx, int part) {
+    const geglu_job *j = ctx;
+    size_t first = part * j->step, last = gw_min(first + j->step, j->items);
+    for (size_t i = first; i < last; i++) {
+        float x = j->gate[i];
+        float u = 0.7978845608f * (x + 0.044715f * (x * x * x));
+        j->gate[i] = x / (1.0f + gw_exp(-2.0f * u)) * j->up[i];
+    }
+}
+
+void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width) {
+    size_t items = (size_t)n * width;
+    geglu_job j = { gate, up, items, gw_max(1024, gw_round_up(items / 16, 16)) };
+    gw_parallel(o->pool, geglu_part, &j, (int)((items + j.step - 1) / j.step));
+}

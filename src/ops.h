@@ -1,0 +1,58 @@
+/* ops: the operations of the forward pass over a batch of n tokens, spread over the pool's threads.
+ * A token's result never depends on the others in its batch nor on the thread count. Matrices of
+ * floats are [n][ld]; ld is a multiple of 4, so that a kernel may write whole panels. */
+#ifndef GW_OPS_H
+#define GW_OPS_H
+
+#include "kernels.h"
+#include "kv.h"
+#include "quant.h"
+#include "threads.h"
+
+typedef struct {
+    const gw_type *type;
+    uint32_t rows, k;
+    uint8_t *data;        /* packed, see kernels.h; owned by the model's arena */
+} gw_matrix;
+
+typedef struct {
+    gw_pool *pool;
+    gw_acts acts;         /* buffers for quantised activations, shared by all products */
+    float *partial;       /* attention of one token in spans: [spans][n_head][head_dim + 2] */
+} gw_ops;
+
+static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
+
+/* Buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
+void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena);
+
+/* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
+ * `wide`: int16 activations for Q4_0 too (the output head, where the error is seen directly);
+ * Q8_0 always has them. */
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count, bool wide);
+
+/* out[n][ldo] = rmsnorm(x[n][ldx]) * w over `heads` groups of d columns each; add: out += instead.
+ * y = x / sqrt(mean(x^2) + eps) * w (Zhang & Sennrich 2019; a GGUF stores Gemma's 1 + w). */
+void gw_rmsnorm(gw_ops *o, const float *x, size_t ldx, const float *w, int n, int heads, int d, float eps,
+                bool add, float *out, size_t ldo);
+
+/* Rotate halves (i, i + d/2) of each head of x[n][ldx] by position * base^(-2i/d) (Su et al. 2021),
+ * then multiply by scale. angles: [n][d], filled by gw_rope_angles. */
+void gw_rope_angles(float *angles, int n, uint32_t pos, int d, double base, double position_scale);
+void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const float *angles, float scale);
+
+/* gate = gelu_tanh(gate) * up */
+void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width);
+
+typedef struct {
+    int n_head, n_head_kv, head_dim;
+    uint32_t window;          /* 0: all earlier positions are visible */
+} gw_heads;
+
+/* out[n][ldq] = softmax(q k) v for tokens at positions pos .. pos + n - 1 (q already scaled), with
+ * keys and values of the layer's cache, which holds these tokens too. */
+void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n, float *out);
+/* Floats that gw_ops_init needs for it. */
+size_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
+
+#endif

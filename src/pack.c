@@ -1,0 +1,58 @@
+/* pack: see pack.h. Every layout of kernels.h is the same transposition: for each block, the heads
+ * (scales) of the four rows side by side, then word by word the bodies side by side. */
+#include "pack.h"
+#include "kernels.h"
+
+#include <string.h>
+
+enum { MAX_BLOCK = 64 };
+
+static const struct layout { int type; uint32_t head, word; } layouts[] = {
+    { GW_F32, 0, 4 }, { GW_F16, 0, 2 }, { GW_BF16, 0, 2 }, { GW_Q4_0, 2, 4 }, { GW_Q8_0, 2, 4 },
+};
+
+static const struct layout *layout_of(const gw_type *type) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (type && layouts[i].type == type->id) return &layouts[i];
+    return NULL;
+}
+
+bool gw_can_pack(const gw_type *type) { return layout_of(type) != NULL; }
+
+size_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
+    return gw_round_up(rows, GW_PANEL) * gw_row_bytes(type, k);
+}
+
+/* One row into its place among four. Called with constant head and word, so the copies unroll. */
+static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t blocks, uint32_t bytes,
+                            uint32_t head, uint32_t word) {
+    for (size_t b = 0; b < blocks; b++, in += bytes, out += GW_PANEL * bytes) {
+        memcpy(out + r * head, in, head);
+        for (uint32_t at = head; at < bytes; at += word) memcpy(out + GW_PANEL * at + r * word, in + at, word);
+    }
+}
+
+void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
+    const struct layout *l = layout_of(type);
+    size_t row_bytes = gw_row_bytes(type, k), blocks = k / type->items;
+    if (n < GW_PANEL) memset(panel, 0, GW_PANEL * row_bytes);
+    for (int r = 0; r < n; r++) {
+        const uint8_t *in = rows + r * row_bytes;
+        if (l->head) pack_row(in, panel, r, blocks, type->bytes, 2, 4);
+        else if (l->word == 4) pack_row(in, panel, r, blocks, type->bytes, 0, 4);
+        else pack_row(in, panel, r, blocks, type->bytes, 0, 2);
+    }
+}
+
+void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out) {
+    const struct layout *l = layout_of(type);
+    const uint8_t *in = panels + row / GW_PANEL * GW_PANEL * gw_row_bytes(type, k);
+    size_t r = row % GW_PANEL;
+    uint8_t block[MAX_BLOCK];
+    for (size_t b = 0; b < k / type->items; b++, in += GW_PANEL * type->bytes, out += type->items) {
+        memcpy(block, in + r * l->head, l->head);
+        for (uint32_t at = l->head; at < type->bytes; at += l->word)
+            memcpy(block + at, in + GW_PANEL * at + r * l->word, l->word);
+        type->dequantise(block, out, type->items);
+    }
+}
