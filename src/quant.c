@@ -178,6 +178,8 @@ static const gw_type types[] = {
     KNOWN(35, "TQ2_0", 256, 66),
     KNOWN(39, "MXFP4", 32, 17),
     KNOWN(40, "NVFP4", 64, 36),
+    KNOWN(41, "Q1_0", 128, 18),
+    KNOWN(42, "Q2_0", 64, 18),
 };
 
 const gw_type *gw_type_of(uint32_t id) {
