@@ -1,0 +1,111 @@
+#!/usr/bin/env node
+/**
+ * What llama.cpp makes of the models of tests/vectors/parity.json: its error against the same truth, position
+ * by position, and its greedy continuations. Run tools/vectors/parity.py first.
+ *
+ *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
+ *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
+ *   node tools/vectors/llama.js FILE IDS OUT   all logits of one file as float32: any model, to compare by hand
+ *
+ * NODE_LLAMA_CPP names a folder whose node_modules holds the package, when this checkout's does not.
+ */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const VECTORS = path.join(ROOT, 'tests', 'vectors');
+const THREADS = 2, GREEDY = 48;
+
+async function startLlama() {
+  const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
+  const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
+  return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
+}
+
+/** A function ids -> rows of logits, each evaluated in one batch from an empty cache.
+ * @param {any} model @param {object} options of the context */
+async function evaluator(model, options) {
+  const context = await model.createContext({ contextSize: 256, batchSize: 256, threads: THREADS, swaFullCache: true, ...options });
+  const sequence = context.getSequence();
+  /** @param {number[]} ids @returns {Promise<Float32Array[]>} */
+  const evaluate = async (ids) => {
+    await sequence.clearHistory();
+    const out = await sequence.controlledEvaluate(ids.map((id) => [id, { generateNext: { logits: true } }]));
+    return out.map((/** @type {any} */ o) => {
+      const row = new Float32Array(o.next.logits.size);
+      for (const [id, value] of o.next.logits) row[id] = value;
+      return row;
+    });
+  };
+  return { evaluate, close: () => context.dispose() };
+}
+
+/** sum (a - b)^2 / sum b^2 */
+function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
+  let error = 0, size = 0;
+  for (let i = 0; i < b.length; i++) {
+    error += (a[i] - b[i]) ** 2;
+    size += b[i] ** 2;
+  }
+  return error / size;
+}
+
+/** Greedy text after ids: each id and how far its logit is above the next best, in standard deviations.
+ * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
+async function greedy(evaluate, ids) {
+  const context = [...ids], margins = [];
+  for (let i = 0; i < GREEDY; i++) {
+    const row = /** @type {Float32Array} */ ((await evaluate(context)).at(-1));
+    const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
+    const deviation = Math.sqrt(row.reduce((sum, v) => sum + v * v, 0) / row.length);
+    context.push(order[0].id);
+    margins.push(Number(((order[0].v - order[1].v) / deviation).toFixed(3)));
+  }
+  return { ids: context.slice(ids.length), margins };
+}
+
+/** @param {any} llama @param {string} name @param {number[][]} prompts */
+async function study(llama, name, prompts) {
+  const file = execFileSync('node', ['tests/js/models.js', name], { cwd: ROOT, encoding: 'utf8' }).trim();
+  const bytes = fs.readFileSync(path.join(VECTORS, `${name}.bin`));
+  const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
+  const vocab = bytes.length / 4 / prompts.flat().length;
+  const truth = (/** @type {number} */ row) => new Float32Array(bytes.buffer, bytes.byteOffset + 4 * vocab * row, vocab);
+  /** @type {Record<string, any>} */
+  const result = {};
+  const f32 = { experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32' };
+  for (const [label, options] of Object.entries({ default: {}, f32Cache: f32, noFlashAttention: { flashAttention: false } })) {
+    const { evaluate, close } = await evaluator(model, options);
+    const list = [];
+    let row = 0;
+    for (const ids of prompts) for (const logits of await evaluate(ids)) list.push(nmse(logits, truth(row++)));
+    if (label === 'default') result.greedy = { prompt: prompts.length - 1, ...await greedy(evaluate, prompts[prompts.length - 1]) };
+    result[label] = list.map((x) => Number(x.toPrecision(4)));
+    const mean = list.reduce((a, b) => a + b, 0) / list.length;
+    console.log(name, label, 'NMSE mean', mean.toExponential(3), 'largest', Math.max(...list).toExponential(3));
+    await close();
+  }
+  await model.dispose();
+  return result;
+}
+
+const llama = await startLlama();
+if (process.argv.length === 5) {
+  const [file, ids, out] = process.argv.slice(2);
+  const { evaluate } = await evaluator(await llama.loadModel({ modelPath: file, gpuLayers: 0 }), {});
+  const rows = await evaluate(ids.split(',').map(Number));
+  fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
+} else {
+  const { models } = JSON.parse(fs.readFileSync(path.join(VECTORS, 'parity.json'), 'utf8'));
+  const lines = [];
+  for (const [name, { prompts }] of Object.entries(models)) {
+    lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
+  }
+  const head = { madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release, threads: THREADS };
+  fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
+    `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
+}
+await llama.dispose();
