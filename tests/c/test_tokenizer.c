@@ -1,0 +1,419 @@
+/* Tokenizer on small vocabularies: each rule by a literal case, then the whole against a naive
+ * merge on random texts. Ids of the real vocabulary are compared in tests/js/tokenizer.test.js. */
+#include "test.h"
+#include "tokenizer.h"
+
+#define SPACE "\xE2\x96\x81"
+
+static void add(gw_tokenizer *t, const char *text, float score, int type) {
+    CHECK_INT(gw_tokenizer_add_piece(t, text, strlen(text)), 0);
+    CHECK_INT(gw_tokenizer_add_score(t, score), 0);
+    CHECK_INT(gw_tokenizer_add_type(t, type), 0);
+}
+
+static void add_bytes(gw_tokenizer *t) {
+    for (int i = 0; i < 256; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", i);
+        add(t, name, 0, GW_TOKEN_BYTE);
+    }
+}
+
+/* Ids: <unk> 0, <bos> 1, <eot> 2, bytes 3..258, then the pieces (from 259 on). */
+enum { BYTES = 3, PIECES = 259 };
+
+static gw_tokenizer *begin(void) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    CHECK(t);
+    add(t, "<unk>", 0, GW_TOKEN_UNKNOWN);
+    add(t, "<bos>", 0, GW_TOKEN_CONTROL);
+    add(t, "<eot>", 0, GW_TOKEN_CONTROL);
+    add_bytes(t);
+    return t;
+}
+
+static void finish(gw_tokenizer *t) {
+    gw_error e = { 0 };
+    int code = gw_tokenizer_finish(t, &e);
+    if (code) gw_test_fail(__FILE__, __LINE__, "finish: %d %s", code, e.what);
+}
+
+/* Normal pieces with scores 0, -1, -2 … in the order given. */
+static gw_tokenizer *with(const char *const *pieces, size_t n) {
+    gw_tokenizer *t = begin();
+    for (size_t i = 0; i < n; i++) add(t, pieces[i], -(float)i, GW_TOKEN_NORMAL);
+    finish(t);
+    return t;
+}
+
+#define WITH(...) with((const char *const[]){ __VA_ARGS__ }, \
+                       sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+/* Ids as text, "260 261"; checks that decoding gives the text back. */
+static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
+    static char out[1024];
+    int32_t ids[256];
+    char back[1024];
+    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 256), at = 0, length = 0;
+    CHECK(n >= 0 && (size_t)n <= strlen(text));
+    out[0] = 0;
+    for (int i = 0; i < n; i++) {
+        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
+        int bytes = gw_tokenizer_decode(t, ids[i], flags, back + length, sizeof back - 1 - (size_t)length);
+        CHECK(bytes >= 0 && length + bytes < (int)sizeof back);
+        length += bytes;
+    }
+    back[length] = 0;
+    CHECK_TEXT(back, text);
+    return out;
+}
+
+TEST(highest_score_merges_first) {
+    gw_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
+    CHECK_TEXT(ids_of(t, "abc", 0), "261 259");   /* bc before ab */
+    gw_tokenizer_free(t);
+    t = WITH("ab", "bc", "a", "b", "c");
+    CHECK_TEXT(ids_of(t, "abc", 0), "259 263");
+    gw_tokenizer_free(t);
+}
+
+TEST(leftmost_of_equal_scores) {
+    gw_tokenizer *t = WITH("aa", "a");
+    CHECK_TEXT(ids_of(t, "aaaaa", 0), "259 259 260");
+    gw_tokenizer_free(t);
+    t = begin();
+    add(t, "ba", -0.0f, GW_TOKEN_NORMAL);   /* -0 and 0 tie */
+    add(t, "ab", 0.0f, GW_TOKEN_NORMAL);
+    add(t, "a", -9, GW_TOKEN_NORMAL);
+    add(t, "b", -9, GW_TOKEN_NORMAL);
+    finish(t);
+    CHECK_TEXT(ids_of(t, "aba", 0), "260 261");
+    CHECK_TEXT(ids_of(t, "bab", 0), "259 262");
+    gw_tokenizer_free(t);
+}
+
+TEST(scores_of_both_signs_are_ordered) {
+    gw_tokenizer *t = begin();
+    add(t, "ab", -1.5f, GW_TOKEN_NORMAL);
+    add(t, "bc", 0.25f, GW_TOKEN_NORMAL);
+    add(t, "cd", 3e30f, GW_TOKEN_NORMAL);
+    add(t, "de", -INFINITY, GW_TOKEN_NORMAL);
+    for (char c = 'a'; c <= 'e'; c++) add(t, (char[]){ c, 0 }, -100, GW_TOKEN_NORMAL);
+    finish(t);
+    CHECK_TEXT(ids_of(t, "abcde", 0), "259 261 267");
+    CHECK_TEXT(ids_of(t, "abc", 0), "263 260");
+    CHECK_TEXT(ids_of(t, "de", 0), "262");
+    gw_tokenizer_free(t);
+}
+
+TEST(piece_that_no_merge_reaches_is_not_used) {
+    gw_tokenizer *t = WITH("abc", "a", "b", "c");
+    CHECK_TEXT(ids_of(t, "abc", 0), "260 261 262");
+    gw_tokenizer_free(t);
+}
+
+TEST(merge_grows_from_both_sides) {
+    gw_tokenizer *t = WITH("bc", "abcd", "abc", "a", "b", "c", "d");
+    CHECK_TEXT(ids_of(t, "abcd", 0), "260");
+    CHECK_TEXT(ids_of(t, "abcabcd", 0), "261 260");
+    gw_tokenizer_free(t);
+}
+
+TEST(space_is_stored_as_u2581) {
+    gw_tokenizer *t = WITH(SPACE "a", SPACE, "a");
+    CHECK_TEXT(ids_of(t, "a a  a", 0), "261 259 260 259");
+    /* U+2581 itself is an unknown character: three bytes, and back. */
+    CHECK_TEXT(ids_of(t, SPACE "a", 0), "229 153 132 261");
+    CHECK_INT(gw_tokenizer_find(t, " a", 2), 259);
+    gw_tokenizer_free(t);
+}
+
+TEST(user_pieces_are_leftmost_and_longest) {
+    gw_tokenizer *t = begin();
+    add(t, "\n", -1000, GW_TOKEN_USER);      /* 259 */
+    add(t, "\n\n", -1000, GW_TOKEN_USER);
+    add(t, "\n\n\n", -1000, GW_TOKEN_USER);
+    add(t, "  ", -1000, GW_TOKEN_USER);      /* 262: real spaces */
+    add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
+    add(t, "<td>", -1000, GW_TOKEN_USER);    /* 264 */
+    add(t, "a<", 5, GW_TOKEN_NORMAL);        /* 265: must not reach into <td> */
+    add(t, SPACE "a", 4, GW_TOKEN_NORMAL);   /* 266 */
+    add(t, "a", -1, GW_TOKEN_NORMAL);
+    add(t, "<", -1, GW_TOKEN_NORMAL);
+    add(t, SPACE, -1, GW_TOKEN_NORMAL);
+    finish(t);
+    CHECK_TEXT(ids_of(t, "\n\n\n\n\n", 0), "261 260");
+    CHECK_TEXT(ids_of(t, "     a", 0), "263 262 267");
+    CHECK_TEXT(ids_of(t, "    a", 0), "263 266");
+    CHECK_TEXT(ids_of(t, "a<td>a<a", 0), "267 264 265 267");
+    CHECK_TEXT(ids_of(t, "<t", 0), "268 119");
+    CHECK_TEXT(ids_of(t, "<", 0), "268");
+    gw_tokenizer_free(t);
+}
+
+TEST(control_pieces_only_when_allowed) {
+    gw_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
+    const char *text = "<eot>e";
+    CHECK_TEXT(ids_of(t, text, 0), "267 260");   /* the normal piece of that name, by merging */
+    CHECK_TEXT(ids_of(t, text, GW_TOKENIZE_SPECIAL), "2 260");
+    CHECK_INT(gw_tokenizer_find(t, "<eot>", 5), 2);
+    CHECK_TEXT(ids_of(t, "<unk>", GW_TOKENIZE_SPECIAL), "0");
+    gw_tokenizer_free(t);
+    t = WITH("<", "b");
+    CHECK_TEXT(ids_of(t, "<bos>", 0), "259 260 114 118 65");
+    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65");   /* nor byte pieces by name */
+    gw_tokenizer_free(t);
+}
+
+TEST(decode_of_each_type) {
+    gw_tokenizer *t = WITH(SPACE "x" SPACE, "", "y");
+    char out[8] = "";
+    CHECK_INT(gw_tokenizer_decode(t, 1, 0, out, sizeof out), 0);
+    CHECK_INT(gw_tokenizer_decode(t, 0, 0, out, sizeof out), 0);
+    CHECK_INT(gw_tokenizer_decode(t, 1, GW_TOKENIZE_SPECIAL, out, sizeof out), 5);
+    CHECK(!memcmp(out, "<bos>", 5));
+    CHECK_INT(gw_tokenizer_decode(t, BYTES + 0xE2, 0, out, sizeof out), 1);
+    CHECK_INT((unsigned char)out[0], 0xE2);
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, sizeof out), 3);
+    CHECK(!memcmp(out, " x ", 3));
+    out[0] = '#';
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3);   /* too small: the length, nothing written */
+    CHECK_INT(out[0], '#');
+    CHECK_INT(gw_tokenizer_decode(t, 260, 0, out, sizeof out), 0);
+    CHECK_INT(gw_tokenizer_decode(t, 262, 0, out, sizeof out), GW_E_BAD_TOKEN);
+    CHECK_INT(gw_tokenizer_decode(t, -1, 0, out, sizeof out), GW_E_BAD_TOKEN);
+    CHECK_INT(gw_tokenizer_type(t, 1), GW_TOKEN_CONTROL);
+    CHECK_INT(gw_tokenizer_type(t, 9999), GW_E_BAD_TOKEN);
+    CHECK_NEAR(gw_tokenizer_score(t, 261), -2, 0);
+    CHECK_INT(gw_tokenizer_size(t), 262);
+    CHECK_INT(gw_tokenizer_find(t, "z", 1), -1);
+    gw_tokenizer_free(t);
+}
+
+TEST(bytes_that_are_not_utf8) {
+    gw_tokenizer *t = WITH("é", "a", "日");
+    CHECK_TEXT(ids_of(t, "aéa日", 0), "260 259 260 261");
+    CHECK_TEXT(ids_of(t, "\xC3", 0), "198");
+    CHECK_TEXT(ids_of(t, "\xC3\xC3\xA9\xFF\xE6\x97", 0), "198 259 258 233 154");
+    CHECK_TEXT(ids_of(t, "\xF0\xE6\x97\xA5\x80", 0), "243 261 131");
+    CHECK_TEXT(ids_of(t, "\xED\xA0\x80\xC0\x80\xF5", 0), "240 163 131 195 131 248");
+    int32_t ids[4];
+    CHECK_INT(gw_tokenizer_encode(t, "a\0a", 3, 0, ids, 4), 3);
+    CHECK_INT(ids[1], BYTES);
+    gw_tokenizer_free(t);
+}
+
+TEST(unknown_without_byte_pieces) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    add(t, "a", -1, GW_TOKEN_NORMAL);
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL);   /* as converted Gemma files have it */
+    finish(t);
+    int32_t ids[8];
+    CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
+    CHECK_INT(ids[0], 0);
+    CHECK_INT(ids[1], 1);
+    CHECK_INT(ids[3], 1);
+    gw_tokenizer_free(t);
+}
+
+TEST(lowest_id_of_duplicates) {
+    gw_tokenizer *t = WITH("a", "b", "ab", "a", "ab");
+    CHECK_TEXT(ids_of(t, "aba", 0), "261 259");
+    gw_tokenizer_free(t);
+    t = begin();
+    for (int i = 0; i < 1000; i++) add(t, "<x>", 0, i % 2 ? GW_TOKEN_USER : GW_TOKEN_CONTROL);
+    finish(t);
+    CHECK_TEXT(ids_of(t, "<x><x>", 0), "260 260");
+    gw_tokenizer_free(t);
+}
+
+TEST(space_for_ids_too_small) {
+    gw_tokenizer *t = WITH("a", "b", "ab");
+    int32_t ids[4] = { 0, 0, 0, -7 };
+    CHECK_INT(gw_tokenizer_encode(t, "abé", 4, 0, ids, 3), 3);
+    CHECK_INT(gw_tokenizer_encode(t, "abé", 4, 0, ids, 2), GW_E_BAD_OPTION);
+    CHECK_INT(gw_tokenizer_encode(t, "ab", 2, 0, ids, 0), GW_E_BAD_OPTION);
+    CHECK_INT(gw_tokenizer_encode(t, "", 0, 0, NULL, 0), 0);
+    CHECK_INT(ids[3], -7);
+    gw_tokenizer_free(t);
+}
+
+/* What finish says of a tokenizer made of these counts of pieces, scores and types. */
+static int finish_with(int pieces, int scores, int types, gw_error *e) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    const char *names[] = { "<unk>", "a", "b", "ab" };
+    for (int i = 0; i < pieces; i++) gw_tokenizer_add_piece(t, names[i], strlen(names[i]));
+    for (int i = 0; i < scores; i++) gw_tokenizer_add_score(t, (float)-i);
+    for (int i = 0; i < types; i++) gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
+    int code = gw_tokenizer_finish(t, e);
+    int32_t ids[4];
+    int n = gw_tokenizer_encode(t, "ab", 2, 0, ids, 4);
+    CHECK_INT(n, code ? GW_E_BAD_STATE : 1);
+    CHECK_INT(gw_tokenizer_find(t, "a", 1), code ? -1 : 1);
+    gw_tokenizer_free(t);
+    return code;
+}
+
+TEST(counts_must_agree) {
+    gw_error e = { 0 };
+    CHECK_INT(finish_with(4, 4, 4, &e), 0);
+    CHECK_INT(finish_with(4, 4, 0, &e), 0);   /* types by name */
+    CHECK_INT(finish_with(0, 0, 0, &e), GW_E_MISSING_TOKENIZER);
+    CHECK_INT(finish_with(4, 3, 4, &e), GW_E_BAD_TOKENIZER);
+    CHECK_TEXT(e.what, "tokenizer.ggml.scores");
+    CHECK_TEXT(e.got, "3");
+    CHECK_INT(finish_with(4, 0, 4, &e), GW_E_BAD_TOKENIZER);
+    CHECK_INT(finish_with(4, 4, 3, &e), GW_E_BAD_TOKENIZER);
+    CHECK_TEXT(e.what, "tokenizer.ggml.token_type");
+    CHECK_INT(finish_with(3, 4, 4, &e), GW_E_BAD_TOKENIZER);
+}
+
+TEST(types_by_name) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    for (int i = 0; i < 258; i++) {
+        char name[8] = "<unk>";
+        if (i > 1) snprintf(name, sizeof name, "<0x%02X>", (i - 2) & 255);
+        gw_tokenizer_add_piece(t, i == 1 ? "a" : name, i == 1 ? 1 : strlen(name));
+        gw_tokenizer_add_score(t, 0);
+    }
+    finish(t);
+    CHECK_INT(gw_tokenizer_type(t, 0), GW_TOKEN_UNKNOWN);
+    CHECK_INT(gw_tokenizer_type(t, 1), GW_TOKEN_NORMAL);
+    CHECK_INT(gw_tokenizer_type(t, 2), GW_TOKEN_BYTE);
+    CHECK_TEXT(ids_of(t, "az", 0), "1 124");
+    gw_tokenizer_free(t);
+}
+
+TEST(bad_elements) {
+    gw_error e = { 0 };
+    gw_tokenizer *t = gw_tokenizer_new();
+    CHECK_INT(gw_tokenizer_add_score(t, NAN), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_add_type(t, 0), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_add_type(t, 7), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_add_piece(t, "", (size_t)GW_MAX_STRING + 1), GW_E_BAD_TOKENIZER);
+    add(t, "<0xG1>", 0, GW_TOKEN_BYTE);
+    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    CHECK_TEXT(e.got, "<0xG1>");
+    gw_tokenizer_free(t);
+    t = gw_tokenizer_new();
+    add(t, "a", 0, GW_TOKEN_NORMAL);   /* neither bytes nor an unknown piece */
+    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    gw_tokenizer_free(t);
+    t = WITH("a");
+    CHECK_INT(gw_tokenizer_add_piece(t, "b", 1), GW_E_BAD_STATE);
+    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_STATE);
+    CHECK_TEXT(ids_of(t, "a", 0), "259");   /* still works */
+    gw_tokenizer_free(t);
+    gw_tokenizer_free(NULL);
+}
+
+/* --- against a naive merge --------------------------------------------------------------------- */
+
+static uint32_t next_random(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+/* The rule as it is said: O(n^2), over symbols as lengths. Characters are single bytes. */
+static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *ids) {
+    size_t lengths[64], n = len;
+    for (size_t i = 0; i < n; i++) lengths[i] = 1;
+    for (;;) {
+        size_t best = n, at = 0;
+        float best_score = 0;
+        for (size_t i = 0; i + 1 < n; at += lengths[i++]) {
+            int32_t id = gw_tokenizer_find(t, text + at, lengths[i] + lengths[i + 1]);
+            if (id < 0 || (best < n && gw_tokenizer_score(t, id) <= best_score)) continue;
+            best = i;
+            best_score = gw_tokenizer_score(t, id);
+        }
+        if (best == n) break;
+        lengths[best] += lengths[best + 1];
+        n--;
+        for (size_t i = best + 1; i < n; i++) lengths[i] = lengths[i + 1];
+    }
+    for (size_t i = 0, at = 0; i < n; at += lengths[i++]) ids[i] = gw_tokenizer_find(t, text + at, lengths[i]);
+    return (int)n;
+}
+
+/* Random pieces of two or three letters' alphabet, few different scores: ties everywhere. */
+static gw_tokenizer *random_vocabulary(uint32_t *seed, uint32_t letters) {
+    gw_tokenizer *t = begin();
+    for (uint32_t c = 0; c < letters; c++) add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
+    for (int i = 0; i < 40; i++) {
+        char piece[8] = "";
+        size_t len = 2 + next_random(seed) % 4;
+        for (size_t k = 0; k < len; k++) piece[k] = (char)('a' + next_random(seed) % letters);
+        add(t, piece, -(float)(next_random(seed) % 5), GW_TOKEN_NORMAL);
+    }
+    finish(t);
+    return t;
+}
+
+TEST(equals_naive_merge_on_random_texts) {
+    uint32_t seed = 1;
+    for (int v = 0; v < 40; v++) {
+        uint32_t letters = 2 + (uint32_t)v % 3;
+        gw_tokenizer *t = random_vocabulary(&seed, letters);
+        for (int i = 0; i < 100; i++) {
+            char text[64];
+            size_t len = next_random(&seed) % sizeof text;
+            for (size_t k = 0; k < len; k++) text[k] = (char)('a' + next_random(&seed) % letters);
+            int32_t got[64], expected[64];
+            int n = gw_tokenizer_encode(t, text, len, 0, got, 64), m = naive(t, text, len, expected);
+            CHECK_INT(n, m);
+            for (int k = 0; k < n; k++) CHECK_INT(got[k], expected[k]);
+        }
+        gw_tokenizer_free(t);
+    }
+}
+
+/* --- long texts -------------------------------------------------------------------------------- */
+
+static void round_trip(gw_tokenizer *t, const char *text, size_t len, int expected) {
+    int32_t *ids = malloc(len * sizeof *ids);
+    char *back = malloc(len);
+    CHECK(ids && back);
+    int n = gw_tokenizer_encode(t, text, len, 0, ids, len);
+    if (expected >= 0) CHECK_INT(n, expected);
+    CHECK(n > 0);
+    size_t at = 0;
+    for (int i = 0; i < n; i++) {
+        int bytes = gw_tokenizer_decode(t, ids[i], 0, back + at, len - at);
+        CHECK(bytes >= 0 && (size_t)bytes <= len - at);
+        at += (size_t)bytes;
+    }
+    CHECK_INT(at, len);
+    CHECK(!memcmp(text, back, len));
+    free(ids);
+    free(back);
+}
+
+TEST(a_megabyte_of_one_character_and_of_noise) {
+    const size_t len = 1 << 20;
+    char *text = malloc(len);
+    CHECK(text);
+    gw_tokenizer *t = WITH("aa", "aaaa", "aaaaaaaa", "a", "ab", "b", SPACE);
+    memset(text, 'a', len);
+    round_trip(t, text, len, 1 << 17);
+    size_t held = gw_tokenizer_bytes(t);
+    uint32_t seed = 7;
+    for (size_t i = 0; i < len; i++) text[i] = (char)next_random(&seed);
+    round_trip(t, text, len, -1);
+    CHECK_INT(gw_tokenizer_bytes(t), held);   /* scratch is kept, and was enough */
+    gw_tokenizer_free(t);
+    free(text);
+}
+
+TEST(memory_per_piece) {
+    gw_tokenizer *t = begin();
+    const int n = 1 << 16;
+    for (int i = PIECES; i < n; i++) {
+        char piece[16];
+        snprintf(piece, sizeof piece, "p%x", i);
+        add(t, piece, -(float)i, GW_TOKEN_NORMAL);
+    }
+    finish(t);
+    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64);   /* 16 MB at 262144 */
+    gw_tokenizer_free(t);
+}
