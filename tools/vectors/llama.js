@@ -76,8 +76,8 @@ async function study(llama, name, prompts) {
   const truth = (/** @type {number} */ row) => new Float32Array(bytes.buffer, bytes.byteOffset + 4 * vocab * row, vocab);
   /** @type {Record<string, any>} */
   const result = {};
-  const f32 = { experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32' };
-  for (const [label, options] of Object.entries({ default: {}, f32Cache: f32, noFlashAttention: { flashAttention: false } })) {
+  // Keys and values are f16 in both: the binding takes type number 0, F32, for "not set".
+  for (const [label, options] of Object.entries({ default: {}, noFlashAttention: { flashAttention: false } })) {
     const { evaluate, close } = await evaluator(model, options);
     const list = [];
     let row = 0;
