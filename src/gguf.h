@@ -1,6 +1,8 @@
 /* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). Bytes in, events out.
  * Bounds every number before it is used; allocates nothing; keeps no pointer into the bytes.
- * Knows no model: what a key means is the listener's affair. Little-endian files only. */
+ * Knows no model: what a key means is the listener's affair, and so are duplicate keys and names
+ * and whether tensors overlap; general.alignment alone is understood here. Little-endian files only.
+ * Arrays of arrays are refused, as in llama.cpp. */
 #ifndef GW_GGUF_H
 #define GW_GGUF_H
 
@@ -12,8 +14,13 @@ enum {
     GW_GGUF_BOOL, GW_GGUF_STRING, GW_GGUF_ARRAY, GW_GGUF_U64, GW_GGUF_I64, GW_GGUF_F64,
 };
 
+/* Limits beyond those of base.h. */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };               /* elements of one array */
+#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)       /* items of a tensor, and its offset: exact as doubles */
+
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and
- * `number` are set; for floats `number`; for strings text/len, valid during the call only. */
+ * `number` are set; for floats `number`; for strings text/len: any bytes, no NUL behind them, valid during the
+ * call only. */
 typedef struct {
     int type;
     int64_t i;
@@ -30,8 +37,9 @@ typedef struct {
     uint64_t offset;               /* from the start of the data section; multiple of the alignment */
 } gw_gguf_tensor;
 
-/* Each returns 0, or a negative code that stops the parser and is returned by push; it may fill the
- * parser's error with gw_fail. Keys are NUL-terminated, at most GW_MAX_KEY bytes, without NUL inside. */
+/* Each returns 0, or a negative code that stops the parser for good and is returned by push; it may
+ * fill the parser's error with gw_fail. NULL: not interested. Keys and tensor names are NUL-terminated,
+ * not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
 typedef struct {
     void *ctx;
     int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);
