@@ -11,7 +11,7 @@
 #include "threads.h"
 
 typedef struct gw_model gw_model;
-typedef struct gw_session gw_session;
+
 
 /* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
 const char *gw_build(void);
@@ -34,7 +34,7 @@ const char *gw_build(void);
  * Bytes come in file order, from offset 0, each once. commit(0) is allowed. When the source ends
  * early call gw_load_end(): it gives GW_E_TRUNCATED with expected and got. Bytes behind the last
  * tensor are ignored (READY is reached before them). */
-enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY = 3 };
+/* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
 
 gw_model *gw_model_new(gw_pool *pool);
 void gw_model_free(gw_model *m);              /* its session too */
@@ -88,7 +88,7 @@ int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control toke
  * gw_position(m): ids evaluated so far. gw_pending(m): ids that wait.
  * gw_abort_flag(m): address of an int32 that any thread may set to 1; gw_run clears it when it
  *   returns GW_E_ABORTED; gw_sync clears it too. */
-enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2 };
+/* enum GW_RUN_* of session.h: DONE 0, MORE 1, LOGITS 2 */
 
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
