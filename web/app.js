@@ -1,0 +1,147 @@
+/**
+ * app: the page's wiring: picker -> load -> conversation, and back. A client of js/index.js only.
+ * @module
+ */
+import { loadModel } from '../js/index.js';
+import { Conversation } from './conversation.js';
+import { announce, box, button, byId } from './dom.js';
+import { codeOf } from './errors.js';
+import { Follow } from './follow.js';
+import { bytes, count, parameters } from './format.js';
+import { LoadingView } from './loading.js';
+import { fillFromLink, forgetToken, loadOptions, setUpPicker, showPickerError, submitLink } from './picker.js';
+import { samplingOptions, setUpSettings, showInfo, showSettings, systemPrompt } from './settings.js';
+import { setUpTheme } from './theme.js';
+import { reasonForOneThread, showThreadNotice } from './threads.js';
+import { setUpComposer } from './composer.js';
+import { Transcript } from './transcript.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+
+const follow = new Follow(box('scroller'), box('latest'));
+const transcript = new Transcript(box('log'), follow);
+
+/** @type {Model | null} */
+let model = null;
+/** @type {Conversation | null} */
+let conversation = null;
+/** @type {AbortController | null} */
+let loading = null;
+
+const composer = setUpComposer({
+  send: (text) => conversation?.send(text),
+  stop: () => conversation?.stop(),
+});
+
+/** @param {'picking' | 'loading' | 'ready'} state */
+function enter(state) {
+  document.body.dataset.state = state;
+}
+
+/** @param {import('./picker.js').Choice} choice */
+async function load(choice) {
+  const { source, label, headers, sha256 } = choice;
+  const options = loadOptions();
+  const view = new LoadingView(label, choice.bytes);
+  loading = new AbortController();
+  enter('loading');
+  button('loading-cancel').focus();
+  try {
+    model = await loadModel(source, {
+      ...defined({ ...options, headers, sha256 }),
+      signal: loading.signal,
+      onProgress: (progress) => view.update(progress),
+    });
+    forgetToken();
+    begin(model, label, options.threads);
+  } catch (error) {
+    backToPicker(error);
+  } finally {
+    loading = null;
+  }
+}
+
+/** Only the options that were given. @param {Record<string, unknown>} options */
+function defined(options) {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+/** @param {unknown} error   null for none */
+function backToPicker(error) {
+  enter('picking');
+  const cancelled = codeOf(error) === 'aborted';
+  showPickerError(cancelled ? null : error);
+  if (cancelled) announce('Cancelled');
+  box('main').focus();
+}
+
+/** @param {Model} loaded @param {string} label @param {number | undefined} threads   asked for */
+function begin(loaded, label, threads) {
+  box('model-name').textContent = label;
+  box('model-name').title = label;
+  enter('ready');
+  showInfo(facts(loaded.info));
+  showThreadNotice(box('chat-notice'), reasonForOneThread(loaded.info.threads, threads));
+  conversation = new Conversation(loaded, transcript, {
+    options: samplingOptions,
+    system: systemPrompt,
+    busy: (busy) => composer.busy(busy),
+    used: (used) => showContext(used, loaded.info.contextLength),
+    lost: (error) => unload(error),
+  });
+  composer.focus();
+  announce('The model is ready.');
+}
+
+/** @param {Model['info']} info @returns {[string, string][]} */
+function facts(info) {
+  const { weights, kv, scratch } = info.memory;
+  return [
+    ['Architecture', info.architecture],
+    ['Weights', `${info.quantisation}, ${parameters(info.parameters)} parameters`],
+    ['Memory', bytes(weights + kv + scratch)],
+    ['– weights', bytes(weights)],
+    ['– context', bytes(kv)],
+    ['– scratch', bytes(scratch)],
+    ['Context', `${count(info.contextLength)} tokens`],
+    ['Engine', `${info.variant}, ${info.threads === 1 ? '1 thread' : `${info.threads} threads`}`],
+  ];
+}
+
+/** @param {number} used @param {number} length */
+function showContext(used, length) {
+  box('meter-text').textContent = `Context ${count(used)} of ${count(length)}`;
+  byId('meter', HTMLProgressElement).value = Math.min(1, used / length);
+}
+
+/** @param {unknown} [error] */
+async function unload(error = null) {
+  const old = model;
+  const talk = conversation;
+  model = conversation = null;
+  showSettings(false);
+  backToPicker(error);
+  if (!error) await talk?.halt();
+  await old?.dispose().catch(() => {});   // it may have died already
+}
+
+async function newChat() {
+  await conversation?.reset();
+  showSettings(false);
+  composer.focus();
+}
+
+setUpTheme();
+setUpSettings();
+setUpPicker((choice) => void load(choice).catch(backToPicker));
+button('loading-cancel').addEventListener('click', () => loading?.abort());
+button('new-chat').addEventListener('click', () => void newChat());
+button('unload').addEventListener('click', () => void unload());
+addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return;
+  if (loading) loading.abort();
+  else conversation?.stop();
+});
+showThreadNotice(box('thread-notice'), reasonForOneThread());
+const query = new URLSearchParams(location.search);
+if (fillFromLink(query)) submitLink(query);

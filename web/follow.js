@@ -1,0 +1,61 @@
+/**
+ * follow: keeps the newest text in view while it streams, until the reader scrolls up; then it
+ * lets go, and a button leads back.
+ * @module
+ */
+
+/** How near to the end still counts as being there, in CSS pixels. */
+const NEAR = 48;
+
+export class Follow {
+  /** @type {HTMLElement} */ #scroller;
+  /** @type {HTMLElement} */ #button;
+  #on = true;
+  #last = 0;
+
+  /**
+   * @param {HTMLElement} scroller
+   * @param {HTMLElement} latest   the button that is shown while the end is out of sight
+   */
+  constructor(scroller, latest) {
+    this.#scroller = scroller;
+    this.#button = latest;
+    scroller.addEventListener('scroll', () => this.#scrolled(), { passive: true });
+    latest.addEventListener('click', () => {
+      this.toEnd();
+      scroller.focus({ preventScroll: true });
+    });
+    new ResizeObserver(() => this.update()).observe(scroller);
+  }
+
+  #distance() {
+    const s = this.#scroller;
+    return s.scrollHeight - s.scrollTop - s.clientHeight;
+  }
+
+  /** Upwards is always the reader: this class only ever scrolls down. */
+  #scrolled() {
+    const top = this.#scroller.scrollTop;
+    if (this.#distance() <= NEAR) this.#on = true;
+    else if (top < this.#last) this.#on = false;
+    this.#last = top;
+    this.#show();
+  }
+
+  #show() {
+    this.#button.hidden = this.#on || this.#distance() <= NEAR;
+  }
+
+  /** Call after the content has changed. */
+  update() {
+    if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    this.#last = this.#scroller.scrollTop;
+    this.#show();
+  }
+
+  /** Go to the end and stay there. */
+  toEnd() {
+    this.#on = true;
+    this.update();
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * loading: the progress of one load: bytes, rate, time left.
+ * @module
+ */
+import { announce, box, byId } from './dom.js';
+import { bytes, duration } from './format.js';
+
+/** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number }} Progress */
+
+/** @param {string} phase */
+function title(phase) {
+  return phase === 'fetch' ? 'Downloading the model' : 'Loading the model';
+}
+
+export class LoadingView {
+  #tenth = 0;
+  /** Size known beforehand, for servers that do not tell. */
+  #expected;
+
+  /** @param {string} label @param {number} [expected]   bytes */
+  constructor(label, expected) {
+    this.#expected = expected;
+    box('loading-title').textContent = title('');
+    box('loading-what').textContent = label;
+    byId('loading-bar', HTMLProgressElement).removeAttribute('value');
+    for (const id of ['loading-bytes', 'loading-rate', 'loading-left']) box(id).textContent = '';
+    announce(`Loading ${label}`);
+  }
+
+  /** @param {Progress} progress */
+  update({ phase, loaded, total, bytesPerSecond }) {
+    const all = total || this.#expected || 0;
+    box('loading-title').textContent = title(phase);
+    box('loading-bytes').textContent = all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded);
+    box('loading-rate').textContent = bytesPerSecond ? `${bytes(bytesPerSecond)}/s` : '';
+    const left = all && bytesPerSecond ? (all - loaded) / bytesPerSecond : 0;
+    box('loading-left').textContent = left >= 1 ? `${duration(left)} left` : '';
+    if (all) this.#showShare(Math.min(1, loaded / all));
+  }
+
+  /** @param {number} share */
+  #showShare(share) {
+    byId('loading-bar', HTMLProgressElement).value = share;
+    const tenth = Math.floor(share * 10);
+    if (tenth > this.#tenth && tenth < 10) announce(`${tenth * 10} percent`);
+    this.#tenth = tenth;
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * markdown: an answer's text as elements, cheap while it grows.
+ * What a model writes is untrusted: raw HTML is shown as text, images become links (nothing is
+ * fetched because an answer says so), and DOMPurify has the last word on tags and addresses.
+ * Blocks that later text cannot change any more are rendered once and left alone; only the last
+ * one is rendered again as it grows. The end result equals one rendering of the whole text.
+ * @module
+ */
+import { Marked } from 'marked';
+import DOMPurify from 'dompurify';
+import { el } from './dom.js';
+
+/** @typedef {import('marked').Token} Token */
+
+/** @param {string} text */
+function escape(text) {
+  return text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
+}
+
+const marked = new Marked({
+  gfm: true,
+  renderer: {
+    html: ({ text }) => escape(text),
+    image: ({ href, text }) => `<a href="${escape(href)}">${escape(text || href)}</a>`,
+    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
+  },
+});
+
+const ALLOWED = {
+  ALLOWED_TAGS: ['a', 'blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li',
+    'ol', 'p', 'pre', 'strong', 'table', 'tbody', 'td', 'th', 'thead', 'tr', 'ul'],
+  ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
+  ADD_URI_SAFE_ATTR: ['align', 'start'],   // no addresses: not for the next line to judge
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  ALLOW_ARIA_ATTR: false,
+  ALLOW_DATA_ATTR: false,
+};
+
+/** The start of a list item, quote or rule could still join the block before it. */
+const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
+
+/**
+ * Cut a growing text into blocks that are settled and the rest that may still change.
+ * @param {string} text
+ * @returns {{ settled: Token[], open: Token[], rest: string }}
+ */
+export function settle(text) {
+  const tokens = marked.lexer(text);
+  let last = tokens.length - 1;
+  while (last > 0 && tokens[last].type === 'space') last--;
+  if (last > 0 && UNDECIDED.test(tokens[last].raw)) last--;
+  while (last > 0 && tokens[last].type === 'space') last--;
+  const open = tokens.slice(Math.max(last, 0));
+  return { settled: tokens.slice(0, Math.max(last, 0)), open, rest: open.map((t) => t.raw).join('') };
+}
+
+/** @param {Token[]} tokens */
+export function toHtml(tokens) {
+  return tokens.length ? marked.parser(tokens) : '';
+}
+
+/** @param {string} html @returns {DocumentFragment} */
+function sanitised(html) {
+  const fragment = DOMPurify.sanitize(html, { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
+  for (const link of fragment.querySelectorAll('a')) {
+    link.rel = 'noopener noreferrer';
+    link.target = '_blank';
+  }
+  for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
+  return fragment;
+}
+
+/** A head over the code: its language as the model named it, and a button that copies it.
+ * @param {HTMLPreElement} pre */
+function addCopy(pre) {
+  const code = pre.querySelector('code');
+  const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
+  code?.removeAttribute('class');
+  const button = el('button', { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' }, 'Copy');
+  const frame = el('div', { className: 'code' }, el('div', { className: 'code-head' }, el('span', {}, language), button));
+  pre.tabIndex = 0;   // long lines scroll sideways: reachable by keyboard
+  pre.replaceWith(frame);
+  frame.append(pre);
+}
+
+/** One answer being written into one element. */
+export class MarkdownView {
+  /** @type {HTMLElement} */ #root;
+  /** @type {HTMLElement} */ #tail;
+  /** @type {() => void} */ #changed;
+  #rest = '';        // text of the blocks that may still change
+  #html = '';        // of the settled blocks
+  #frame = 0;
+  #cost = 0;         // milliseconds that the last rendering took
+  #ended = 0;        // and when it ended
+  text = '';
+
+  /**
+   * @param {HTMLElement} root
+   * @param {() => void} [changed]   called after each rendering
+   */
+  constructor(root, changed = () => {}) {
+    this.#root = root;
+    this.#changed = changed;
+    this.#tail = document.createElement('div');
+    this.#tail.className = 'md-part';
+    root.classList.add('md');
+    root.replaceChildren(this.#tail);
+  }
+
+  /** @param {string} piece */
+  add(piece) {
+    this.text += piece;
+    this.#rest += piece;
+    this.#schedule();
+  }
+
+  /** Once per frame, and never for more than a fifth of the time. */
+  #schedule() {
+    this.#frame ||= requestAnimationFrame((now) => {
+      this.#frame = 0;
+      if (now - this.#ended < 4 * this.#cost) this.#schedule();
+      else this.#render();
+    });
+  }
+
+  #render() {
+    const start = performance.now();
+    const { settled, open, rest } = settle(this.#rest);
+    if (settled.length) {
+      const html = toHtml(settled);
+      this.#html += html;
+      this.#tail.before(sanitised(html));
+    }
+    this.#rest = rest;
+    this.#tail.replaceChildren(sanitised(toHtml(open)));
+    this.#ended = performance.now();
+    this.#cost = this.#ended - start;
+    this.#changed();
+  }
+
+  /** The text is complete. Links whose address came later than their use are mended here. */
+  finish() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    const whole = toHtml(marked.lexer(this.text));
+    if (this.#html + toHtml(marked.lexer(this.#rest)) !== whole) {
+      this.#root.replaceChildren(sanitised(whole));
+    } else {
+      this.#tail.replaceWith(sanitised(whole.slice(this.#html.length)));
+    }
+    this.#changed();
+  }
+}

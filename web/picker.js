@@ -1,0 +1,236 @@
+/**
+ * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
+ * The access token lives in its input field and in the headers of one load; nowhere else.
+ * @module
+ */
+import { box, button, byId, el, input } from './dom.js';
+import { PageError, errorBox } from './errors.js';
+import { bytes } from './format.js';
+import { PRESETS, presetOf } from './presets.js';
+
+/**
+ * @typedef {object} Choice
+ * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
+ * @property {string} label
+ * @property {number} [bytes]
+ * @property {string} [sha256]
+ * @property {Record<string, string>} [headers]
+ */
+
+/** @param {string} id */
+const text = (id) => input(id).value.trim();
+
+/**
+ * Connect the picker's controls.
+ * @param {(choice: Choice) => void} choose
+ */
+export function setUpPicker(choose) {
+  const attempt = guarded(choose);
+  showPresets(attempt);
+  byId('hub-form', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    attempt(hubChoice);
+  });
+  byId('web-form', HTMLFormElement).addEventListener('submit', (event) => {
+    event.preventDefault();
+    attempt(webChoice);
+  });
+  for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
+  setUpFiles((files) => attempt(() => fileChoice(files)));
+}
+
+/** What was entered may be wrong: say so instead of loading. @param {(choice: Choice) => void} choose */
+function guarded(choose) {
+  /** @param {() => Choice} make */
+  return (make) => {
+    try {
+      const choice = make();
+      showPickerError(null);
+      choose(choice);
+    } catch (error) {
+      showPickerError(error);
+    }
+  };
+}
+
+/** @param {unknown} error   null for none */
+export function showPickerError(error) {
+  const place = box('picker-error');
+  place.replaceChildren(...(error ? [errorBox(error)] : []));
+  if (error) box('picker').scrollTop = 0;
+}
+
+/** @param {(make: () => Choice) => void} attempt */
+function showPresets(attempt) {
+  const row = (/** @type {import('./presets.js').Preset} */ preset) => {
+    const load = el('button', { type: 'button', disabled: Boolean(preset.unreadable) }, preset.gated ? 'Enter token…' : 'Start');
+    load.setAttribute('aria-label', `${load.textContent} ${preset.name}, ${sizeOf(preset)}`);
+    load.addEventListener('click', () => {
+      if (preset.gated) askToken(preset);
+      else attempt(() => presetChoice(preset));
+    });
+    return el('li', {},
+      el('span', { className: 'what' },
+        el('span', { className: 'name' }, preset.name),
+        el('span', { className: 'from' }, preset.note),
+        el('span', { className: 'from' }, preset.unreadable ?? `${preset.repo} / ${preset.file}`)),
+      el('span', { className: 'size' }, sizeOf(preset)), load);
+  };
+  const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
+  const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
+  box('presets').replaceChildren(...PRESETS.filter((p) => !p.more).map(row));
+  box('presets').after(fold);
+}
+
+/** @param {import('./presets.js').Preset} preset */
+function sizeOf(preset) {
+  return (preset.about ? '≈\u00a0' : '') + bytes(preset.bytes);
+}
+
+/** @param {import('./presets.js').Preset} preset */
+function askToken(preset) {
+  input('hub-repo').value = preset.repo;
+  input('hub-file').value = preset.file;
+  input('hub-revision').value = '';
+  showHubSize();
+  byId('hub', HTMLDetailsElement).open = true;
+  input('hub-token').focus();
+}
+
+/** @param {import('./presets.js').Preset} preset @returns {Choice} */
+function presetChoice(preset) {
+  return {
+    source: { repo: preset.repo, file: preset.file },
+    label: preset.name,
+    bytes: preset.about ? undefined : preset.bytes,
+    sha256: preset.sha256,
+  };
+}
+
+function showHubSize() {
+  const preset = presetOf(text('hub-repo'), text('hub-file'));
+  box('hub-size').textContent = preset ? `Download: ${sizeOf(preset)}` : '';
+}
+
+/** @returns {Choice} */
+function hubChoice() {
+  const [repo, file, revision, token] = ['hub-repo', 'hub-file', 'hub-revision', 'hub-token'].map(text);
+  if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
+    throw new PageError('The repository is not complete.', 'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
+  }
+  if (!file) throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
+  const known = revision ? undefined : presetOf(repo, file);
+  return {
+    source: { repo, file, ...(revision && { revision }) },
+    label: file,
+    bytes: known && !known.about ? known.bytes : undefined,
+    headers: token ? { Authorization: `Bearer ${token}` } : undefined,
+  };
+}
+
+/** @returns {Choice} */
+function webChoice() {
+  const address = text('web-url');
+  if (!URL.canParse(address, location.href) || !address) {
+    throw new PageError('This is not a web address.', 'It should begin with https:// and lead to a .gguf file.');
+  }
+  const url = new URL(address, location.href);
+  if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
+    throw new PageError('Only https addresses can be loaded.', 'Try the same address with https://, or download the file and drop it here.');
+  }
+  return { source: url.href, label: decodeName(url.pathname) };
+}
+
+/** @param {URL} url */
+function isLocal(url) {
+  return url.protocol === 'http:' && /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
+}
+
+/** @param {string} path */
+function decodeName(path) {
+  const name = path.split('/').pop() ?? '';
+  try {
+    return decodeURIComponent(name) || path;
+  } catch {
+    return name;
+  }
+}
+
+/** Several files are the parts of one model, in the order of their names. @param {File[]} files @returns {Choice} */
+function fileChoice(files) {
+  const parts = [...files].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const total = parts.reduce((sum, file) => sum + file.size, 0);
+  return { source: parts.length === 1 ? parts[0] : parts, label: parts[0].name, bytes: total };
+}
+
+/** @param {(files: File[]) => void} take */
+function setUpFiles(take) {
+  const chooser = input('file');
+  button('choose').addEventListener('click', () => chooser.click());
+  chooser.addEventListener('change', () => {
+    const files = [...(chooser.files ?? [])];
+    chooser.value = '';
+    if (files.length) take(files);
+  });
+  setUpDrop(take);
+}
+
+/** Files may be dropped anywhere while a model is being picked. @param {(files: File[]) => void} take */
+function setUpDrop(take) {
+  const veil = box('drop-veil');
+  const picking = () => document.body.dataset.state === 'picking';
+  const carriesFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
+  addEventListener('dragover', (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();   // else the browser would leave the page for the file
+    veil.hidden = !picking();
+  });
+  addEventListener('dragleave', (event) => {
+    if (!event.relatedTarget) veil.hidden = true;
+  });
+  addEventListener('drop', (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    veil.hidden = true;
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (files.length && picking()) take(files);
+  });
+}
+
+/** Load options of the form; impossible values are left to the package to refuse. */
+export function loadOptions() {
+  const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
+    const control = input(id);
+    if (!control.validity.badInput) return control.value === '' ? undefined : Number(control.value);
+    throw new PageError('A loading option is not a number.', 'Correct it under “Loading options”, or leave it empty.');
+  });
+  return { contextLength, threads };
+}
+
+/** The token has done its work. */
+export function forgetToken() {
+  input('hub-token').value = '';
+}
+
+/**
+ * Fill in what a link carries: ?model=ADDRESS or ?repo=…&file=…, &context=N, &threads=N.
+ * @param {URLSearchParams} query
+ * @returns {boolean} whether the link asks to load at once (&load=1)
+ */
+export function fillFromLink(query) {
+  const pairs = { 'web-url': 'model', 'hub-repo': 'repo', 'hub-file': 'file', 'hub-revision': 'revision', 'opt-contextLength': 'context', 'opt-threads': 'threads' };
+  for (const [id, name] of Object.entries(pairs)) {
+    const value = query.get(name);
+    if (value === null) continue;
+    input(id).value = value;
+    const fold = input(id).closest('details');
+    if (fold) fold.open = true;
+  }
+  showHubSize();
+  return query.get('load') === '1' && (query.has('model') || query.has('file'));
+}
+
+/** Press the button that the link stands for. @param {URLSearchParams} query */
+export function submitLink(query) {
+  byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
+}
