@@ -1,0 +1,210 @@
+/* The SIMD kernels against the scalar specification, bit for bit; the specification against plain
+ * double arithmetic; packing against the dequantisers. */
+#include "../../src/kernels.h"
+#include "../../src/pack.h"
+#include "test.h"
+
+#include <stdint.h>
+
+static uint64_t seed = 1;
+
+static uint32_t random_bits(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
+}
+
+static float random_float(void) {   /* about normal, now and then an outlier, now and then zero */
+    float sum = 0;
+    for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
+    uint32_t kind = random_bits() % 64;
+    return kind == 0 ? 0.0f : kind == 1 ? sum * 40.0f : sum;
+}
+
+enum { MAX_ROWS = 40, MAX_K = 1280, MAX_N = 11 };
+
+static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROWS];
+static float matrix[MAX_ROWS * MAX_K];
+static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
+static gw_narrow q8[MAX_N * MAX_K];
+static int16_t q16[MAX_N * MAX_K];
+static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
+static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
+
+static void random_matrix(const gw_type *type, int rows, size_t k) {
+    size_t row_bytes = gw_row_bytes(type, k);
+    for (int i = 0; i < rows; i++) {
+        for (size_t j = 0; j < k; j++) matrix[i * k + j] = random_float();
+        type->quantise(matrix + i * k, file_rows + i * row_bytes, k);
+        type->dequantise(file_rows + i * row_bytes, matrix + i * k, k);
+    }
+    for (int r = 0; r < rows; r += 4)
+        gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
+}
+
+static gw_acts random_acts(int n, size_t k, size_t ldx) {
+    for (int t = 0; t < n; t++) {
+        for (size_t i = 0; i < k; i++) x[t * ldx + i] = random_float();
+        if (k % 32) continue;
+        if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
+        gw_ref_narrow(x + t * ldx, k, q8 + t * k, s8 + t * (k / 32), sum8 + t * (k / 32));
+        gw_ref_wide(x + t * ldx, k, q16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32));
+    }
+    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, q16, s16, sum16 };
+}
+
+static const struct { int rows, n; size_t k; } cases[] = {
+    { 4, 1, 32 }, { 16, 1, 64 }, { 18, 1, 96 }, { 40, 1, 1280 }, { 4, 2, 32 }, { 10, 4, 64 },
+    { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 },
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* What a kernel makes of activation i of row t: itself, or its quantised value. */
+typedef enum { AS_FLOAT, AS_NARROW, AS_WIDE } precision;
+
+static double activation(const gw_acts *a, int t, size_t i, precision as) {
+    size_t block = t * (a->k / 32) + i / 32, wide = t * a->k + GW_WIDE_ORDER(i);
+    if (as == AS_FLOAT) return a->x[t * a->ldx + i];
+    if (as == AS_WIDE) return (double)a->q16[wide] * a->s16[block];
+    return (double)a->q8[sizeof(gw_narrow) == 1 ? t * a->k + i : wide] * a->s8[block];
+}
+
+/* The reference against doubles, then `fast` (where the build has it) against the reference. */
+static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw_matmul_kernel *fast) {
+    const gw_type *type = gw_type_of(type_id);
+    for (int c = 0; c < CASES; c++) {
+        int rows = cases[c].rows, n = cases[c].n, padded = (rows + 3) / 4 * 4;
+        random_matrix(type, rows, cases[c].k);
+        gw_acts a = random_acts(n, cases[c].k, cases[c].k + 8);
+        reference(panels, padded / 4, &a, want, padded);
+        for (int t = 0; t < n; t++)
+            for (int r = 0; r < rows; r++) {
+                double sum = 0, size = 0;
+                for (size_t i = 0; i < a.k; i++) {
+                    double product = (double)matrix[r * a.k + i] * activation(&a, t, i, as);
+                    sum += product;
+                    size += fabs(product);
+                }
+                CHECK_NEAR(want[t * padded + r], sum, 1e-6 * size);
+            }
+        if (!fast) continue;
+        fast(panels, padded / 4, &a, got, padded);
+        for (int i = 0; i < n * padded; i++)
+            if (memcmp(&got[i], &want[i], 4))
+                gw_test_fail(__FILE__, __LINE__, "%s, case %d, output %d: expected %.9g, got %.9g", type->name, c, i, want[i], got[i]);
+    }
+}
+
+#ifdef GW_HAVE_SIMD
+#define SIMD(name) gw_simd_##name
+#else
+#define SIMD(name) NULL
+#endif
+
+TEST(kernels_f32) { same_bits(GW_F32, AS_FLOAT, gw_ref_matmul_f32, SIMD(matmul_f32)); }
+TEST(kernels_f16) { same_bits(GW_F16, AS_FLOAT, gw_ref_matmul_f16, SIMD(matmul_f16)); }
+TEST(kernels_bf16) { same_bits(GW_BF16, AS_FLOAT, gw_ref_matmul_bf16, SIMD(matmul_bf16)); }
+TEST(kernels_q4_wide) { same_bits(GW_Q4_0, AS_WIDE, gw_ref_matmul_q4_wide, SIMD(matmul_q4_wide)); }
+TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, SIMD(matmul_q8_wide)); }
+TEST(kernels_q4) {
+#if defined(GW_HAVE_RELAXED)
+    same_bits(GW_Q4_0, AS_NARROW, gw_ref_matmul_q4, gw_relaxed_matmul_q4);
+#else
+    same_bits(GW_Q4_0, AS_NARROW, gw_ref_matmul_q4, SIMD(matmul_q4));
+#endif
+}
+
+TEST(kernels_chosen_by_the_build) {
+#if defined(GW_HAVE_RELAXED)
+    CHECK_TEXT(GW_BUILD, "relaxed");
+#elif defined(__wasm_simd128__)
+    CHECK_TEXT(GW_BUILD, "simd128");
+#else
+    CHECK_TEXT(GW_BUILD, "reference");
+#endif
+}
+
+#ifdef GW_HAVE_SIMD
+static void same_quantised(gw_narrow_kernel *narrow, gw_wide_kernel *wide) {
+    enum { K = 256 };
+    for (int round = 0; round < 200; round++) {
+        float row[K];
+        gw_narrow a[K], b[K];
+        int16_t c[K], d[K];
+        float sa[K / 32], sb[K / 32];
+        int32_t ta[K / 32], tb[K / 32];
+        float size = ldexpf(1.0f, (int)(random_bits() % 80) - 60);
+        for (int i = 0; i < K; i++) row[i] = random_float() * size;
+        if (round == 0) memset(row, 0, sizeof row);
+        gw_ref_narrow(row, K, a, sa, ta);
+        narrow(row, K, b, sb, tb);
+        CHECK(!memcmp(a, b, sizeof a) && !memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
+        gw_ref_wide(row, K, c, sa, ta);
+        wide(row, K, d, sb, tb);
+        CHECK(!memcmp(c, d, sizeof c) && !memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
+    }
+}
+
+TEST(kernels_quantise_activations) { same_quantised(GW_KERNEL_Q4(narrow), gw_simd_wide); }
+
+TEST(kernels_attention) {
+    enum { D = 72, STRIDE = 80 };
+    static float query[D], rows[GW_KEYS * STRIDE], p[GW_KEYS], a[GW_KEYS], b[GW_KEYS], out_a[D], out_b[D];
+    for (int n = 1; n <= GW_KEYS; n++) {
+        for (int i = 0; i < D; i++) query[i] = random_float(), out_a[i] = out_b[i] = random_float();
+        for (int i = 0; i < GW_KEYS * STRIDE; i++) rows[i] = random_float();
+        for (int i = 0; i < n; i++) p[i] = random_float();
+        gw_ref_scores(query, rows, STRIDE, n, D, a);
+        gw_simd_scores(query, rows, STRIDE, n, D, b);
+        CHECK(!memcmp(a, b, n * sizeof *a));
+        gw_ref_mix(p, rows, STRIDE, n, D, 0.7f, out_a);
+        gw_simd_mix(p, rows, STRIDE, n, D, 0.7f, out_b);
+        CHECK(!memcmp(out_a, out_b, sizeof out_a));
+    }
+}
+
+TEST(kernels_widen_every_finite_f16) {
+    static uint16_t in[65536];
+    static float a[65536], b[65536];
+    int n = 0;
+    for (int i = 0; i < 65536; i++)
+        if ((i & 0x7c00) != 0x7c00) in[n++] = (uint16_t)i;
+    n = n / 8 * 8;
+    gw_ref_widen(in, a, n);
+    gw_simd_widen(in, b, n);
+    CHECK(!memcmp(a, b, n * sizeof *a));
+}
+#endif
+
+/* Quantising loses at most half a step. */
+TEST(kernels_quantised_activations_are_close) {
+    gw_acts a = random_acts(3, 320, 328);
+    for (int t = 0; t < a.n; t++)
+        for (size_t i = 0; i < a.k; i++) {
+            size_t block = t * (a.k / 32) + i / 32;
+            CHECK_NEAR(activation(&a, t, i, AS_NARROW), a.x[t * a.ldx + i], 0.50001 * a.s8[block]);
+            CHECK_NEAR(activation(&a, t, i, AS_WIDE), a.x[t * a.ldx + i], 0.51 * a.s16[block]);
+        }
+}
+
+TEST(kernels_exp) {
+    for (float v = -87.0f; v < 88.0f; v += 0.0137f) CHECK_NEAR(gw_exp(v) / exp((double)v), 1.0, 3e-7);
+    CHECK(gw_exp(-1000.0f) < 1e-37f);
+    CHECK(gw_exp(0.0f) == 1.0f);
+}
+
+TEST(pack_gives_every_row_back) {
+    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q4_0, GW_Q8_0 };
+    for (int i = 0; i < 5; i++) {
+        const gw_type *type = gw_type_of(types[i]);
+        enum { ROWS = 7, K = 160 };
+        float row[K];
+        random_matrix(type, ROWS, K);
+        CHECK_INT(gw_packed_bytes(type, ROWS, K), 8 * gw_row_bytes(type, K));
+        for (int r = 0; r < ROWS; r++) {
+            gw_unpack_row(type, panels, r, K, row);
+            CHECK(!memcmp(row, matrix + r * K, sizeof row));
+        }
+        gw_unpack_row(type, panels, ROWS, K, row);   /* the row that fills the last panel */
+        for (int j = 0; j < K; j++) CHECK(row[j] == 0.0f);
+    }
+}
