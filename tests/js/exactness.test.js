@@ -1,0 +1,178 @@
+/**
+ * The same ids give the same bytes, whatever the way there: any number of threads, one batch or token by
+ * token, a cache that was used before or a fresh one, alone or beside another model, after an abort.
+ * Every comparison is bit for bit, but for the two wasm variants, which must agree on greedy tokens.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { probe } from '../../js/features.js';
+import { random } from '../../tools/vocab.js';
+import { testModel } from './models.js';
+
+/** @typedef {import('../../js/index.node.js').Model} Model */
+
+/** Types and shapes that take different ways through the engine. The windows are 16, 32 and 24. */
+const NAMES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
+
+/** n ids of the model's vocabulary. */
+function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
+  const draw = random(seed);
+  return Array.from({ length: n }, () => Math.floor(draw() * model.info.vocabSize));
+}
+
+/** @param {import('node:test').TestContext} t @param {string} name
+ * @param {import('../../js/model.js').LoadOptions} [options] */
+async function open(t, name, options = { threads: 2 }) {
+  const model = await loadModel(await testModel(name), options);
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** @param {Float32Array} a @param {Float32Array} b @param {string} what */
+function sameBits(a, b, what) {
+  assert.equal(a.length, b.length, what);
+  const x = new Uint32Array(a.buffer, a.byteOffset, a.length), y = new Uint32Array(b.buffer, b.byteOffset, b.length);
+  const at = x.findIndex((v, i) => v !== y[i]);
+  assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
+}
+
+/** Logits after the last id, from an empty cache: asking for all rows keeps nothing of it.
+ * @param {Model} model @param {number[]} ids */
+async function fresh(model, ids) {
+  const rows = await model.logits(ids, { all: true });
+  return rows.subarray(rows.length - model.info.vocabSize);
+}
+
+/** Tokens drawn after ids; greedy unless options say otherwise. No end of answer can be drawn early.
+ * @param {Model} model @param {number[]} ids @param {number} n
+ * @param {import('../../js/model.js').GenerateOptions} [options] */
+async function draw(model, ids, n, options = { temperature: 0 }) {
+  return model.generate(ids, { maxTokens: n, ...options }).result();
+}
+
+for (const name of NAMES) {
+  test(`${name}: 1, 2 and 4 threads give the same logits and the same draws`, async (t) => {
+    const options = { temperature: 1, topK: 0, topP: 1, seed: 42 };
+    /** @type {{ rows: Float32Array, tokens: number[] } | null} */
+    let first = null;
+    for (const threads of [1, 2, 4]) {
+      const model = await open(t, name, { threads });
+      assert.equal(model.info.threads, threads);
+      const ids = idsOf(model, 75);
+      const rows = await model.logits(ids, { all: true });
+      const { tokens } = await draw(model, ids, 40, options);
+      if (first) {
+        sameBits(rows, first.rows, `${threads} threads`);
+        assert.deepEqual(tokens, first.tokens, `${threads} threads`);
+      }
+      first ??= { rows, tokens };
+    }
+  });
+
+  test(`${name}: a prompt in one go is the same as token by token`, async (t) => {
+    const model = await open(t, name), ids = idsOf(model, 90, 2), vocab = model.info.vocabSize;
+    const rows = await model.logits(ids, { all: true });
+    for (let k = 0; k < ids.length; k++) {
+      const row = await model.logits(ids.slice(0, k + 1));
+      sameBits(row, rows.slice(k * vocab, (k + 1) * vocab), `position ${k}`);
+    }
+  });
+
+  test(`${name}: logits do not depend on where a batch begins`, async (t) => {
+    const model = await open(t, name), ids = idsOf(model, 120, 3);
+    const whole = await fresh(model, ids);
+    for (const cuts of [[1, 120], [7, 31, 32, 33, 119, 120], [64, 120], [50, 51, 120]]) {
+      await model.logits(idsOf(model, 3, 4));
+      for (const cut of cuts.slice(0, -1)) await model.logits(ids.slice(0, cut));
+      sameBits(await model.logits(ids), whole, `cuts ${cuts}`);
+    }
+  });
+
+  test(`${name}: going back, also past the window, is the same as a fresh start`, async (t) => {
+    const model = await open(t, name), other = await open(t, name);
+    const next = random(5);
+    let context = idsOf(model, 60, 6);
+    let reused = 0;
+    for (let turn = 0; turn < 24; turn++) {
+      // an answer, then back to any shorter prefix, then new text: retry, edit, next message
+      const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
+      reused += usage.reusedTokens;
+      const all = [...context, ...tokens];
+      const kept = turn % 3 ? all.length : Math.floor(next() * all.length);
+      context = [...all.slice(0, kept), ...idsOf(model, 1 + Math.floor(next() * 20), 100 + turn)].slice(0, 180);
+      sameBits(await model.logits(context), await fresh(other, context), `turn ${turn}, back to ${kept} of ${all.length}`);
+    }
+    assert.ok(reused > 0, 'nothing was ever reused, so nothing was tested');
+  });
+}
+
+for (const name of ['tiny', 'tiny-f32', 'tiny-v2', ...NAMES.slice(1), 'parity-f32', 'parity-bf16']) {
+  test(`${name}: simd128 and relaxed draw the same greedy tokens`, async (t) => {
+    if (!probe().relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
+    const simd = await open(t, name, { threads: 2, variant: 'simd128' });
+    const relaxed = await open(t, name, { threads: 2, variant: 'relaxed' });
+    assert.match(relaxed.info.variant, /relaxed/);
+    assert.match(simd.info.variant, /simd128/);
+    for (let seed = 1; seed <= 4; seed++) {
+      const ids = idsOf(simd, 40 * seed, seed);
+      assert.deepEqual((await draw(relaxed, ids, 64)).tokens, (await draw(simd, ids, 64)).tokens, `prompt ${seed}`);
+    }
+  });
+}
+
+test('the same seed draws the same tokens, another seed others', async (t) => {
+  const model = await open(t, 'tiny'), ids = idsOf(model, 20);
+  const a = await draw(model, ids, 60, { seed: 7 }), b = await draw(model, ids, 60, { seed: 7 });
+  const c = await draw(model, ids, 60, { seed: 8 });
+  assert.deepEqual(a.tokens, b.tokens);
+  assert.equal(a.text, b.text);
+  assert.notDeepEqual(a.tokens, c.tokens);
+});
+
+test('two models side by side answer as each does alone', async (t) => {
+  const a = await open(t, 'tiny'), b = await open(t, 'parity-q4_0');
+  const prompts = [idsOf(a, 50), idsOf(b, 100)];
+  const alone = [await draw(a, prompts[0], 60), await draw(b, prompts[1], 60)].map((r) => r.tokens);
+  await a.logits([2]);
+  await b.logits([2]);
+  const together = await Promise.all([draw(a, prompts[0], 60), draw(b, prompts[1], 60)]);
+  assert.deepEqual(together.map((r) => r.tokens), alone);
+});
+
+test('calls on one model at the same time answer as one after the other', async (t) => {
+  const model = await open(t, 'tiny');
+  const prompts = [1, 2, 3].map((seed) => idsOf(model, 30, seed));
+  const apart = [];
+  for (const ids of prompts) apart.push((await draw(model, ids, 30)).tokens);
+  const atOnce = await Promise.all(prompts.map((ids) => draw(model, ids, 30)));
+  assert.deepEqual(atOnce.map((r) => r.tokens), apart);
+});
+
+for (const threads of [1, 2]) {
+  test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
+    const model = await open(t, 'parity-q4_0', { threads }), ids = idsOf(model, 80, 9);
+    const whole = await draw(model, ids, 100);
+    const controller = new AbortController();
+    let pieces = 0;
+    const cut = model.generate(ids, { maxTokens: 400, temperature: 0, signal: controller.signal });
+    for await (const piece of cut) if (piece && ++pieces === 3) controller.abort();
+    const { finishReason, tokens } = await cut.result();
+    assert.equal(finishReason, 'aborted');
+    assert.deepEqual(tokens.slice(0, 100), whole.tokens.slice(0, tokens.length));
+    assert.deepEqual((await draw(model, ids, 100)).tokens, whole.tokens);
+    sameBits(await model.logits(ids), await fresh(model, ids), 'logits after the abort');
+  });
+
+  test(`after an abort while the prompt is read the model is as before (${threads} threads)`, async (t) => {
+    const model = await open(t, 'medium', { threads }), ids = idsOf(model, 900, 10);
+    const controller = new AbortController();
+    const cut = model.generate(ids, { maxTokens: 5, temperature: 0, signal: controller.signal,
+      onPrefillProgress: () => controller.abort() });
+    const { finishReason, tokens } = await cut.result();
+    assert.equal(finishReason, 'aborted');
+    assert.deepEqual(tokens, []);
+    const again = ids.slice(0, 200);
+    sameBits(await model.logits(again), await fresh(model, again), 'logits after the abort');
+  });
+}

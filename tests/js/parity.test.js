@@ -1,0 +1,127 @@
+/**
+ * Logits against implementations that nobody here wrote (tests/vectors/parity.md): float weights against
+ * transformers in float32, quantised ones against float64 arithmetic, with llama.cpp's own error as the bar.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { GGML_TYPES, tensorBytes } from '../../tools/gguf-write.js';
+import { readHeader, testModel } from './models.js';
+
+/** NMSE that float weights may have at any position. */
+const LARGEST = 1e-6;
+/** A greedy choice is clear when the runner-up is this many standard deviations of the logits behind:
+ * several times what the quantisation of activations moves a logit. */
+const CLEAR = 0.35;
+
+const vectors = new URL('../vectors/', import.meta.url);
+const json = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(new URL(name, vectors), 'utf8'));
+/** @type {Record<string, { truth: string, weightsSha256: string, prompts: number[][] }>} */
+const MODELS = json('parity.json').models;
+/** @type {Record<string, { default: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
+const LLAMA = json('parity-llama.json').models;
+
+/** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. */
+function weightsSha256(/** @type {Buffer} */ bytes) {
+  const { dataOffset, tensors } = readHeader(bytes), hash = createHash('sha256');
+  for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const at = dataOffset + t.offset;
+    hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
+  }
+  return hash.digest('hex');
+}
+
+/** sum (a - b)^2 / sum b^2, in double. */
+function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
+  assert.equal(a.length, b.length);
+  let error = 0, size = 0;
+  for (let i = 0; i < b.length; i++) {
+    error += (a[i] - b[i]) ** 2;
+    size += b[i] ** 2;
+  }
+  return error / size;
+}
+
+/** The truth, one row per position, prompt after prompt. */
+function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
+  const bytes = fs.readFileSync(new URL(`${name}.bin`, vectors));
+  const all = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+  return MODELS[name].prompts.map((ids, i, prompts) => {
+    const first = prompts.slice(0, i).flat().length;
+    return ids.map((_, k) => all.subarray((first + k) * vocab, (first + k + 1) * vocab));
+  });
+}
+
+/** @typedef {import('../../js/index.node.js').Model} Model */
+
+/** NMSE of every position of every prompt, each prompt in one go.
+ * @param {Model} model @param {string} name */
+async function prefillErrors(model, name) {
+  const vocab = model.info.vocabSize, truth = truthOf(name, vocab), errors = [];
+  for (const [p, ids] of MODELS[name].prompts.entries()) {
+    const rows = await model.logits(ids, { all: true });
+    errors.push(...ids.map((_, k) => nmse(rows.subarray(k * vocab, (k + 1) * vocab), truth[p][k])));
+  }
+  return errors;
+}
+
+/** The same, one token after another: each call finds all but its last id in the cache.
+ * @param {Model} model @param {string} name */
+async function stepErrors(model, name) {
+  const truth = truthOf(name, model.info.vocabSize), errors = [];
+  for (const [p, ids] of MODELS[name].prompts.entries()) {
+    for (let k = 0; k < ids.length; k++) errors.push(nmse(await model.logits(ids.slice(0, k + 1)), truth[p][k]));
+  }
+  return errors;
+}
+
+const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
+const worst = (/** @type {number[]} */ list) => {
+  const at = list.indexOf(Math.max(...list));
+  return `largest NMSE ${list[at].toExponential(2)} at row ${at}, mean ${mean(list).toExponential(2)}`;
+};
+
+for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS)) {
+  test(`${name} against ${truth}`, async (t) => {
+    const file = await testModel(name);
+    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
+    const model = await loadModel(file, { threads: 2 });
+    t.after(() => model.dispose());
+    for (const [way, errors] of Object.entries({
+      'prefill': await prefillErrors(model, name), 'step by step': await stepErrors(model, name) })) {
+      t.diagnostic(`${way}: ${worst(errors)}`);
+      assert.equal(errors.length, MODELS[name].prompts.flat().length);
+      if (truth.startsWith('transformers')) {
+        assert.ok(Math.max(...errors) <= LARGEST, `${way}: ${worst(errors)}, expected at most ${LARGEST}`);
+      } else {
+        const theirs = LLAMA[name].default;
+        t.diagnostic(`llama.cpp: ${worst(theirs)}`);
+        assert.ok(mean(errors) <= mean(theirs), `${way}: ${worst(errors)}; llama.cpp: ${worst(theirs)}`);
+      }
+    }
+  });
+
+  test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
+    const model = await loadModel(await testModel(name), { threads: 2 });
+    t.after(() => model.dispose());
+    const { prompt, ids, margins } = LLAMA[name].greedy, start = MODELS[name].prompts[prompt];
+    const vocab = model.info.vocabSize;
+    const rows = await model.logits([...start, ...ids], { all: true });
+    let clear = 0;
+    for (const [k, id] of ids.entries()) {
+      if (margins[k] < CLEAR) continue;
+      const at = start.length + k - 1, row = rows.subarray(at * vocab, (at + 1) * vocab);
+      assert.equal(row.indexOf(Math.max(...row)), id, `choice ${k} after ${start.length} ids, margin ${margins[k]}`);
+      clear++;
+    }
+    t.diagnostic(`${clear} of ${ids.length} choices are clear`);
+    assert.ok(clear >= 10, `only ${clear} choices are clear`);
+  });
+}
+
+test('every supported type has a parity model', () => {
+  const covered = Object.keys(MODELS).map((name) => name.replace('parity-', '').toUpperCase());
+  for (const type of Object.keys(GGML_TYPES)) assert.ok(covered.includes(type), `no parity model of type ${type}`);
+});
