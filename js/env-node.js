@@ -1,0 +1,14 @@
+/* env-node: the client's side in Node: starting the worker, and what strings mean. */
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { resolve } from 'node:path';
+import { nodePort } from './port-node.js';
+
+/** @type {import('./env.js').Environment} */
+export const nodeEnvironment = {
+  createWorker: () => nodePort(new Worker(new URL('./worker.node.js', import.meta.url))),
+  describe(text) {
+    if (/^(https?|data|blob):/i.test(text)) return { kind: 'url', url: text, hub: false };
+    return { kind: 'path', path: /^file:/i.test(text) ? fileURLToPath(text) : resolve(text) };
+  },
+};

@@ -1,0 +1,172 @@
+/* generation: what generate() returns: an async iterable of pieces with a result. Nothing is sent
+ * to the engine before someone asks for a piece or for the result. */
+import { GemmaError } from './errors.js';
+
+/** Pieces that are acknowledged together. */
+const ACK_EVERY = 16;
+
+/**
+ * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason
+ *   stop: the model ended its answer; length: maxTokens; stop-sequence: one of `stop` was met;
+ *   aborted: the signal, or the loop was left; context: the context is full
+ */
+
+/**
+ * @typedef {object} GenerateResult
+ * @property {string} text
+ * @property {number[]} tokens ids drawn, without the one that ends an answer
+ * @property {FinishReason} finishReason
+ * @property {string} [stopSequence] the one that was met
+ * @property {{ promptTokens: number, reusedTokens: number, completionTokens: number }} usage
+ *   reusedTokens: the part of the prompt that was still in the cache
+ * @property {{ firstTokenMs: number, prefillMs: number, decodeMs: number,
+ *   prefillTokensPerSecond: number, decodeTokensPerSecond: number }} timings
+ * @property {number} seed the one given, or the one that was chosen
+ * @property {import('./jobs.js').TokenLogprob[]} [logprobs] one per token, if asked for
+ */
+
+/**
+ * @typedef {object} GenerationPlan
+ * @property {import('./connection.js').Connection} connection
+ * @property {() => import('./jobs.js').GenerateArgs} prepare arguments, made when it starts
+ * @property {AbortSignal} [signal]
+ * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress]
+ * @property {(result: GenerateResult, prefix: any) => void} [onResult] before anyone hears of it
+ * @property {(error: unknown) => void} [onError]
+ */
+
+/** @implements {AsyncIterable<string>} */
+export class Generation {
+  #plan;
+  /** @type {Promise<GenerateResult> | null} */
+  #result = null;
+  #id = 0;
+  /** @type {string[]} */
+  #pieces = [];
+  #settled = false;
+  #iterated = false;
+  /** Whether the engine may run ahead of the consumer. */
+  #free = false;
+  #unacked = 0;
+  #wake = () => {};
+  #abort = () => this.#plan.connection.abort(this.#id);
+
+  /** @param {GenerationPlan} plan */
+  constructor(plan) {
+    this.#plan = plan;
+  }
+
+  /** Pieces of text as they are decoded; can be asked for once. Leaving the loop ends generating. */
+  [Symbol.asyncIterator]() {
+    if (this.#iterated) {
+      throw new GemmaError('bad-state', 'an answer can be iterated once; use result() or text()');
+    }
+    this.#iterated = true;
+    return this.#iterate();
+  }
+
+  /** Everything, when it is finished. @returns {Promise<GenerateResult>} */
+  result() {
+    this.#free = true;
+    const result = this.#start();
+    this.#ack(this.#unacked);
+    return result;
+  }
+
+  /** The whole text, when it is finished. @returns {Promise<string>} */
+  async text() {
+    return (await this.result()).text;
+  }
+
+  /** @returns {AsyncGenerator<string, void, undefined>} */
+  async *#iterate() {
+    const result = this.#start();
+    try {
+      for (;;) {
+        while (this.#pieces.length) {
+          yield /** @type {string} */ (this.#pieces.shift());
+          const taken = this.#unacked - this.#pieces.length;
+          if (taken >= ACK_EVERY || !this.#pieces.length) this.#ack(taken);
+        }
+        if (this.#settled) break;
+        await new Promise((resolve) => { this.#wake = () => resolve(undefined); });
+      }
+      await result;
+    } finally {
+      if (!this.#settled) this.#abort();
+    }
+  }
+
+  #start() {
+    this.#result ??= this.#run();
+    // Whoever only iterates hears of an error there.
+    this.#result.catch(() => {});
+    return this.#result;
+  }
+
+  async #run() {
+    const { prepare, signal, onResult, onError } = this.#plan;
+    try {
+      const { prefix, ...result } = await this.#ask(prepare());
+      onResult?.(result, prefix);
+      return result;
+    } catch (error) {
+      onError?.(error);
+      throw error;
+    } finally {
+      signal?.removeEventListener('abort', this.#abort);
+      this.#settled = true;
+      this.#wake();
+    }
+  }
+
+  /** @param {import('./jobs.js').GenerateArgs} args
+   * @returns {Promise<GenerateResult & { prefix?: any }>} */
+  async #ask(args) {
+    const { connection, signal } = this.#plan;
+    if (signal?.aborted) return emptyResult(args.seed);
+    const { id, answer } = connection.call('generate', args, (event) => this.#onEvent(event));
+    this.#id = id;
+    signal?.addEventListener('abort', this.#abort, { once: true });
+    try {
+      return await answer;
+    } catch (error) {
+      // Aborted while it waited for its turn.
+      if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args.seed);
+      throw error;
+    }
+  }
+
+  /** @param {any} event */
+  #onEvent(event) {
+    if (event.pieces) {
+      this.#unacked += event.pieces.length;
+      this.#pieces.push(...event.pieces);
+      if (this.#free) this.#ack(this.#unacked);
+      this.#wake();
+    } else {
+      this.#plan.onPrefillProgress?.(event.value);
+    }
+  }
+
+  /** @param {number} count */
+  #ack(count) {
+    if (count <= 0) return;
+    this.#unacked -= count;
+    this.#plan.connection.ack(this.#id, count);
+  }
+}
+
+/** Of an answer that was aborted before it began. @param {number} seed @returns {GenerateResult} */
+function emptyResult(seed) {
+  return {
+    text: '',
+    tokens: [],
+    finishReason: 'aborted',
+    usage: { promptTokens: 0, reusedTokens: 0, completionTokens: 0 },
+    timings: {
+      firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0,
+    },
+    seed,
+  };
+}

@@ -1,0 +1,10 @@
+/* gemma-wasm: the entry for browsers. */
+import { browserEnvironment } from './env-browser.js';
+import { setEnvironment } from './env.js';
+
+setEnvironment(browserEnvironment);
+
+export { loadModel, inspectModel, Model } from './model.js';
+export { Chat } from './chat.js';
+export { Generation } from './generation.js';
+export { GemmaError, CODES } from './errors.js';

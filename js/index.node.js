@@ -1,0 +1,10 @@
+/* gemma-wasm: the entry for Node; the same names as index.js. */
+import { nodeEnvironment } from './env-node.js';
+import { setEnvironment } from './env.js';
+
+setEnvironment(nodeEnvironment);
+
+export { loadModel, inspectModel, Model } from './model.js';
+export { Chat } from './chat.js';
+export { Generation } from './generation.js';
+export { GemmaError, CODES } from './errors.js';

@@ -1,0 +1,317 @@
+/* jobs: the calls that evaluate the model: generate, logits, perplexity. Each gets the session for
+ * itself; the host runs one at a time. */
+import { GemmaError } from './errors.js';
+import { CREDIT } from './protocol.js';
+import { TextAssembler } from './text.js';
+
+const FLUSH_MS = 10;
+const MAX_RESULT_BYTES = 2 ** 31;
+
+/**
+ * @typedef {import('./runner.js').Job & {
+ *   unacked: number,
+ *   post: (kind: string, fields: object) => void,
+ *   stalled: () => Promise<void>,
+ *   othersWait: () => boolean }} EvaluationJob
+ */
+/** @typedef {{ runner: import('./runner.js').Runner, vocabulary: import('./vocabulary.js').Vocabulary,
+ *   contextLength: number }} Context */
+/** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
+/** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
+
+/**
+ * @typedef {object} GenerateArgs
+ * @property {import('./vocabulary.js').Prompt} prompt
+ * @property {[string, number][]} sampler options by their C names
+ * @property {[number, number][]} bias
+ * @property {number} maxTokens
+ * @property {string[]} stop
+ * @property {number} seed
+ * @property {number | null} logprobs
+ * @property {boolean} progress whether prefill progress is wanted
+ */
+
+/** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
+export async function generate(context, job, args) {
+  return new Generator(context, job, args).run();
+}
+
+class Generator {
+  #context;
+  #native;
+  #runner;
+  #job;
+  #args;
+  #assembler;
+  #outbox;
+  /** @type {number[]} */
+  #prompt = [];
+  /** @type {number[]} */
+  #tokens = [];
+  /** @type {TokenLogprob[]} */
+  #logprobs = [];
+  #reused = 0;
+  #time = { start: performance.now(), prefill: 0, decode: 0, first: 0 };
+
+  /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
+  constructor(context, job, args) {
+    this.#context = context;
+    this.#runner = context.runner;
+    this.#native = context.runner.native;
+    this.#job = job;
+    this.#args = args;
+    this.#assembler = new TextAssembler(args.stop);
+    this.#outbox = new Outbox(job);
+  }
+
+  async run() {
+    const { ids, text } = this.#context.vocabulary.ids(this.#args.prompt);
+    this.#prompt = ids;
+    this.#setSampler();
+    this.#reused = this.#native.sync(Int32Array.from(ids));
+    await this.#runner.breathe();
+    let finishReason = await this.#decode().catch((error) => {
+      if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
+      throw error;
+    });
+    if (finishReason !== 'stop-sequence') this.#outbox.add(this.#assembler.end());
+    this.#outbox.flush();
+    return { ...this.#result(finishReason), prefix: this.#prefix(text, finishReason) };
+  }
+
+  #setSampler() {
+    const { sampler, bias, seed } = this.#args;
+    this.#native.resetSampler();
+    for (const [name, value] of sampler) this.#native.setOption(name, value);
+    this.#native.setOption('seed', seed);
+    for (const [id, value] of bias) this.#native.setBias(id, value);
+    for (const id of this.#prompt) this.#native.accept(id);
+  }
+
+  /** Tokens until a reason to stop. @returns {Promise<string>} */
+  async #decode() {
+    const { maxTokens } = this.#args;
+    await this.#prefill();
+    for (;;) {
+      if (this.#job.aborted) return 'aborted';
+      if (this.#tokens.length >= maxTokens) return 'length';
+      const id = this.#native.draw();
+      this.#time.first ||= performance.now() - this.#time.start;
+      if (this.#native.isEnd(id)) return 'stop';
+      this.#take(id);
+      if (this.#assembler.stopped !== null) return 'stop-sequence';
+      if (this.#tokens.length >= maxTokens) return 'length';
+      if (this.#prompt.length + this.#tokens.length > this.#context.contextLength) return 'context';
+      await this.#outbox.settle();
+      await this.#step(id);
+    }
+  }
+
+  async #prefill() {
+    const total = this.#native.pending;
+    const report = () => {
+      if (!this.#args.progress) return;
+      const done = total - this.#native.pending;
+      this.#job.post('progress', { value: { done, total } });
+    };
+    report();
+    const before = performance.now();
+    try {
+      await this.#settle(report);
+    } finally {
+      this.#time.prefill = performance.now() - before;
+    }
+  }
+
+  /** @param {number} id */
+  async #step(id) {
+    const before = performance.now();
+    this.#native.append(id);
+    await this.#settle();
+    await this.#runner.pause();
+    this.#time.decode += performance.now() - before;
+  }
+
+  /** @param {() => void} [onSlice] */
+  #settle(onSlice) {
+    const resync = () => {
+      this.#native.sync(Int32Array.from([...this.#prompt, ...this.#tokens]));
+    };
+    return this.#runner.settle(this.#job, { resync, onSlice });
+  }
+
+  /** @param {number} id */
+  #take(id) {
+    this.#tokens.push(id);
+    this.#native.accept(id);
+    if (this.#args.logprobs !== null) this.#logprobs.push(this.#measure(id, this.#args.logprobs));
+    this.#outbox.add(this.#assembler.add(this.#context.vocabulary.bytes(id)));
+  }
+
+  /** @param {number} id @param {number} count @returns {TokenLogprob} */
+  #measure(id, count) {
+    const top = count ? this.#native.topLogprobs(count) : [];
+    return {
+      id,
+      logprob: this.#native.logprob(id),
+      top: top.map((t) => ({ ...t, text: this.#context.vocabulary.decode([t.id], { special: true }) })),
+    };
+  }
+
+  /** @param {string} finishReason */
+  #result(finishReason) {
+    const { prefill, decode, first } = this.#time;
+    const tokens = this.#tokens;
+    const evaluated = this.#prompt.length - this.#reused;
+    return {
+      text: this.#assembler.text,
+      tokens,
+      finishReason,
+      ...(this.#assembler.stopped !== null && { stopSequence: this.#assembler.stopped }),
+      usage: {
+        promptTokens: this.#prompt.length,
+        reusedTokens: this.#reused,
+        completionTokens: tokens.length,
+      },
+      timings: {
+        firstTokenMs: first,
+        prefillMs: prefill,
+        decodeMs: decode,
+        prefillTokensPerSecond: rate(evaluated, prefill),
+        decodeTokensPerSecond: rate(tokens.length - 1, decode),
+      },
+      seed: this.#args.seed,
+      ...(this.#args.logprobs !== null && { logprobs: this.#logprobs }),
+    };
+  }
+
+  /** What the next turn of a conversation may build on. White space at the answer's end is left
+   * out, with the tokens that hold nothing else, because templates trim it.
+   * @param {string | undefined} prompt seamed text @param {string} finishReason
+   * @returns {import('./template.js').Prefix | undefined} */
+  #prefix(prompt, finishReason) {
+    if (prompt === undefined || finishReason === 'stop-sequence') return undefined;
+    const { vocabulary } = this.#context;
+    const { text, incomplete } = this.#assembler;
+    const tokens = this.#tokens.slice();
+    let end = text.length;
+    while (tokens.length && end > text.trimEnd().length) {
+      const piece = vocabulary.decode(tokens.slice(-1));
+      if (piece.trim() !== '' || !text.slice(0, end).endsWith(piece)) break;
+      end -= piece.length;
+      tokens.pop();
+    }
+    if (incomplete || text.slice(0, end).trim() !== text.slice(0, end)) return undefined;
+    const answer = vocabulary.template.protect(text.slice(0, end));
+    return { text: prompt + answer, ids: [...this.#prompt, ...tokens] };
+  }
+}
+
+/** @param {number} count @param {number} milliseconds */
+function rate(count, milliseconds) {
+  return count > 0 && milliseconds > 0 ? count / milliseconds * 1000 : 0;
+}
+
+/** Sends pieces in small batches, and waits while the consumer is CREDIT pieces behind, unless
+ * another call waits for this one to end. */
+class Outbox {
+  #job;
+  /** @type {string[]} */
+  #pieces = [];
+  #flushed = 0;
+
+  /** @param {EvaluationJob} job */
+  constructor(job) {
+    this.#job = job;
+  }
+
+  /** @param {string} piece */
+  add(piece) {
+    if (piece !== '') this.#pieces.push(piece);
+  }
+
+  flush() {
+    this.#flushed = performance.now();
+    if (!this.#pieces.length) return;
+    this.#job.unacked += this.#pieces.length;
+    this.#job.post('pieces', { pieces: this.#pieces });
+    this.#pieces = [];
+  }
+
+  async settle() {
+    const full = () => this.#job.unacked + this.#pieces.length >= CREDIT;
+    if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();
+    while (full() && !this.#job.aborted && !this.#job.othersWait()) await this.#job.stalled();
+  }
+}
+
+/** Logits after the last id, or after every id.
+ * @param {Context} context @param {EvaluationJob} job
+ * @param {{ ids: number[], all: boolean }} args @returns {Promise<Float32Array>} */
+export async function logits({ runner, vocabulary }, job, { ids, all }) {
+  const { native } = runner;
+  const bytes = ids.length * vocabulary.size * 4;
+  if (all && bytes > MAX_RESULT_BYTES) {
+    throw new GemmaError('bad-option', 'logits of all positions at once', {
+      expected: `at most ${Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4)} ids`, got: ids.length,
+    });
+  }
+  const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
+  const resync = () => {
+    native.sync(Int32Array.from(ids));
+    if (all) native.wantAll();
+  };
+  resync();
+  await runner.settle(job, {
+    resync,
+    onRows: (rows, first) => out.set(native.logits(rows), first * vocabulary.size),
+  });
+  return all ? out : native.logits();
+}
+
+/** Every token but the BOS is scored once, in windows that overlap by half.
+ * @param {Context} context @param {EvaluationJob} job
+ * @param {{ text: string, window: number }} args */
+export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
+  const ids = vocabulary.encode(text, { bos: true });
+  const width = Math.min(window || contextLength, contextLength);
+  if (ids.length < 2) {
+    throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score' });
+  }
+  const stride = Math.floor(width / 2);
+  let sum = 0;
+  let count = 0;
+  for (let start = 0, scored = 1; scored < ids.length; start += stride) {
+    const end = Math.min(start + width, ids.length);
+    const part = await windowLoss(runner, job, ids.slice(start, end), scored - start);
+    sum += part;
+    count += end - scored;
+    scored = end;
+  }
+  const nll = sum / count;
+  return { perplexity: Math.exp(nll), nll, tokens: count };
+}
+
+/** Sum of -log p of ids[from ..] in one window.
+ * @param {import('./runner.js').Runner} runner @param {EvaluationJob} job
+ * @param {number[]} ids @param {number} from */
+async function windowLoss(runner, job, ids, from) {
+  const { native } = runner;
+  let sum = 0;
+  const resync = () => {
+    sum = 0;
+    native.sync(Int32Array.from(ids));
+    native.wantAll();
+  };
+  resync();
+  await runner.settle(job, {
+    resync,
+    onRows(rows, first) {
+      for (let row = 0; row < rows; row++) {
+        const next = first + row + 1;
+        if (next >= from && next < ids.length) sum -= native.logprob(ids[next], row);
+      }
+    },
+  });
+  return sum;
+}

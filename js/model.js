@@ -1,0 +1,303 @@
+/* model: what a program holds: loadModel() and the object it gives. A proxy of the engine's worker;
+ * checks what it is given, so that mistakes are told where they are made. */
+import { Chat, checkMessages } from './chat.js';
+import { Connection } from './connection.js';
+import { environment } from './env.js';
+import { GemmaError } from './errors.js';
+import { Generation } from './generation.js';
+import {
+  DEFAULT_MAX_TOKENS, GENERATE_OPTIONS, LOAD_OPTIONS, SIGNAL_OPTIONS, biasEntries, checkOptions,
+  checkValue, headerPairs,
+} from './options.js';
+import { describeSource } from './source.js';
+
+/** @typedef {import('./chat.js').ChatMessage} ChatMessage */
+/** @typedef {import('./chat.js').ChatOptions} ChatOptions */
+/** @typedef {import('./host.js').ModelInfo} ModelInfo */
+/** @typedef {import('./stream.js').Progress} Progress */
+
+/**
+ * @typedef {object} GenerateOptions
+ * @property {number} [maxTokens] default 1024; 0 only evaluates the prompt
+ * @property {number} [temperature] default 1; 0 takes the most likely token always
+ * @property {number} [topK] default 64; 0 is off
+ * @property {number} [topP] default 0.95; 1 is off
+ * @property {number} [minP] default 0: off
+ * @property {number} [typicalP] default 1: off
+ * @property {number} [repetitionPenalty] default 1: off
+ * @property {number} [frequencyPenalty] default 0: off
+ * @property {number} [presencePenalty] default 0: off
+ * @property {number} [penaltyWindow] last tokens that the penalties look at
+ * @property {Record<number, number> | Map<number, number>} [logitBias] added to logits, by token id
+ * @property {number} [seed] 0 to 2^32 - 1; by default chosen at random, and told in the result
+ * @property {string | string[]} [stop] text that ends the answer and is not part of it
+ * @property {number} [logprobs] 0 to 64: log probabilities of each token and of that many others
+ * @property {AbortSignal} [signal] ends the answer; the result says `aborted` and holds the text so far
+ * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress] in tokens
+ */
+
+/**
+ * @typedef {object} LoadOptions
+ * @property {(progress: Progress) => void} [onProgress]
+ * @property {AbortSignal} [signal] ends loading, at any time, with the error code `aborted`
+ * @property {number} [threads] default: all cores, at most 64
+ * @property {number} [contextLength] default: the file's own, at most 4096
+ * @property {'auto' | 'relaxed' | 'simd128'} [variant]
+ * @property {false} [cache]
+ * @property {string} [sha256] of the whole file, checked while it is read
+ * @property {HeadersInit} [headers] of requests for the model, such as Authorization
+ */
+
+/**
+ * Where a model comes from. In Node a string may also be a path or a file: URL.
+ * @typedef {string | URL | Blob | ArrayBuffer | ArrayBufferView | ReadableStream
+ *   | AsyncIterable<ArrayBuffer | ArrayBufferView> | Iterable<ArrayBuffer | ArrayBufferView>
+ *   | { repo: string, file: string, revision?: string }} SinglePart
+ */
+/** @typedef {SinglePart | SinglePart[]} ModelSource */
+/** @typedef {string | ArrayLike<number> | ChatMessage[]} Prompt */
+
+/** Load a model into a worker of its own.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
+export async function loadModel(source, options = {}) {
+  const { connection, info } = await open(source, options, false);
+  return new Model(connection, info);
+}
+
+/**
+ * What a file says of itself: its header only is read, whatever its size.
+ * @typedef {object} Inspection
+ * @property {ModelInfo} info
+ * @property {number} version of GGUF
+ * @property {number} alignment
+ * @property {{ key: string, type: string, value?: unknown, of?: string, count?: number }[]} metadata
+ * @property {{ name: string, type: string, shape: number[], offset: number, bytes: number }[]} tensors
+ */
+
+/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
+export async function inspectModel(source, options = {}) {
+  const header = await openHeader(source, options);
+  try {
+    return { info: header.info, ...await header.inspect() };
+  } finally {
+    await header.dispose();
+  }
+}
+
+/** A model without weights, for what needs only the vocabulary.
+ * @param {ModelSource} source @param {LoadOptions} [options] */
+export async function openHeader(source, options = {}) {
+  const { connection, info } = await open(source, options, true);
+  return new HeaderModel(connection, info);
+}
+
+/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly */
+async function open(source, options, headerOnly) {
+  checkOptions(options, LOAD_OPTIONS);
+  const { signal, onProgress, threads, contextLength, variant, sha256, headers } = options;
+  const { descriptor, bytes } = describeSource(source, environment().describe);
+  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? undefined;
+  if (signal?.aborted) throw abortError(signal);
+  const connection = new Connection(environment().createWorker());
+  const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    const wanted = { threads, contextLength, variant, sha256, headerOnly };
+    const info = await connection.open(descriptor, bytes, wanted, ({ value }) => onProgress?.(value));
+    return { connection, info };
+  } catch (error) {
+    connection.kill(new GemmaError('disposed', 'the model was not loaded'));
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+  }
+}
+
+/** @param {AbortSignal} signal */
+function abortError(signal) {
+  return new GemmaError('aborted', 'the call was aborted', { cause: signal.reason });
+}
+
+/** What can be done with the header of a file alone. */
+export class HeaderModel {
+  /** @protected */
+  connection;
+  #info;
+
+  /** @param {Connection} connection @param {ModelInfo} info */
+  constructor(connection, info) {
+    this.connection = connection;
+    this.#info = Object.freeze(info);
+  }
+
+  get info() {
+    return this.#info;
+  }
+
+  /** Ids of a text. `bos` puts the BOS in front; `special` lets the text name control tokens: never
+   * set it for text of strangers.
+   * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
+   * @returns {Promise<number[]>} */
+  async tokenize(text, { bos = false, special = false } = {}) {
+    checkValue('text', text, { type: 'string' });
+    return this.connection.call('tokenize', { text, bos, special }).answer;
+  }
+
+  /** Text of ids; control tokens are left out unless `special`.
+   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options] @returns {Promise<string>} */
+  async detokenize(ids, { special = false } = {}) {
+    return this.connection.call('detokenize', { ids: this.checkIds(ids, 0), special }).answer;
+  }
+
+  /** Tokens that generate(prompt) would evaluate: the BOS and the chat template included.
+   * @param {Prompt} prompt @returns {Promise<number>} */
+  async countTokens(prompt) {
+    return this.connection.call('count', { prompt: this.describePrompt(prompt) }).answer;
+  }
+
+  /** Everything in the header. @returns {Promise<Omit<Inspection, 'info'>>} */
+  async inspect() {
+    return this.connection.call('inspect', {}).answer;
+  }
+
+  /** Bytes of the engine's heap; it does not grow after loading but for long texts. */
+  async heapBytes() {
+    return /** @type {Promise<number>} */ (this.connection.call('heapBytes', {}).answer);
+  }
+
+  /** Frees the worker, its threads and the heap. Calls that wait fail with the code `disposed`. */
+  async dispose() {
+    await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
+  }
+
+  /** @protected @param {any} ids @param {number} least @returns {number[]} */
+  checkIds(ids, least) {
+    const list = typeof ids?.length === 'number' && typeof ids !== 'string' ? Array.from(ids) : null;
+    const top = this.#info.vocabSize - 1;
+    const wrong = list?.find((id) => !(Number.isInteger(id) && id >= 0 && id <= top));
+    if (wrong !== undefined) {
+      throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: String(wrong) });
+    }
+    if (!list || list.length < least) {
+      throw new GemmaError('bad-option', 'ids', { expected: 'a list with at least one token id' });
+    }
+    return list;
+  }
+
+  /** @protected @param {any} prompt @returns {import('./vocabulary.js').Prompt} */
+  describePrompt(prompt) {
+    if (typeof prompt === 'string') return { text: prompt };
+    if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
+      return { messages: forTemplate(checkMessages(prompt)) };
+    }
+    return { ids: this.checkIds(prompt, 1) };
+  }
+}
+
+if (Symbol.asyncDispose) {
+  Object.defineProperty(HeaderModel.prototype, Symbol.asyncDispose, {
+    value() {
+      return this.dispose();
+    },
+  });
+}
+
+/** A loaded model. */
+export class Model extends HeaderModel {
+  /** Continue a prompt: a string (raw text, with one BOS put in front), token ids (taken as they
+   * are), or messages (through the chat template).
+   * @param {Prompt} prompt @param {GenerateOptions} [options] */
+  generate(prompt, options = {}) {
+    checkOptions(options, GENERATE_OPTIONS);
+    const described = this.describePrompt(prompt);
+    return this.#generation(() => described, options, {});
+  }
+
+  /** A conversation; options are defaults for each of its answers. @param {ChatOptions} [options] */
+  chat(options = {}) {
+    return new Chat({
+      check: (defaults) => checkOptions(defaults, GENERATE_OPTIONS),
+      generate: (begin, answerOptions, hooks) => {
+        checkOptions(answerOptions, GENERATE_OPTIONS);
+        const prompt = () => {
+          const { messages, prefix } = begin();
+          return { messages: forTemplate(messages), prefix };
+        };
+        return this.#generation(prompt, answerOptions, hooks);
+      },
+    }, options);
+  }
+
+  /** Logits after the last id, or with `all` after every id, one row of vocabSize each.
+   * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
+   * @returns {Promise<Float32Array>} */
+  async logits(ids, { all = false, signal } = {}) {
+    checkOptions({ signal }, SIGNAL_OPTIONS);
+    return this.#evaluate('logits', { ids: this.checkIds(ids, 1), all }, signal);
+  }
+
+  /** How well the model foretells a text. The BOS is put in front and not scored.
+   * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
+   * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} nll: mean of -ln p over
+   *   `tokens` scored tokens */
+  async perplexity(text, { window = this.info.contextLength, signal } = {}) {
+    checkValue('text', text, { type: 'string' });
+    checkValue('window', window, { type: 'integer', min: 2, max: this.info.contextLength });
+    checkOptions({ signal }, SIGNAL_OPTIONS);
+    return this.#evaluate('perplexity', { text, window }, signal);
+  }
+
+  /** @param {string} method @param {object} args @param {AbortSignal} [signal] */
+  async #evaluate(method, args, signal) {
+    if (signal?.aborted) throw abortError(signal);
+    const { id, answer } = this.connection.call(method, args);
+    const onAbort = () => this.connection.abort(id);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await answer;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * @param {() => import('./vocabulary.js').Prompt} prompt
+   * @param {GenerateOptions} options
+   * @param {Pick<import('./generation.js').GenerationPlan, 'onResult' | 'onError'>} hooks
+   */
+  #generation(prompt, options, hooks) {
+    const { signal, onPrefillProgress } = options;
+    const prepare = () => engineArgs(prompt(), options);
+    const { connection } = this;
+    return new Generation({ connection, prepare, signal, onPrefillProgress, ...hooks });
+  }
+}
+
+/** @param {import('./vocabulary.js').Prompt} prompt @param {GenerateOptions} options
+ * @returns {import('./jobs.js').GenerateArgs} */
+function engineArgs(prompt, options) {
+  /** @type {[string, number][]} */
+  const sampler = [];
+  for (const [name, { sampler: inEngine }] of Object.entries(GENERATE_OPTIONS)) {
+    const value = options[/** @type {keyof GenerateOptions} */ (name)];
+    if (inEngine && value !== undefined) sampler.push([inEngine, Number(value)]);
+  }
+  const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], logprobs } = options;
+  return {
+    prompt,
+    sampler,
+    maxTokens,
+    bias: biasEntries(logitBias),
+    stop: [stop].flat(),
+    seed: options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
+    logprobs: logprobs ?? null,
+    progress: options.onPrefillProgress !== undefined,
+  };
+}
+
+/** Templates know 'assistant'. @param {ChatMessage[]} messages */
+function forTemplate(messages) {
+  return messages.map(({ role, content }) => {
+    return { role: role === 'model' ? 'assistant' : role, content };
+  });
+}

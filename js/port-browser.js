@@ -1,0 +1,20 @@
+/* port-browser: a browser's Worker as the Port of env.js. */
+
+/** @param {Worker} worker @returns {import('./env.js').Port} */
+export function browserPort(worker) {
+  return {
+    post: (message, transfer = []) => worker.postMessage(message, transfer),
+    onMessage(handler) {
+      worker.onmessage = (event) => handler(event.data);
+    },
+    onFailure(handler) {
+      worker.onerror = (event) => {
+        event.preventDefault?.();
+        handler(new Error(event.message || 'the worker script could not be loaded'));
+      };
+      worker.onmessageerror = () => handler(new Error('a message could not be read'));
+    },
+    terminate: () => worker.terminate(),
+    keepAlive() {},
+  };
+}

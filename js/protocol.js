@@ -1,0 +1,71 @@
+/* protocol: every message between a model on the client's thread and its engine worker, and
+ * between the engine worker and its helper threads. Knows errors; nothing else. */
+import { GemmaError } from './errors.js';
+
+/** Client to worker. */
+export const TO_WORKER = Object.freeze({
+  open: 'open',       // { id, source, options }: first message, once
+  call: 'call',       // { id, method, args }
+  abort: 'abort',     // { id }: of a call that has not been answered
+  ack: 'ack',         // { id, count }: pieces that the consumer has taken
+  chunk: 'chunk',     // { bytes | null, error? }: answer to pull; null is the end
+  dispose: 'dispose', // {}
+});
+
+/** Worker to client. */
+export const FROM_WORKER = Object.freeze({
+  shared: 'shared',     // { buffer, address }: abort flag of a threaded engine
+  progress: 'progress', // { id, value }
+  started: 'started',   // { id }: the call is being worked on
+  pieces: 'pieces',     // { id, pieces: string[] }
+  pull: 'pull',         // { size }: the next bytes of a source that the client holds, please
+  done: 'done',         // { id, value }
+  failed: 'failed',     // { id, error }
+  fatal: 'fatal',       // { error }: the engine is lost
+  disposed: 'disposed', // {}
+});
+
+/** Engine worker to helper thread, and back. */
+export const THREAD = Object.freeze({
+  prepare: 'prepare', // { module, memory }
+  ready: 'ready',     // {}
+  enter: 'enter',     // { pool, index, stack }
+});
+
+/** Pieces a consumer may be behind before the engine waits for it. */
+export const CREDIT = 64;
+
+/** Bytes of one answer to pull, at most. */
+export const CHUNK = 1 << 20;
+
+/**
+ * A model source in a form that can be posted.
+ * @typedef {{ kind: 'url', url: string, hub: boolean, headers?: [string, string][] }
+ *   | { kind: 'blob', blob: Blob }
+ *   | { kind: 'path', path: string }
+ *   | { kind: 'pull', total?: number }} SourceDescriptor
+ */
+
+/**
+ * @typedef {object} WireError
+ * @property {string} code
+ * @property {string} what
+ * @property {string | number} expected
+ * @property {string | number} got
+ * @property {string} cause
+ */
+
+/** @param {unknown} error @returns {WireError} */
+export function packError(error) {
+  if (error instanceof GemmaError) {
+    const { code, what, expected, got, cause } = error;
+    return { code, what, expected, got, cause: cause === undefined ? '' : String(cause) };
+  }
+  const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return { code: 'worker-failed', what, expected: '', got: '', cause: '' };
+}
+
+/** @param {WireError} wire */
+export function unpackError({ code, what, expected, got, cause }) {
+  return new GemmaError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
+}

@@ -1,0 +1,72 @@
+/* sha256: FIPS 180-4, fed piece by piece, because WebCrypto digests only whole buffers.
+ * Used in browsers; Node has its own. */
+
+const K = constants(64, 1 / 3);
+const INITIAL = constants(8, 1 / 2);
+
+/** First 32 bits of the fractional parts of the roots of the first primes.
+ * @param {number} count @param {number} power */
+function constants(count, power) {
+  const out = new Int32Array(count);
+  for (let n = 2, i = 0; i < count; n++) {
+    let prime = true;
+    for (let d = 2; d * d <= n; d++) if (n % d === 0) prime = false;
+    if (prime) out[i++] = ((n ** power) % 1) * 2 ** 32 | 0;
+  }
+  return out;
+}
+
+export class Sha256 {
+  #state = INITIAL.slice();
+  #block = new Uint8Array(64);
+  #view = new DataView(this.#block.buffer);
+  #words = new Int32Array(64);
+  #used = 0;
+  #length = 0;
+
+  /** @param {Uint8Array} bytes */
+  update(bytes) {
+    this.#length += bytes.length;
+    for (let at = 0; at < bytes.length;) {
+      const n = Math.min(64 - this.#used, bytes.length - at);
+      this.#block.set(bytes.subarray(at, at + n), this.#used);
+      this.#used += n;
+      at += n;
+      if (this.#used === 64) this.#compress();
+    }
+  }
+
+  /** The digest in hexadecimal; nothing may be added afterwards. */
+  hex() {
+    const bits = this.#length * 8;
+    this.update(Uint8Array.of(0x80));
+    this.update(new Uint8Array((120 - this.#used) % 64));
+    const tail = new DataView(new ArrayBuffer(8));
+    tail.setUint32(0, Math.floor(bits / 2 ** 32));
+    tail.setUint32(4, bits >>> 0);
+    this.update(new Uint8Array(tail.buffer));
+    return [...this.#state].map((x) => (x >>> 0).toString(16).padStart(8, '0')).join('');
+  }
+
+  #compress() {
+    const w = this.#words;
+    for (let i = 0; i < 16; i++) w[i] = this.#view.getInt32(i * 4);
+    for (let i = 16; i < 64; i++) {
+      const a = w[i - 15], b = w[i - 2];
+      const s0 = (a >>> 7 | a << 25) ^ (a >>> 18 | a << 14) ^ a >>> 3;
+      const s1 = (b >>> 17 | b << 15) ^ (b >>> 19 | b << 13) ^ b >>> 10;
+      w[i] = w[i - 16] + s0 + w[i - 7] + s1 | 0;
+    }
+    const s = this.#state;
+    let a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
+    for (let i = 0; i < 64; i++) {
+      const s1 = (e >>> 6 | e << 26) ^ (e >>> 11 | e << 21) ^ (e >>> 25 | e << 7);
+      const t1 = h + s1 + (e & f ^ ~e & g) + K[i] + w[i] | 0;
+      const s0 = (a >>> 2 | a << 30) ^ (a >>> 13 | a << 19) ^ (a >>> 22 | a << 10);
+      const t2 = s0 + (a & b ^ a & c ^ b & c) | 0;
+      h = g; g = f; f = e; e = d + t1 | 0; d = c; c = b; b = a; a = t1 + t2 | 0;
+    }
+    s[0] += a; s[1] += b; s[2] += c; s[3] += d; s[4] += e; s[5] += f; s[6] += g; s[7] += h;
+    this.#used = 0;
+  }
+}

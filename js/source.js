@@ -1,0 +1,296 @@
+/* source: where the bytes of a model come from. On the client, describe what was given; in the
+ * worker, open it as something that fills views of the heap, in order, each byte once. */
+import { GemmaError } from './errors.js';
+import { CHUNK } from './protocol.js';
+
+/** @typedef {import('./protocol.js').SourceDescriptor} SourceDescriptor */
+/** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
+/**
+ * A source in the worker. read() fills part of the view and gives the count; 0 is the end.
+ * @typedef {object} Source
+ * @property {boolean} network
+ * @property {number | undefined} total bytes, if known beforehand
+ * @property {(into: Uint8Array) => Promise<number> | number} read
+ * @property {() => void} close
+ */
+
+const HUB = 'https://huggingface.co';
+
+// The client's side
+
+/**
+ * @param {any} source see loadModel
+ * @param {(text: string) => SourceDescriptor} describeString
+ * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} `bytes` is what the client
+ *   must feed to the worker when it asks
+ */
+export function describeSource(source, describeString) {
+  if (typeof source === 'string') return { descriptor: describeString(source) };
+  if (source instanceof URL) return { descriptor: describeString(source.href) };
+  if (typeof Blob !== 'undefined' && source instanceof Blob) {
+    return { descriptor: { kind: 'blob', blob: source } };
+  }
+  if (Array.isArray(source)) return describeSource(onlyPart(source), describeString);
+  const whole = asBytes(source);
+  if (whole) {
+    return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole][Symbol.iterator]() };
+  }
+  if (source && typeof source.repo === 'string') return { descriptor: hubFile(source) };
+  const bytes = iteratorOf(source);
+  if (bytes) return { descriptor: { kind: 'pull' }, bytes };
+  throw new GemmaError('unsupported-source', 'model source', {
+    expected: 'a URL, Blob, ArrayBuffer, Uint8Array, ReadableStream, async iterable of bytes, or '
+      + '{ repo, file, revision }',
+    got: source === null ? 'null' : source?.constructor?.name ?? typeof source,
+  });
+}
+
+/** @param {any[]} parts */
+function onlyPart(parts) {
+  if (parts.length === 1) return parts[0];
+  throw new GemmaError('unsupported-source', 'split files come in a later version', {
+    expected: 'an array of one source', got: parts.length,
+  });
+}
+
+/** @param {{ repo: string, file: string, revision?: string }} source @returns {SourceDescriptor} */
+function hubFile({ repo, file, revision = 'main' }) {
+  if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
+    throw new GemmaError('unsupported-source', 'Hugging Face source', {
+      expected: '{ repo: "owner/name", file: "path.gguf" }', got: JSON.stringify({ repo, file }),
+    });
+  }
+  /** @param {string} path */
+  const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
+  const url = `${HUB}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
+  return { kind: 'url', url, hub: true };
+}
+
+/** @param {any} value @returns {Uint8Array | null} */
+function asBytes(value) {
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (ArrayBuffer.isView(value)) {
+    return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  }
+  if (typeof SharedArrayBuffer !== 'undefined' && value instanceof SharedArrayBuffer) {
+    return new Uint8Array(value);
+  }
+  return null;
+}
+
+/** @param {any} source @returns {ByteIterator | null} */
+function iteratorOf(source) {
+  if (typeof source?.[Symbol.asyncIterator] === 'function') return source[Symbol.asyncIterator]();
+  if (typeof source?.getReader === 'function') return streamIterator(source);
+  if (typeof source === 'object' && typeof source?.[Symbol.iterator] === 'function') {
+    return source[Symbol.iterator]();
+  }
+  return null;
+}
+
+/** Not every browser iterates streams. @param {ReadableStream} stream @returns {ByteIterator} */
+function streamIterator(stream) {
+  const reader = stream.getReader();
+  return {
+    next: () => /** @type {Promise<any>} */ (reader.read()),
+    return: async () => {
+      await reader.cancel().catch(() => {});
+      return { done: true, value: undefined };
+    },
+  };
+}
+
+/** Cuts what an iterator yields into pieces of at most CHUNK bytes, copied, so that they can be
+ * transferred while the giver keeps its buffers. */
+export class ChunkFeeder {
+  #iterator;
+  /** @type {Uint8Array} */
+  #rest = new Uint8Array(0);
+
+  /** @param {ByteIterator} iterator */
+  constructor(iterator) {
+    this.#iterator = iterator;
+  }
+
+  /** @returns {Promise<Uint8Array | null>} null at the end */
+  async next() {
+    while (!this.#rest.length) {
+      const { done, value } = await this.#iterator.next();
+      if (done) return null;
+      const bytes = asBytes(value);
+      if (!bytes) {
+        throw new GemmaError('read-error', 'model stream', {
+          expected: 'chunks of bytes', got: value?.constructor?.name ?? typeof value,
+        });
+      }
+      this.#rest = bytes;
+    }
+    const piece = new Uint8Array(Math.min(CHUNK, this.#rest.length));
+    piece.set(this.#rest.subarray(0, piece.length));
+    this.#rest = this.#rest.subarray(piece.length);
+    return piece;
+  }
+
+  /** Tells the giver that no more is wanted. */
+  async close() {
+    this.#rest = new Uint8Array(0);
+    try {
+      await this.#iterator.return?.();
+    } catch {
+      // The giver's clean-up is its own affair.
+    }
+  }
+}
+
+// The worker's side
+
+/**
+ * @param {SourceDescriptor} descriptor
+ * @param {import('./engine.js').Platform} platform
+ * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
+ * @returns {Promise<Source>}
+ */
+export async function openSource(descriptor, platform, pull) {
+  switch (descriptor.kind) {
+    case 'url': return openUrl(descriptor);
+    case 'blob': return openBlob(descriptor.blob);
+    case 'path': return openPath(descriptor.path, platform);
+    case 'pull': return { network: false, total: descriptor.total, ...fromChunks(pull) };
+  }
+}
+
+/** @param {string} path @param {import('./engine.js').Platform} platform @returns {Source} */
+function openPath(path, platform) {
+  if (!platform.openFile) throw new GemmaError('unsupported-source', 'no files by path here');
+  try {
+    const file = platform.openFile(path);
+    return { network: false, total: file.size, read: guarded(path, file.read), close: file.close };
+  } catch (cause) {
+    throw readError(path, cause);
+  }
+}
+
+/** @param {Blob} blob @returns {Source} */
+function openBlob(blob) {
+  let at = 0;
+  const name = 'name' in blob ? String(blob.name) : 'Blob';
+  return {
+    network: false,
+    total: blob.size,
+    read: guarded(name, async (into) => {
+      const part = await blob.slice(at, Math.min(at + into.length, blob.size)).arrayBuffer();
+      into.set(new Uint8Array(part));
+      at += part.byteLength;
+      return part.byteLength;
+    }),
+    close() {},
+  };
+}
+
+/** @param {string} name @param {(into: Uint8Array) => Promise<number> | number} read */
+function guarded(name, read) {
+  return async (/** @type {Uint8Array} */ into) => {
+    try {
+      return await read(into);
+    } catch (cause) {
+      throw readError(name, cause);
+    }
+  };
+}
+
+/** @param {string} name @param {unknown} cause */
+function readError(name, cause) {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new GemmaError('read-error', `${name} could not be read: ${why}`, { cause });
+}
+
+/** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
+async function openUrl(descriptor) {
+  const shown = displayUrl(descriptor.url);
+  const abort = new AbortController();
+  const response = await request(descriptor, shown, abort.signal);
+  if (!response.ok || !response.body) {
+    abort.abort();
+    throw httpError(response, shown, descriptor.hub);
+  }
+  const total = bodyLength(response);
+  const reader = response.body.getReader();
+  let got = 0;
+  const next = async () => {
+    try {
+      const { done, value } = await reader.read();
+      got += value?.length ?? 0;
+      return done ? null : value;
+    } catch (cause) {
+      throw new GemmaError('truncated', `the connection to ${shown} ended early`,
+        { expected: total === undefined ? 'more bytes' : `${total} bytes`, got: `${got} bytes`, cause });
+    }
+  };
+  const chunks = fromChunks(next);
+  return { network: true, total, read: chunks.read, close: () => abort.abort() };
+}
+
+/** @param {Extract<SourceDescriptor, { kind: 'url' }>} d @param {string} shown @param {AbortSignal} signal */
+async function request({ url, headers }, shown, signal) {
+  try {
+    return await fetch(url, { headers, signal });
+  } catch (error) {
+    // Node hides the reason one level deeper; neither text holds request headers.
+    const cause = error instanceof Error && error.cause ? error.cause : error;
+    throw new GemmaError('network-error', `${shown} could not be reached (no network, no such `
+      + 'server, or a server that allows no cross-origin reading)', { cause });
+  }
+}
+
+/** Content-Length, unless it counts compressed bytes. @param {Response} response */
+function bodyLength({ headers }) {
+  const length = Number(headers.get('content-length') ?? NaN);
+  return headers.get('content-encoding') || !(length > 0) ? undefined : length;
+}
+
+/** @param {Response} response @param {string} shown @param {boolean} hub */
+function httpError({ status, statusText }, shown, hub) {
+  /** @type {Record<number, string>} */
+  const words = {
+    401: hub ? 'no such repository, or a private one that needs an access token in `headers`'
+      : 'the server wants authorization: pass it in `headers`',
+    403: hub ? 'a gated model: accept its licence on Hugging Face and pass an access token in '
+      + '`headers`' : 'the server does not allow it',
+    404: hub ? 'no such file in this repository and revision' : 'nothing is there',
+  };
+  const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
+  return new GemmaError('http-error', `${shown}: ${why}`,
+    { expected: 'status 200', got: `status ${status}` });
+}
+
+/** A URL for messages: without credentials and query, which may hold secrets. @param {string} url */
+function displayUrl(url) {
+  try {
+    const { protocol, host, pathname } = new URL(url);
+    return protocol.startsWith('http') ? `${protocol}//${host}${pathname}` : `a ${protocol} URL`;
+  } catch {
+    return 'the URL';
+  }
+}
+
+/** A reader that hands on chunks of any size and never holds more than one.
+ * @param {() => Promise<Uint8Array | null>} next */
+function fromChunks(next) {
+  /** @type {Uint8Array} */
+  let chunk = new Uint8Array(0);
+  return {
+    /** @param {Uint8Array} into */
+    async read(into) {
+      while (!chunk.length) {
+        const more = await next();
+        if (more === null) return 0;
+        chunk = more;
+      }
+      const n = Math.min(chunk.length, into.length);
+      into.set(chunk.subarray(0, n));
+      chunk = chunk.subarray(n);
+      return n;
+    },
+    close() {},
+  };
+}

@@ -1,0 +1,32 @@
+/* worker: entry of the engine worker in browsers. */
+import { serve } from './host.js';
+import { browserPort } from './port-browser.js';
+
+const self = /** @type {any} */ (globalThis);
+const { port1, port2 } = new MessageChannel();
+
+/** A task of its own, so that messages that wait are handled first; timers would be slowed down. */
+function breathe() {
+  return new Promise((resolve) => {
+    port1.onmessage = () => resolve(undefined);
+    port2.postMessage(null);
+  });
+}
+
+/** @param {URL} url */
+async function compile(url) {
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${response.status} for ${url.pathname}`);
+  if (response.headers.get('content-type')?.startsWith('application/wasm')) {
+    return WebAssembly.compileStreaming(response);
+  }
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+const receive = serve({ post: (message, transfer) => self.postMessage(message, transfer ?? []) }, {
+  compile,
+  parallelism: () => navigator.hardwareConcurrency || 1,
+  createThread: () => browserPort(new Worker(new URL('./thread.js', import.meta.url), { type: 'module' })),
+  breathe: /** @type {() => Promise<void>} */ (breathe),
+});
+self.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);

@@ -1,0 +1,34 @@
+/* worker.node: entry of the engine worker in Node. */
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { Worker, parentPort } from 'node:worker_threads';
+import { serve } from './host.js';
+import { nodePort } from './port-node.js';
+
+const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
+
+/** Reads straight into the heap. @param {string} path */
+function openFile(path) {
+  const file = openSync(path, 'r');
+  const { size } = fstatSync(file);
+  return {
+    size,
+    read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
+    close: () => closeSync(file),
+  };
+}
+
+const receive = serve({ post: (message, transfer) => port.postMessage(message, transfer ?? []) }, {
+  compile: async (url) => WebAssembly.compile(await readFile(url)),
+  parallelism: availableParallelism,
+  createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url))),
+  breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
+  openFile,
+  createHash: () => {
+    const hash = createHash('sha256');
+    return { update: (bytes) => hash.update(bytes), hex: () => hash.digest('hex') };
+  },
+});
+port.on('message', receive);
