@@ -31,7 +31,8 @@ static int emit(job *j, int32_t id) {
 /* --- pieces that match verbatim --------------------------------------------------------------- */
 
 /* First of verbatim[lo..hi), all longer than `depth` and alike before it, with byte >= c there. */
-static uint32_t lower_bound(const gw_tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
+static uint32_t lower_bound(const gw_tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth,
+                            int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (t->text[gw_piece_begin(t, t->verbatim[mid]) + depth] < c) lo = mid + 1;

@@ -86,7 +86,8 @@ static int check_counts(const gw_tokenizer *t, gw_error *e) {
     size_t n = t->in_ends.used / sizeof(uint32_t), scores = t->in_scores.used / sizeof(float);
     if (n == 0) return gw_fail(e, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens\npieces\nnone");
     if (scores != n)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores\n%zu, one per piece\n%zu", n, scores);
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores\n%zu, one per piece\n%zu",
+                       n, scores);
     if (t->in_types.used && t->in_types.used != n)
         return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type\n%zu, one per piece\n%zu",
                        n, t->in_types.used);
@@ -267,7 +268,8 @@ static int sort_verbatim(gw_tokenizer *t) {
     if (!list) return GW_E_NO_MEMORY;
     uint32_t n = list_verbatim(t, list);
     for (uint32_t i = 0; i < n; i++) {
-        if (i && list[i].user == list[i - 1].user && !compare_text(&list[i], &list[i - 1])) continue;
+        bool again = i && list[i].user == list[i - 1].user && !compare_text(&list[i], &list[i - 1]);
+        if (again) continue;
         t->verbatim[t->n_verbatim++] = list[i].id;
         t->first[list[i].text[0] + 1] = t->n_verbatim;
     }

@@ -36,7 +36,7 @@ struct gw_tokenizer {
     uint32_t slot_mask;
     uint8_t *pairs;       /* filter of the character pairs inside normal pieces, one bit each */
     uint32_t pair_mask;   /* bits - 1 */
-    uint32_t *verbatim;   /* [n_verbatim] user-defined, control and unknown pieces, sorted by text */
+    uint32_t *verbatim;   /* [n_verbatim] user-defined, control, unknown pieces, sorted by text */
     uint32_t n_verbatim;
     uint32_t first[257];  /* verbatim pieces that start with byte c: [first[c], first[c + 1]) */
     uint32_t max_normal;  /* bytes of the longest normal piece */

@@ -100,7 +100,8 @@ function fixedPieces() {
     Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));
   const control = ['<pad>', '<eos>', '<bos>', '<unk>', '<mask>', '<unused0>', '<unused1>',
     '<start_of_turn>', '<end_of_turn>'];
-  const user = [...runs('\n', 1, 8), ...runs(' ', 2, 8), '<b>', '</b>', '<td>', '</td>', ...runs('\t', 1, 4)];
+  const user = [...runs('\n', 1, 8), ...runs(' ', 2, 8), '<b>', '</b>', '<td>', '</td>',
+    ...runs('\t', 1, 4)];
   const bytes = Array.from({ length: 256 }, (_, i) =>
     `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   return { control, user, bytes };
@@ -119,7 +120,8 @@ export function syntheticVocab(size, seed = 1) {
   const fixed = [...control, ...user, ...bytes];
   const room = size - fixed.length;
   if (room < FEWEST_LETTERS) {
-    throw new RangeError(`a synthetic vocabulary has at least ${fixed.length + FEWEST_LETTERS} pieces, got ${size}`);
+    const least = fixed.length + FEWEST_LETTERS;
+    throw new RangeError(`a synthetic vocabulary has at least ${least} pieces, got ${size}`);
   }
   const next = random(seed);
   const letters = LETTERS.slice(0, Math.max(FEWEST_LETTERS, Math.floor(room * 0.6)));

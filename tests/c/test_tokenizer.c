@@ -59,7 +59,8 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     out[0] = 0;
     for (int i = 0; i < n; i++) {
         at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
-        int bytes = gw_tokenizer_decode(t, ids[i], flags, back + length, sizeof back - 1 - (size_t)length);
+        size_t left = sizeof back - 1 - (size_t)length;
+        int bytes = gw_tokenizer_decode(t, ids[i], flags, back + length, left);
         CHECK(bytes >= 0 && length + bytes < (int)sizeof back);
         length += bytes;
     }
@@ -177,7 +178,7 @@ TEST(decode_of_each_type) {
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, sizeof out), 3);
     CHECK(!memcmp(out, " x ", 3));
     out[0] = '#';
-    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3);   /* too small: the length, nothing written */
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3);   /* too small: length only */
     CHECK_INT(out[0], '#');
     CHECK_INT(gw_tokenizer_decode(t, 260, 0, out, sizeof out), 0);
     CHECK_INT(gw_tokenizer_decode(t, 262, 0, out, sizeof out), GW_E_BAD_TOKEN);
@@ -244,7 +245,8 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
     const char *names[] = { "<unk>", "a", "b", "ab" };
     for (int i = 0; i < pieces; i++) gw_tokenizer_add_piece(t, names[i], strlen(names[i]));
     for (int i = 0; i < scores; i++) gw_tokenizer_add_score(t, (float)-i);
-    for (int i = 0; i < types; i++) gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
+    for (int i = 0; i < types; i++)
+        gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
     int code = gw_tokenizer_finish(t, e);
     int32_t ids[4];
     int n = gw_tokenizer_encode(t, "ab", 2, 0, ids, 4);
@@ -307,7 +309,7 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
-/* --- against a naive merge --------------------------------------------------------------------- */
+/* --- against a naive merge ------------------------------------------------------------------- */
 
 static uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
@@ -332,14 +334,16 @@ static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *i
         n--;
         for (size_t i = best + 1; i < n; i++) lengths[i] = lengths[i + 1];
     }
-    for (size_t i = 0, at = 0; i < n; at += lengths[i++]) ids[i] = gw_tokenizer_find(t, text + at, lengths[i]);
+    for (size_t i = 0, at = 0; i < n; at += lengths[i++])
+        ids[i] = gw_tokenizer_find(t, text + at, lengths[i]);
     return (int)n;
 }
 
 /* Random pieces of two or three letters' alphabet, few different scores: ties everywhere. */
 static gw_tokenizer *random_vocabulary(uint32_t *seed, uint32_t letters) {
     gw_tokenizer *t = begin();
-    for (uint32_t c = 0; c < letters; c++) add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
+    for (uint32_t c = 0; c < letters; c++)
+        add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
     for (int i = 0; i < 40; i++) {
         char piece[8] = "";
         size_t len = 2 + next_random(seed) % 4;
@@ -360,7 +364,8 @@ TEST(equals_naive_merge_on_random_texts) {
             size_t len = next_random(&seed) % sizeof text;
             for (size_t k = 0; k < len; k++) text[k] = (char)('a' + next_random(&seed) % letters);
             int32_t got[64], expected[64];
-            int n = gw_tokenizer_encode(t, text, len, 0, got, 64), m = naive(t, text, len, expected);
+            int n = gw_tokenizer_encode(t, text, len, 0, got, 64);
+            int m = naive(t, text, len, expected);
             CHECK_INT(n, m);
             for (int k = 0; k < n; k++) CHECK_INT(got[k], expected[k]);
         }
@@ -368,7 +373,7 @@ TEST(equals_naive_merge_on_random_texts) {
     }
 }
 
-/* --- long texts -------------------------------------------------------------------------------- */
+/* --- long texts ------------------------------------------------------------------------------ */
 
 static void round_trip(gw_tokenizer *t, const char *text, size_t len, int expected) {
     int32_t *ids = malloc(len * sizeof *ids);
