@@ -10,7 +10,7 @@ list(TRANSFORM gw_names PREPEND _)
 list(APPEND gw_names __emscripten_stack_restore)   # gives a helper thread its stack
 list(JOIN gw_names , gw_exports)
 
-set(gw_link -O1 --no-entry -sIMPORTED_MEMORY=1 -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB
+set(gw_link -O1 -mbulk-memory --no-entry -sIMPORTED_MEMORY=1 -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB
     -sINITIAL_MEMORY=1MB -sSTACK_SIZE=256KB -sMALLOC=emmalloc -sFILESYSTEM=0
     -sEXPORTED_FUNCTIONS=${gw_exports})
 if(GW_NAMES)
@@ -47,5 +47,6 @@ foreach(simd simd128 relaxed)
   target_include_directories(gw_tests_${simd} PRIVATE tests/c)
   target_compile_options(gw_tests_${simd} PRIVATE -O2 ${${simd}_flags})
   target_link_options(gw_tests_${simd} PRIVATE -O1 -sENVIRONMENT=node -sEXIT_RUNTIME=1
+    --extern-post-js ${PROJECT_SOURCE_DIR}/cmake/run-tests.js   # a .mjs only exports; this one runs
     -sALLOW_MEMORY_GROWTH=1 -sMAXIMUM_MEMORY=4GB -sSTACK_SIZE=1MB)
 endforeach()

@@ -1,0 +1,1 @@
+await Module({ arguments: process.argv.slice(2) });

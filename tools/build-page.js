@@ -1,0 +1,68 @@
+/**
+ * build-page: the static page, in build/page/, flat: any web server can serve that folder.
+ *
+ * The page needs a bundler because a strict content security policy forbids the inline import map
+ * that bare imports (marked, dompurify, @huggingface/jinja) would ask for. The workers are entries of
+ * their own beside app.js, which is where `new URL('./worker.js', import.meta.url)` looks for them.
+ *
+ *   node tools/build-page.js [--out DIR] [--no-minify]
+ */
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { extname, join, relative } from 'node:path';
+import { Trouble, at, cli, root } from './proc.js';
+import { contentSecurityPolicy, isolationHeaders } from './serve.js';
+
+const ENTRIES = ['web/app.js', 'js/worker.js', 'js/thread.js'];
+const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
+const MODULES = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((name) => `gemma-${name}.wasm`);
+
+/** Fails the build when a module that only Node has is about to get into the page. */
+const noNodeModules = {
+  name: 'no-node-modules',
+  /** @param {import('esbuild').PluginBuild} build */
+  setup(build) {
+    build.onResolve({ filter: /^node:|[-.]node\.js$/ }, ({ path, importer }) => ({
+      errors: [{ text: `${path} (from ${relative(root, importer)}) is for Node and must not be in the page` }],
+    }));
+  },
+};
+
+/** @param {string} out @param {boolean} minify */
+async function bundle(out, minify) {
+  const esbuild = await import('esbuild');
+  await esbuild.build({
+    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
+    outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
+    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
+  });
+}
+
+/** The page's own files, and the wasm modules beside the worker. @param {string} out */
+function copy(out) {
+  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)));
+  for (const name of names) copyFileSync(at('web', name), join(out, name));
+  const built = new Set(readdirSync(at('js')));
+  const missing = MODULES.filter((name) => !built.has(name));
+  if (missing.length) throw new Trouble(`Not built: ${missing.join(', ')} (npm run build)`);
+  for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
+}
+
+/** Headers for static hosts that read a `_headers` file (Netlify, Cloudflare Pages). @param {string} out */
+function writeHeaders(out) {
+  const headers = { ...isolationHeaders, 'Content-Security-Policy': contentSecurityPolicy };
+  const lines = Object.entries(headers).map(([name, value]) => `  ${name}: ${value}`);
+  writeFileSync(join(out, '_headers'), ['/*', ...lines, ''].join('\n'));
+}
+
+await cli(async () => {
+  const { values } = parseArgs({ options: {
+    out: { type: 'string', default: at('build', 'page') },
+    'no-minify': { type: 'boolean', default: false },
+  } });
+  rmSync(values.out, { recursive: true, force: true });
+  mkdirSync(values.out, { recursive: true });
+  await bundle(values.out, !values['no-minify']);
+  copy(values.out);
+  writeHeaders(values.out);
+});

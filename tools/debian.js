@@ -1,0 +1,124 @@
+/**
+ * debian: installing Debian packages, and an Emscripten that is new enough.
+ *
+ * Debian 12's own emscripten (3.1.6) is from before relaxed SIMD was final; Debian 13's (3.1.69)
+ * installs on 12 from the "trixie" suite. That suite gets a pin priority of 100, so that nothing
+ * else of the machine is upgraded to it. Its address is that of the mirror which the machine already uses:
+ * apt itself is asked for it (`apt-get indextargets` knows which source is Debian's own, in
+ * .sources and in .list files alike, and which belong to other vendors).
+ */
+import { existsSync, readFileSync, symlinkSync, writeFileSync, realpathSync } from 'node:fs';
+import { Trouble, atLeast, must, output, which } from './proc.js';
+
+const SUITE = 'trixie';
+const SOURCE_FILE = `/etc/apt/sources.list.d/gemma-wasm-${SUITE}.sources`;
+const PIN_FILE = `/etc/apt/preferences.d/gemma-wasm-${SUITE}`;
+const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
+const env = { DEBIAN_FRONTEND: 'noninteractive' };
+
+/** Debian or a child of it (with apt and Debian's archive). */
+export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debian_version');
+
+const isRoot = () => process.getuid?.() === 0;
+
+/** @param {string[]} packages @param {string[]} [options] */
+export async function aptInstall(packages, options = []) {
+  const command = ['apt-get', 'install', '-y', ...options, '--no-install-recommends', ...packages];
+  if (!isRoot()) throw new Trouble(`Needs root. Please run this, then try again:\n  sudo ${command.join(' ')}`);
+  await refresh();
+  await must('apt', command[0], command.slice(1), { env, append: true });
+}
+
+let fresh = false;
+
+/** `apt-get update`, once per run. */
+async function refresh() {
+  if (fresh) return;
+  await must('apt', 'apt-get', ['update'], { env });
+  fresh = true;
+}
+
+/**
+ * The package archives that apt knows, with who made them.
+ * @returns {{ origin: string, label: string, codename: string, uri: string, entry: string }[]}
+ */
+function archives() {
+  const fields = '$(ORIGIN)|$(LABEL)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)|$(SOURCESENTRY)';
+  const lines = output('apt-get', ['indextargets', '--format', fields, 'Created-By: Packages']).split('\n');
+  return lines.map((line) => line.split('|'))
+    .filter(([, , , component]) => component === 'main')
+    .map(([origin, label, codename, , uri, entry]) => ({ origin, label, codename, uri, entry }));
+}
+
+/**
+ * The Signed-By of one source entry: "FILE:LINE" in a .list file, "FILE:STANZA" in a .sources file.
+ * @param {string} entry
+ */
+function signedBy(entry) {
+  const [, file, number] = entry.match(/^(.*):(\d+)$/) ?? [];
+  if (!file || !existsSync(file)) return '';
+  const text = readFileSync(file, 'utf8');
+  if (file.endsWith('.list')) {
+    const line = text.split('\n')[Number(number) - 1] ?? '';
+    return line.match(/signed-by=([^\s\]]+)/i)?.[1] ?? '';
+  }
+  const stanzas = text.replaceAll(/^#.*\n/gm, '').split(/\n\s*\n/).filter((stanza) => stanza.trim());
+  return stanzas[Number(number) - 1]?.match(/^Signed-By:[ \t]*(\/\S+)/im)?.[1] ?? '';
+}
+
+/** Versions of emscripten that apt can install. */
+function offered() {
+  return output('apt-cache', ['madison', 'emscripten']).split('\n')
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+    .filter((cells) => cells.length > 2)
+    .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
+}
+
+/** Adds the newer suite beside the machine's own, if no source offers a new enough emscripten. */
+async function addSuite() {
+  const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
+  if (!own) throw new Trouble('No source of Debian itself among apt\'s sources: please install an emcc >= 3.1.69 (emsdk) and put it on the PATH.');
+  const key = signedBy(own.entry) || (existsSync(KEYRING) ? KEYRING : '');
+  const fields = ['Types: deb', `URIs: ${own.uri}`, `Suites: ${SUITE}`, 'Components: main'];
+  if (key) fields.push(`Signed-By: ${key}`);
+  writeFileSync(PIN_FILE, `Package: *\nPin: release n=${SUITE}\nPin-Priority: 100\n`);
+  writeFileSync(SOURCE_FILE, fields.join('\n') + '\n');
+  console.log(`  added the suite ${SUITE} (pin priority 100) in ${SOURCE_FILE}`);
+  fresh = false;
+  await refresh();
+}
+
+/**
+ * Installs emscripten of at least a version.
+ * @param {string} minimum
+ */
+export async function installEmscripten(minimum) {
+  if (!isRoot()) {
+    throw new Trouble(`Needs root once, to install Emscripten. Run this command as root, or put an emcc >= ${minimum} (emsdk) on the PATH.`);
+  }
+  await refresh();
+  const good = () => offered().find(({ version }) => atLeast(version, minimum));
+  if (!good()) await addSuite();
+  const found = good();
+  if (!found?.suite) throw new Trouble(`apt offers no emscripten >= ${minimum}: please install emsdk and put its emcc on the PATH.`);
+  await aptInstall(['emscripten'], ['-t', found.suite]);
+}
+
+/**
+ * Debian keeps emcc's JavaScript helper (acorn) in /usr/share/nodejs, where only Debian's own Node
+ * looks; a link makes every Node find it. Returns whether the link is missing.
+ * @param {string} emcc
+ */
+export function needsAcornLink(emcc) {
+  if (!emcc || !existsSync('/usr/share/nodejs/acorn') || existsSync('/usr/share/node_modules/acorn')) return false;
+  return realpathSync(emcc).startsWith('/usr/share/emscripten/');
+}
+
+/** Makes that link. */
+export function linkAcorn() {
+  if (existsSync('/usr/share/node_modules')) {
+    throw new Trouble('/usr/share/node_modules exists without acorn in it: please link /usr/share/nodejs/acorn there.');
+  }
+  if (!isRoot()) throw new Trouble('Needs root once. Please run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
+  symlinkSync('/usr/share/nodejs', '/usr/share/node_modules');
+}

@@ -1,0 +1,99 @@
+/**
+ * proc: running programs, and finding them. Used by the set-up, the test runner and the server.
+ * Needs Node alone: it runs before `npm ci`.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** Root of the checkout. */
+export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+/** A path inside the checkout. @param {...string} parts */
+export const at = (...parts) => join(root, ...parts);
+
+/** Something that the person at the keyboard has to do; shown without a stack. */
+export class Trouble extends Error {}
+
+/**
+ * Path of a program on the PATH, or ''.
+ * @param {string} name
+ */
+export function which(name) {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const path = join(folder || '.', name);
+    try {
+      accessSync(path, constants.X_OK);
+      return path;
+    } catch { /* not here */ }
+  }
+  return '';
+}
+
+/** Standard output of a short program, '' when it fails. @param {string} program @param {string[]} args */
+export function output(program, args) {
+  const got = spawnSync(program, args, { encoding: 'utf8', cwd: root });
+  return got.status === 0 ? got.stdout : '';
+}
+
+/** The last lines of a file. @param {string} path @param {number} [count] */
+export function tail(path, count = 40) {
+  if (!existsSync(path)) return '';
+  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count).join('\n');
+}
+
+/**
+ * Runs a program with its output going to build/logs/NAME.log; resolves with the exit status.
+ * @param {string} name
+ * @param {string} program
+ * @param {string[]} args
+ * @param {{ env?: Record<string, string | undefined>, cwd?: string, append?: boolean, timeout?: number }} [options]
+ *   timeout: seconds after which the program is ended
+ * @returns {Promise<{ status: number, log: string }>}
+ */
+export function logged(name, program, args, { env = {}, cwd = root, append = false, timeout = 0 } = {}) {
+  const log = at('build', 'logs', `${name.replaceAll(/[^\w.-]+/g, '-')}.log`);
+  mkdirSync(dirname(log), { recursive: true });
+  const file = openSync(log, append ? 'a' : 'w');
+  return new Promise((done) => {
+    const child = spawn(program, args, {
+      cwd, env: { ...process.env, ...env }, stdio: ['ignore', file, file],
+      timeout: timeout * 1000, killSignal: 'SIGKILL',
+    });
+    child.on('error', () => { closeSync(file); done({ status: 127, log }); });
+    child.on('close', (status) => { closeSync(file); done({ status: status ?? 1, log }); });
+  });
+}
+
+/**
+ * The same, but a failure is the end: it shows the log's last lines.
+ * @param {string} name
+ * @param {string} program
+ * @param {string[]} args
+ * @param {Parameters<typeof logged>[3]} [options]
+ */
+export async function must(name, program, args, options) {
+  const { status, log } = await logged(name, program, args, options);
+  if (status === 0) return;
+  throw new Trouble(`${[program, ...args].join(' ')} failed (${status}). The end of ${log}:\n${tail(log)}`);
+}
+
+/** Whether version text `a` ("3.1.69") is at least `b`. @param {string} a @param {string} b */
+export function atLeast(a, b) {
+  const [x, y] = [a, b].map((text) => text.split('.').map(Number));
+  for (let i = 0; i < y.length; i++) if ((x[i] ?? 0) !== y[i]) return (x[i] ?? 0) > y[i];
+  return true;
+}
+
+/** Runs main and turns Trouble into a message and status 1. @param {() => Promise<unknown>} main */
+export async function cli(main) {
+  try {
+    await main();
+  } catch (error) {
+    console.error(error instanceof Trouble ? `\n${error.message}` : error);
+    process.exitCode = 1;
+  }
+}
+
+/** Whether a module is the program that was started. @param {string} url import.meta.url */
+export const isMain = (url) => Boolean(process.argv[1]) && fileURLToPath(url) === resolve(process.argv[1]);

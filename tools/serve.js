@@ -1,0 +1,233 @@
+/**
+ * serve: a static file server for the page, for tests and for development.
+ *
+ *   node tools/serve.js [--root DIR] [--port N] [--host H] [--no-isolation]
+ *
+ * It answers GET and HEAD, byte ranges and ETags, sends the headers of cross-origin isolation (which
+ * shared memory, hence threads, needs) and a content security policy, and never leaves its folders.
+ *
+ * The policy lets the page run its own scripts, workers and wasm, and nothing else. What it may
+ * fetch is wider: a person can give the page the address of a model anywhere, so any https
+ * host is allowed (Hugging Face and its download hosts among them), and plain http on this machine.
+ */
+import { createReadStream } from 'node:fs';
+import { mkdir, realpath, stat } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { extname, join, resolve, sep } from 'node:path';
+import { parseArgs } from 'node:util';
+import { at, cli, isMain } from './proc.js';
+
+export const contentSecurityPolicy = [
+  "default-src 'self'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "worker-src 'self'",
+  "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
+].join('; ');
+
+/** Headers that make a page cross-origin isolated. */
+export const isolationHeaders = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+};
+
+/** @type {Record<string, string>} */
+const types = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.json': 'application/json',
+  '.map': 'application/json',
+  '.webmanifest': 'application/manifest+json',
+  '.wasm': 'application/wasm',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+  '.ico': 'image/x-icon',
+  '.txt': 'text/plain; charset=utf-8',
+  '.gguf': 'application/octet-stream',
+};
+
+/**
+ * @typedef {object} Options
+ * @property {string} root                        folder behind "/"
+ * @property {Record<string, string>} [mounts]    more folders, by path ("/models/")
+ * @property {number} [port]                      0: any free one (default)
+ * @property {string} [host]                      default localhost: nobody else can connect
+ * @property {boolean} [isolation]                COOP and COEP (default true)
+ * @property {boolean} [nextPort]                 a busy port: try the ones behind it
+ * @property {Record<string, string>} [headers]   sent with every answer; '' leaves one of ours out
+ * @property {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse)
+ *   => boolean | Promise<boolean>} [intercept]   for tests: true when it has answered (or will)
+ *
+ * @typedef {{ url: string, port: number, server: import('node:http').Server, close: () => Promise<void> }} Running
+ */
+
+/**
+ * The bytes that a Range header asks for: [first, last], null for the whole file, 'bad' when
+ * nothing of the file is in it. Several ranges at once are answered with the whole file.
+ * @param {string | undefined} header
+ * @param {number} size
+ * @returns {[number, number] | null | 'bad'}
+ */
+export function byteRange(header, size) {
+  const match = header?.match(/^bytes=(\d*)-(\d*)$/);
+  if (!match || (match[1] === '' && match[2] === '')) return null;
+  if (match[1] === '') {
+    const count = Math.min(Number(match[2]), size);
+    return count > 0 ? [size - count, size - 1] : 'bad';
+  }
+  const first = Number(match[1]);
+  const last = match[2] === '' ? size - 1 : Math.min(Number(match[2]), size - 1);
+  if (match[2] !== '' && Number(match[2]) < first) return null;
+  return first < size ? [first, last] : 'bad';
+}
+
+/**
+ * The file behind a request's path, null if there is none. Hidden files, and links that lead out of
+ * the folder, do not exist.
+ * @param {string} path
+ * @param {Map<string, string>} folders    by prefix, longest first
+ */
+async function find(path, folders) {
+  let name;
+  try {
+    name = decodeURIComponent(path);
+  } catch {
+    return null;
+  }
+  if (/[\0\\]/.test(name) || name.split('/').some((part) => part.startsWith('.'))) return null;
+  for (const [prefix, folder] of folders) {
+    if (name.startsWith(prefix)) return inside(folder, name.slice(prefix.length));
+  }
+  return null;
+}
+
+/** @param {string} folder @param {string} name */
+async function inside(folder, name) {
+  try {
+    const top = await realpath(folder);
+    let file = await realpath(join(top, name));
+    if ((await stat(file)).isDirectory()) file = await realpath(join(file, 'index.html'));
+    const facts = await stat(file);
+    return file.startsWith(top + sep) && facts.isFile() ? { file, facts } : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Options} options */
+function commonHeaders({ isolation = true, headers = {} }) {
+  const all = {
+    ...(isolation ? isolationHeaders : {}),
+    'Content-Security-Policy': contentSecurityPolicy,
+    'Cross-Origin-Resource-Policy': 'same-origin',
+    'X-Content-Type-Options': 'nosniff',
+    'Referrer-Policy': 'no-referrer',
+    'Cache-Control': 'no-cache',
+    ...headers,
+  };
+  return Object.entries(all).filter(([, value]) => value !== '');
+}
+
+/**
+ * @param {import('node:http').IncomingMessage} request
+ * @param {import('node:http').ServerResponse} response
+ * @param {Map<string, string>} folders
+ */
+async function answer(request, response, folders) {
+  const head = request.method === 'HEAD';
+  if (!head && request.method !== 'GET') {
+    response.setHeader('Allow', 'GET, HEAD');
+    return void response.writeHead(405).end();
+  }
+  const found = await find((request.url ?? '/').split('?')[0], folders);
+  if (!found) {
+    response.setHeader('Content-Type', types['.txt']);
+    return void response.writeHead(404).end(head ? undefined : 'Not found\n');
+  }
+  const { file, facts } = found;
+  const tag = `"${facts.size.toString(36)}-${Math.trunc(facts.mtimeMs).toString(36)}"`;
+  response.setHeader('ETag', tag);
+  response.setHeader('Last-Modified', facts.mtime.toUTCString());
+  response.setHeader('Accept-Ranges', 'bytes');
+  response.setHeader('Content-Type', types[extname(file)] ?? 'application/octet-stream');
+  if (request.headers['if-none-match']?.includes(tag)) return void response.writeHead(304).end();
+
+  const asked = request.headers['if-range'] && request.headers['if-range'] !== tag ? undefined : request.headers.range;
+  const range = byteRange(asked, facts.size);
+  if (range === 'bad') {
+    response.setHeader('Content-Range', `bytes */${facts.size}`);
+    return void response.writeHead(416).end();
+  }
+  const [start, end] = range ?? [0, facts.size - 1];
+  if (range) response.setHeader('Content-Range', `bytes ${start}-${end}/${facts.size}`);
+  response.setHeader('Content-Length', end - start + 1);
+  response.writeHead(range ? 206 : 200);
+  if (head || end < start) return void response.end();
+  const bytes = createReadStream(file, { start, end });
+  bytes.on('error', () => response.destroy());
+  response.on('close', () => bytes.destroy());   // the other side may leave in the middle
+  bytes.pipe(response);
+}
+
+/**
+ * Listens on the port, or on one of the next 20.
+ * @param {import('node:http').Server} server @param {number} port @param {string} host @param {number} tries
+ * @returns {Promise<void>}
+ */
+function listen(server, port, host, tries) {
+  return new Promise((done, fail) => {
+    server.once('error', (/** @type {NodeJS.ErrnoException} */ error) => {
+      if (error.code !== 'EADDRINUSE' || tries === 0 || port >= 65535) return fail(error);
+      listen(server, port + 1, host, tries - 1).then(done, fail);
+    });
+    server.listen(port, host, () => { server.removeAllListeners('error'); done(); });
+  });
+}
+
+/**
+ * Starts a server.
+ * @param {Options} options
+ * @returns {Promise<Running>}
+ */
+export async function serve(options) {
+  const { root, mounts = {}, port = 0, host = 'localhost', nextPort = false, intercept } = options;
+  const prefixes = Object.entries({ ...mounts, '/': root }).sort(([a], [b]) => b.length - a.length);
+  const folders = new Map(prefixes.map(([prefix, folder]) => [prefix, resolve(folder)]));
+  const common = commonHeaders(options);
+  const server = createServer(async (request, response) => {
+    try {
+      for (const [name, value] of common) response.setHeader(name, value);
+      if (intercept && await intercept(request, response)) return;
+      await answer(request, response, folders);
+    } catch {
+      response.destroy();
+    }
+  });
+  await listen(server, port, host, nextPort ? 20 : 0);
+  const real = /** @type {import('node:net').AddressInfo} */ (server.address()).port;
+  const name = host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+  return {
+    url: `http://${name.includes(':') ? `[${name}]` : name}:${real}/`,
+    port: real,
+    server,
+    close: () => new Promise((done) => { server.close(() => done()); server.closeAllConnections(); }),
+  };
+}
+
+if (isMain(import.meta.url)) {
+  await cli(async () => {
+    const { values } = parseArgs({ options: {
+      root: { type: 'string', default: at('build', 'page') },
+      port: { type: 'string', default: '8080' },
+      host: { type: 'string', default: 'localhost' },
+      'no-isolation': { type: 'boolean', default: false },
+    } });
+    await mkdir(at('build', 'models'), { recursive: true });
+    const { url } = await serve({
+      root: values.root, mounts: { '/models/': at('build', 'models') },
+      port: Number(values.port), host: values.host, isolation: !values['no-isolation'], nextPort: true,
+    });
+    console.log(url);
+  });
+}

