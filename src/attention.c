@@ -30,12 +30,12 @@ typedef struct {
     uint32_t first_span;
 } job;
 
-static void query_block(query *q, const float *keys, const float *values, uint32_t block, int d) {
+static void query_block(query *q, const float *keys, const float *values, size_t stride, uint32_t block, int d) {
     uint32_t from = (uint32_t)gw_max(block, q->first), to = (uint32_t)gw_min(block + GW_KEYS, (size_t)q->last + 1);
     if (from >= to) return;
     int n = (int)(to - from);
     float p[GW_KEYS], max = q->max, keep = 1.0f;
-    GW_KERNEL(scores)(q->q, keys + (size_t)(from - block) * d, d, n, d, p);
+    GW_KERNEL(scores)(q->q, keys + (from - block) * stride, stride, n, d, p);
     for (int j = 0; j < n; j++) max = p[j] > max ? p[j] : max;
     if (max > q->max) {
         keep = q->total > 0 ? gw_exp(q->max - max) : 0.0f;
@@ -44,11 +44,14 @@ static void query_block(query *q, const float *keys, const float *values, uint32
     float total = q->total * keep;
     for (int j = 0; j < n; j++) total += p[j] = gw_exp(p[j] - max);
     q->total = total;
-    GW_KERNEL(mix)(p, values + (size_t)(from - block) * d, d, n, d, keep, q->acc);
+    GW_KERNEL(mix)(p, values + (from - block) * stride, stride, n, d, keep, q->acc);
 }
 
-static void widen_rows(const uint16_t *in, size_t stride, int n, int d, float *out) {
-    for (int j = 0; j < n; j++) GW_KERNEL(widen)(in + j * stride, out + (size_t)j * d, d);
+/* n rows from item `at` of a plane on, as floats: in place where they are, else widened into `buffer`. */
+static const float *rows_of(const void *plane, bool half, size_t at, size_t stride, int n, int d, float *buffer) {
+    if (!half) return (const float *)plane + at;
+    for (int j = 0; j < n; j++) GW_KERNEL(widen)((const uint16_t *)plane + at + j * stride, buffer + (size_t)j * d, d);
+    return buffer;
 }
 
 /* All queries of qs through the positions from .. to - 1 of one kv head. */
@@ -64,9 +67,9 @@ static void attend(const job *j, int kv_head, query *qs, int n_queries, uint32_t
     for (uint32_t block = from / GW_KEYS * GW_KEYS; block < to; block += GW_KEYS) {
         int n = (int)gw_min(GW_KEYS, to - block);
         size_t at = (size_t)(block % j->kv->rows) * stride + (size_t)kv_head * d;
-        widen_rows(j->kv->k + at, stride, n, d, keys);
-        widen_rows(j->kv->v + at, stride, n, d, values);
-        for (int i = 0; i < n_queries; i++) query_block(&qs[i], keys, values, block, d);
+        const float *k = rows_of(j->kv->k, j->kv->half, at, stride, n, d, keys);
+        const float *v = rows_of(j->kv->v, j->kv->half, at, stride, n, d, values);
+        for (int i = 0; i < n_queries; i++) query_block(&qs[i], k, v, j->kv->half ? (size_t)d : stride, block, d);
     }
 }
 

@@ -28,14 +28,14 @@ static void attention_block(gw_session *s, const gw_layer *w, uint32_t layer) {
     size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim), ldk = gw_ld(c->n_head_kv * c->head_dim);
 
     gw_rmsnorm(o, b->x, ld, w->attn_norm, b->n, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->q, &w->k, &w->v }, (float *[]){ b->q, b->k, b->v }, 3, false);
+    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->q, &w->k, &w->v }, (float *[]){ b->q, b->k, b->v }, 3, true);
     gw_rmsnorm(o, b->q, ldq, w->q_norm, b->n, c->n_head, c->head_dim, c->eps, false, b->q, ldq);
     gw_rmsnorm(o, b->k, ldk, w->k_norm, b->n, c->n_head_kv, c->head_dim, c->eps, false, b->k, ldk);
     gw_rope(o, b->q, ldq, b->n, c->n_head, c->head_dim, angles, c->query_scale);
     gw_rope(o, b->k, ldk, b->n, c->n_head_kv, c->head_dim, angles, 1.0f);
     for (int t = 0; t < b->n; t++) gw_kv_store(&s->kv, layer, b->pos + t, b->k + t * ldk, b->v + t * ldk);
     gw_attention(o, heads, &s->kv.layers[layer], b->pos, b->q, ldq, b->n, b->a);
-    gw_matmul(o, b->a, ldq, b->n, (const gw_matrix *[]){ &w->o }, (float *[]){ b->h }, 1, false);
+    gw_matmul(o, b->a, ldq, b->n, (const gw_matrix *[]){ &w->o }, (float *[]){ b->h }, 1, true);
     gw_rmsnorm(o, b->h, ld, w->post_attn_norm, b->n, 1, c->n_embd, c->eps, true, b->x, ld);
 }
 

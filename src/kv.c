@@ -5,29 +5,28 @@
 
 #include <string.h>
 
-static bool take_layer(gw_kv_layer *l, uint32_t rows, uint32_t row, gw_arena *arena) {
-    size_t bytes = (size_t)rows * row * sizeof(uint16_t);
-    uint16_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
-    if (!arena->base) return false;
-    *l = (gw_kv_layer){ k, v, rows };
-    return true;
+static void take_layer(gw_kv_layer *l, uint32_t rows, uint32_t row, bool half, gw_arena *arena) {
+    size_t bytes = (size_t)rows * row * (half ? sizeof(uint16_t) : sizeof(float));
+    void *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
+    *l = (gw_kv_layer){ k, v, rows, half };
 }
 
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
     /* Whole blocks of GW_KEYS, so that a block of keys never wraps around the ring's end. */
     uint32_t all = (uint32_t)gw_round_up(shape.n_ctx, GW_KEYS);
     uint32_t ring = (uint32_t)gw_min(gw_round_up((size_t)shape.window + shape.batch, GW_KEYS), all);
-    gw_kv_layer none = { 0 };
+    gw_kv_layer measured;
+    bool measuring = !arena->base;
     kv->layers = gw_arena_take(arena, shape.n_layer * sizeof *kv->layers);
     kv->saved = gw_arena_take(arena, shape.n_layer * sizeof *kv->saved);
     kv->shape = shape;
     kv->pos = kv->low = kv->saved_pos = 0;
     for (uint32_t l = 0; l < shape.n_layer; l++) {
-        bool measuring = !arena->base;
-        take_layer(measuring ? &none : &kv->layers[l], shape.is_global[l] ? all : ring, shape.row, arena);
-        if (!measuring) kv->saved[l] = none;
-        if (!shape.is_global[l] && ring < all)
-            take_layer(measuring ? &none : &kv->saved[l], shape.window, shape.row, arena);
+        bool global = shape.is_global[l];
+        take_layer(measuring ? &measured : &kv->layers[l], global ? all : ring, shape.row, global, arena);
+        if (!measuring) kv->saved[l] = (gw_kv_layer){ 0 };
+        if (!global && ring < all)
+            take_layer(measuring ? &measured : &kv->saved[l], shape.window, shape.row, false, arena);
     }
 }
 
@@ -37,7 +36,7 @@ static uint32_t window_start(const gw_kv *kv, uint32_t p) {
 }
 
 /* Copy positions from .. to - 1 of one plane between two rings. */
-static void copy_rows(uint16_t *to, uint32_t to_rows, const uint16_t *from, uint32_t from_rows,
+static void copy_rows(float *to, uint32_t to_rows, const float *from, uint32_t from_rows,
                       uint32_t first, uint32_t last, uint32_t row) {
     for (uint32_t p = first; p < last; p++)
         memcpy(to + (size_t)(p % to_rows) * row, from + (size_t)(p % from_rows) * row, row * sizeof *to);
@@ -81,13 +80,18 @@ static uint16_t to_f16(float f) {
     return gw_f32_to_f16(f > 65504.0f ? 65504.0f : f < -65504.0f ? -65504.0f : f);
 }
 
+static void store_row(void *plane, size_t at, const float *in, uint32_t n, bool half) {
+    if (half)
+        for (uint32_t i = 0; i < n; i++) ((uint16_t *)plane)[at + i] = to_f16(in[i]);
+    else
+        memcpy((float *)plane + at, in, n * sizeof *in);
+}
+
 void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v) {
     gw_kv_layer *l = &kv->layers[layer];
     size_t at = (size_t)(pos % l->rows) * kv->shape.row;
-    for (uint32_t i = 0; i < kv->shape.row; i++) {
-        l->k[at + i] = to_f16(k[i]);
-        l->v[at + i] = to_f16(v[i]);
-    }
+    store_row(l->k, at, k, kv->shape.row, l->half);
+    store_row(l->v, at, v, kv->shape.row, l->half);
 }
 
 void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }

@@ -1,6 +1,7 @@
-/* kv: the key/value cache. Rows are f16, [row][kv head][head_dim]. Global layers hold every
- * position; sliding-window layers a ring of the last `ring` positions (row = position % ring), so a
- * long context costs little. Knows no model beyond sizes. */
+/* kv: the key/value cache. Rows are [kv head][head_dim]. Global layers hold every position, as f16;
+ * sliding-window layers a ring of the last positions (row = position % rows), as f32: there f16
+ * would cost more accuracy than all else (tests/vectors/parity.md), and rings are small. So a long
+ * context costs little. Knows no model beyond sizes. */
 #ifndef GW_KV_H
 #define GW_KV_H
 
@@ -12,7 +13,12 @@ typedef struct {
     const uint8_t *is_global;                 /* [n_layer] */
 } gw_kv_shape;
 
-typedef struct { uint16_t *k, *v; uint32_t rows; } gw_kv_layer;   /* position p is at row p % rows */
+/* Position p is at row p % rows. Items are uint16_t (f16) if half, else float. */
+typedef struct {
+    void *k, *v;
+    uint32_t rows;
+    bool half;
+} gw_kv_layer;
 
 typedef struct {
     gw_kv_shape shape;
