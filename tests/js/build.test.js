@@ -1,0 +1,184 @@
+/**
+ * What the build makes, and the server that tests and `npm start` use: exports and imports of the four
+ * modules, the page's folder, headers, ranges, and no way out of a served folder.
+ */
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import http from 'node:http';
+import os from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { byteRange, contentSecurityPolicy, serve } from '../../tools/serve.js';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const VARIANTS = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'];
+
+/**
+ * Names in a wasm module's import and export sections. Read by hand, because this Node may not know all
+ * of the module's instructions.
+ * @param {Uint8Array} bytes
+ */
+function interfaceOf(bytes) {
+  let at = 8;
+  const number = () => {
+    let value = 0, shift = 0, byte;
+    do {
+      byte = bytes[at++];
+      value += (byte & 127) * 2 ** shift;
+      shift += 7;
+    } while (byte & 128);
+    return value;
+  };
+  const name = () => {
+    const length = number();
+    return Buffer.from(bytes.subarray(at, at += length)).toString();
+  };
+  const limits = () => { if (number() & 1) number(); number(); };
+  /** @type {string[]} */
+  const imports = [], exports = [];
+  while (at < bytes.length) {
+    const section = bytes[at++], end = number() + at;
+    for (let i = 0, n = section === 2 || section === 7 ? number() : 0; i < n; i++) {
+      if (section === 7) {
+        exports.push(name());
+        at++;
+        number();
+      } else {
+        imports.push(`${name()}.${name()}`);
+        const kind = bytes[at++];
+        if (kind === 0) number();
+        else if (kind === 2) limits();
+        else assert.fail(`import ${imports.at(-1)} of kind ${kind}`);
+      }
+    }
+    at = end;
+  }
+  return { imports: imports.sort(), exports: new Set(exports) };
+}
+
+const listed = fs.readFileSync(path.join(ROOT, 'src/exports.txt'), 'utf8').trim().split('\n');
+
+test('exports.txt names functions that the headers declare, each once and in order', () => {
+  const headers = fs.readdirSync(path.join(ROOT, 'src')).filter((file) => file.endsWith('.h'))
+    .map((file) => fs.readFileSync(path.join(ROOT, 'src', file), 'utf8')).join('\n');
+  const missing = listed.filter((name) => !new RegExp(`\\b${name}\\(`).test(headers));
+  assert.deepEqual(missing, []);
+  assert.deepEqual(listed, [...new Set(listed)].sort());
+});
+
+for (const variant of VARIANTS) {
+  test(`${variant}: exports what exports.txt lists, imports memory and its growth only`, () => {
+    const found = interfaceOf(fs.readFileSync(path.join(ROOT, 'js', `gemma-${variant}.wasm`)));
+    assert.deepEqual(listed.filter((name) => !found.exports.has(name)), []);
+    assert.ok(found.exports.has('_emscripten_stack_restore'));
+    const imports = found.imports.filter((name) => name !== 'env.emscripten_resize_heap');
+    assert.deepEqual(imports, ['env.memory']);
+  });
+}
+
+test('byte ranges', () => {
+  assert.deepEqual(byteRange('bytes=0-9', 100), [0, 9]);
+  assert.deepEqual(byteRange('bytes=90-', 100), [90, 99]);
+  assert.deepEqual(byteRange('bytes=90-400', 100), [90, 99]);
+  assert.deepEqual(byteRange('bytes=-10', 100), [90, 99]);
+  assert.deepEqual(byteRange('bytes=-400', 100), [0, 99]);
+  assert.equal(byteRange('bytes=100-', 100), 'bad');
+  assert.equal(byteRange('bytes=-0', 100), 'bad');
+  assert.equal(byteRange('bytes=0-', 0), 'bad');
+  for (const whole of [undefined, 'bytes=-', 'bytes=5-2', 'bytes=0-1,4-5', 'items=0-1']) {
+    assert.equal(byteRange(whole, 100), null, String(whole));
+  }
+});
+
+/** @type {string} */
+let folder;
+/** @type {import('../../tools/serve.js').Running} */
+let server;
+
+before(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gw-serve-'));
+  for (const name of ['page', 'models', 'page/.git']) fs.mkdirSync(path.join(folder, name));
+  fs.writeFileSync(path.join(folder, 'secret.txt'), 'secret');
+  fs.writeFileSync(path.join(folder, 'page/index.html'), '<p>hello</p>');
+  fs.writeFileSync(path.join(folder, 'page/.git/config'), 'secret');
+  fs.writeFileSync(path.join(folder, 'page/a.wasm'), '0123456789');
+  fs.writeFileSync(path.join(folder, 'page/empty.txt'), '');
+  fs.writeFileSync(path.join(folder, 'models/m.gguf'), 'GGUF');
+  fs.symlinkSync('../secret.txt', path.join(folder, 'page/link.txt'));
+  server = await serve({ root: path.join(folder, 'page'), mounts: { '/models/': path.join(folder, 'models') } });
+});
+
+after(async () => {
+  await server.close();
+  fs.rmSync(folder, { recursive: true });
+});
+
+/**
+ * A request whose path is sent as it is (fetch would tidy it).
+ * @param {string} where @param {http.RequestOptions} [options]
+ * @returns {Promise<{ status: number | undefined, headers: http.IncomingHttpHeaders, body: string }>}
+ */
+function ask(where, options = {}) {
+  return new Promise((done, fail) => {
+    http.request({ host: 'localhost', port: server.port, path: where, ...options }, async (response) => {
+      let body = '';
+      for await (const piece of response) body += piece;
+      done({ status: response.statusCode, headers: response.headers, body });
+    }).on('error', fail).end();
+  });
+}
+
+test('the page is isolated, under its policy, with right types', async () => {
+  const { status, headers, body } = await ask('/?x=1');
+  assert.equal(status, 200);
+  assert.equal(body, '<p>hello</p>');
+  assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
+  assert.equal(headers['cross-origin-embedder-policy'], 'require-corp');
+  assert.equal(headers['content-security-policy'], contentSecurityPolicy);
+  assert.equal(headers['content-type'], 'text/html; charset=utf-8');
+  assert.equal((await ask('/a.wasm')).headers['content-type'], 'application/wasm');
+  const model = await ask('/models/m.gguf');
+  assert.equal(model.headers['content-type'], 'application/octet-stream');
+  assert.equal(model.body, 'GGUF');
+});
+
+test('ranges, HEAD, ETag and an empty file', async () => {
+  const part = await ask('/a.wasm', { headers: { range: 'bytes=2-4' } });
+  assert.deepEqual([part.status, part.body, part.headers['content-range']], [206, '234', 'bytes 2-4/10']);
+  const past = await ask('/a.wasm', { headers: { range: 'bytes=10-' } });
+  assert.deepEqual([past.status, past.headers['content-range']], [416, 'bytes */10']);
+  const head = await ask('/a.wasm', { method: 'HEAD' });
+  assert.deepEqual([head.status, head.body, head.headers['content-length']], [200, '', '10']);
+  const tag = String(head.headers.etag);
+  assert.equal((await ask('/a.wasm', { headers: { 'if-none-match': tag } })).status, 304);
+  const changed = await ask('/a.wasm', { headers: { range: 'bytes=2-4', 'if-range': '"other"' } });
+  assert.deepEqual([changed.status, changed.body], [200, '0123456789']);
+  assert.equal((await ask('/a.wasm', { headers: { range: 'bytes=2-4', 'if-range': tag } })).status, 206);
+  const empty = await ask('/empty.txt');
+  assert.deepEqual([empty.status, empty.body, empty.headers['content-length']], [200, '', '0']);
+});
+
+test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', async () => {
+  const outside = ['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/models/../../secret.txt',
+    '/models/..%2f..%2fsecret.txt', '/..%5csecret.txt', '/link.txt', '/.git/config', '/%00', '/%', '/nothing'];
+  for (const where of outside) {
+    const { status, body } = await ask(where);
+    assert.deepEqual([status, body], [404, 'Not found\n'], where);
+  }
+  assert.equal((await ask('/', { method: 'POST' })).status, 405);
+});
+
+test('a busy port gives the next one; isolation and policy can be left out', async () => {
+  const second = await serve({ root: folder, port: server.port, nextPort: true, isolation: false,
+    headers: { 'Content-Security-Policy': '' } });
+  try {
+    assert.ok(second.port > server.port);
+    const { headers } = await fetch(`${second.url}secret.txt`);
+    assert.equal(headers.get('cross-origin-opener-policy'), null);
+    assert.equal(headers.get('content-security-policy'), null);
+  } finally {
+    await second.close();
+  }
+  await assert.rejects(serve({ root: folder, port: server.port }), { code: 'EADDRINUSE' });
+});
