@@ -83,7 +83,7 @@ async function addSuite() {
   if (key) fields.push(`Signed-By: ${key}`);
   writeFileSync(PIN_FILE, `Package: *\nPin: release n=${SUITE}\nPin-Priority: 100\n`);
   writeFileSync(SOURCE_FILE, fields.join('\n') + '\n');
-  console.log(`  added the suite ${SUITE} (pin priority 100) in ${SOURCE_FILE}`);
+  process.stdout.write(`(adding the suite ${SUITE} at pin priority 100) `);
   fresh = false;
   await refresh();
 }

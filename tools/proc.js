@@ -36,10 +36,11 @@ export function output(program, args) {
   return got.status === 0 ? got.stdout : '';
 }
 
-/** The last lines of a file. @param {string} path @param {number} [count] */
+/** The last lines of a file, overlong ones cut. @param {string} path @param {number} [count] */
 export function tail(path, count = 40) {
   if (!existsSync(path)) return '';
-  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count).join('\n');
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count);
+  return lines.map((line) => (line.length > 400 ? `${line.slice(0, 400)} …` : line)).join('\n');
 }
 
 /**
