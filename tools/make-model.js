@@ -59,9 +59,13 @@ export const PRESETS = Object.freeze({
     headDim: 256, window: 512, context: 32768, vocab: /** @type {const} */ ('gemma3'), direct: true },
 });
 
-const DEFAULTS = { name: 'random gemma3', seed: 1, layers: 7, dModel: 128, ffn: 256, heads: 4, kvHeads: 1, headDim: 32,
-  window: 32, context: 2048, eps: 1e-6, ropeBase: 1e6, type: /** @type {TypeName} */ ('F32'), vocab: 1024,
-  version: 3, alignment: 32, types: {}, quiet: /** @type {const} */ ('control') };
+const DEFAULTS = {
+  name: 'random gemma3', seed: 1, layers: 7, dModel: 128, ffn: 256, heads: 4, kvHeads: 1, headDim: 32,
+  window: 32, context: 2048, eps: 1e-6, ropeBase: 1e6, vocab: 1024, version: 3, alignment: 32,
+  type: /** @type {TypeName} */ ('F32'),
+  types: /** @type {Record<string, TypeName>} */ ({}),
+  quiet: /** @type {const} */ ('control'),
+};
 
 /** The shape of the conversation as gemma3.md tells it: one BOS, turns, system text before the first
  * user turn. Content is a string or a list of { type: 'text', text } parts. */
@@ -211,8 +215,9 @@ function bellFloats(random, n, deviation) {
   return out;
 }
 
-/** Weights of a norm: centre * (1 + w), |w| <= 0.3. */
-function normFloats(/** @type {(out: Uint32Array) => void} */ random, /** @type {number} */ n, /** @type {number} */ centre) {
+/** Weights of a norm: centre * (1 + w), |w| <= 0.3.
+ * @param {(out: Uint32Array) => void} random @param {number} n @param {number} centre */
+function normFloats(random, n, centre) {
   const words = new Uint32Array(n);
   random(words);
   return Float32Array.from(words, (u) => centre * (1 + 0.3 * (u / 2147483648 - 1)));

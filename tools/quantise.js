@@ -1,6 +1,6 @@
 /**
  * Floats to GGML's blocks: F32, F16, BF16, Q4_0, Q8_0, rounding as ggml's reference quantisers do
- * (same bytes; tests/vectors/quantise.json holds some of ggml's own). Formats: the GGUF specification.
+ * (the same bytes: tests/js/quantise.test.js). Formats: the GGUF specification.
  * All arithmetic is in float32 where ggml's is, through Math.fround. For tools and tests only.
  */
 import { GGML_TYPES } from './gguf-write.js';

@@ -23,7 +23,9 @@ const THREADS = 2, GREEDY = 48;
 const SETTINGS = {
   default: {},
   noFlashAttention: { flashAttention: false },
-  f32CacheNoFlashAttention: { flashAttention: false, experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32' },
+  f32CacheNoFlashAttention: {
+    flashAttention: false, experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32',
+  },
 };
 
 async function startLlama() {
@@ -35,7 +37,8 @@ async function startLlama() {
 /** A function ids -> rows of logits, each evaluated in one batch from an empty cache.
  * @param {any} model @param {object} options of the context */
 async function evaluator(model, options) {
-  const context = await model.createContext({ contextSize: 256, batchSize: 256, threads: THREADS, swaFullCache: true, ...options });
+  const context = await model.createContext({
+    contextSize: 256, batchSize: 256, threads: THREADS, swaFullCache: true, ...options });
   const sequence = context.getSequence();
   /** @param {number[]} ids @returns {Promise<Float32Array[]>} */
   const evaluate = async (ids) => {
@@ -80,7 +83,8 @@ async function study(llama, name, prompts) {
   const bytes = fs.readFileSync(path.join(VECTORS, `${name}.bin`));
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const vocab = bytes.length / 4 / prompts.flat().length;
-  const truth = (/** @type {number} */ row) => new Float32Array(bytes.buffer, bytes.byteOffset + 4 * vocab * row, vocab);
+  const truth = (/** @type {number} */ row) =>
+    new Float32Array(bytes.buffer, bytes.byteOffset + 4 * vocab * row, vocab);
   /** @type {Record<string, any>} */
   const result = {};
   for (const [label, options] of Object.entries(SETTINGS)) {
@@ -88,7 +92,10 @@ async function study(llama, name, prompts) {
     const list = [];
     let row = 0;
     for (const ids of prompts) for (const logits of await evaluate(ids)) list.push(nmse(logits, truth(row++)));
-    if (label === 'default') result.greedy = { prompt: prompts.length - 1, ...await greedy(evaluate, prompts[prompts.length - 1]) };
+    if (label === 'default') {
+      const prompt = prompts.length - 1;
+      result.greedy = { prompt, ...await greedy(evaluate, prompts[prompt]) };
+    }
     result[label] = list.map((x) => Number(x.toPrecision(4)));
     const mean = list.reduce((a, b) => a + b, 0) / list.length;
     console.log(name, label, 'NMSE mean', mean.toExponential(3), 'largest', Math.max(...list).toExponential(3));
@@ -110,7 +117,8 @@ if (process.argv.length === 5) {
   for (const [name, { prompts }] of Object.entries(models)) {
     lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
   }
-  const head = { madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release, threads: THREADS };
+  const head = {
+    madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release, threads: THREADS };
   fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
     `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
 }
