@@ -118,7 +118,9 @@ if (process.argv.length === 5) {
     lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
   }
   const head = {
-    madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release, threads: THREADS };
+    madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release,
+    threads: THREADS,
+  };
   fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
     `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
 }
