@@ -155,7 +155,7 @@ export const BAD_MODELS = {
   'impossible tensor count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 8), b) },
   'impossible metadata count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 16), b) },
   'impossible key length': { codes: ['bad-count', 'bad-metadata'], patch: (b) => (b.writeBigUInt64LE(1n << 62n, 24), b) },
-  'tensor far beyond the file': { codes: ['tensor-range'],
+  'tensor far beyond the file': { codes: ['tensor-range', 'truncated'],
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 2 ** 52 }) },
   'tensors on top of one another': { codes: ['tensor-range'],
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 0 }) },
@@ -168,7 +168,7 @@ export const BAD_MODELS = {
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }) },
   'unknown type': { codes: ['unsupported-type'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 99 }) },
   'type without a kernel': { codes: ['unsupported-type'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 16 }) },   // IQ2_XXS
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 20 }) },   // IQ4_NL, also in blocks of 32
   'missing tensor': { codes: ['missing-tensor'], edit: (file) => {
     file.tensors = file.tensors.filter((t) => t.name !== 'blk.3.ffn_up.weight');
   } },
