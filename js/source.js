@@ -28,7 +28,9 @@ export function describeSource(source, describeString) {
   if (typeof source === 'string') return { descriptor: describeString(source) };
   if (source instanceof URL) return { descriptor: describeString(source.href) };
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
-    return { descriptor: { kind: 'blob', blob: source } };
+    if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
+    const bytes = iteratorOf(source.stream()) ?? undefined;
+    return { descriptor: { kind: 'pull', total: source.size }, bytes };
   }
   if (Array.isArray(source)) return describeSource(onlyPart(source), describeString);
   const whole = asBytes(source);
@@ -43,6 +45,16 @@ export function describeSource(source, describeString) {
       + '{ repo, file, revision }',
     got: source === null ? 'null' : source?.constructor?.name ?? typeof source,
   });
+}
+
+/** Node does not pass Blobs of files between threads. @param {Blob} blob */
+function cloneable(blob) {
+  try {
+    structuredClone(blob);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** @param {any[]} parts */

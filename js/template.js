@@ -167,7 +167,7 @@ class ControlPieces {
     const { heads, tails } = this.#parts;
     const text = fold(core);
     let head = false, tail = false;
-    for (let n = 1; n < text.length && !(head && tail); n++) {
+    for (let n = 1; n <= text.length && !(head && tail); n++) {
       if (n > LONGEST_PIECE) break;
       head ||= tails.has(text.slice(0, n));
       tail ||= heads.has(text.slice(-n));
@@ -238,7 +238,7 @@ class LimitedInterpreter extends AnyInterpreter {
   /** Called for every node of the template. @param {any} statement @param {any} environment */
   evaluate(statement, environment) {
     if (++this.#steps > LIMITS.steps) throw tooMuch('steps', LIMITS.steps);
-    if (this.#steps % 256 === 0 && performance.now() > this.#deadline) {
+    if (this.#steps % 16 === 0 && performance.now() > this.#deadline) {
       throw tooMuch('milliseconds', LIMITS.milliseconds);
     }
     const result = super.evaluate(statement, environment);

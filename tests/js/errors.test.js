@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { CODES, GemmaError } from '../../js/errors.js';
+import { packError, unpackError } from '../../js/protocol.js';
+
+test('every code of the engine has a line in CODES', async () => {
+  const header = await readFile(new URL('../../src/base.h', import.meta.url), 'utf8');
+  const names = [...header.matchAll(/X\(GW_E_\w+, -\d+, "([\w-]+)"\)/g)].map((m) => m[1]);
+  assert.ok(names.length > 15, `found ${names.length} codes in base.h`);
+  assert.deepEqual(names.filter((name) => !(name in CODES)), []);
+});
+
+test('every code that the package throws has a line in CODES', async () => {
+  const { readdir } = await import('node:fs/promises');
+  const directory = new URL('../../js/', import.meta.url);
+  const used = new Set();
+  for (const file of (await readdir(directory)).filter((name) => name.endsWith('.js'))) {
+    const source = await readFile(new URL(file, directory), 'utf8');
+    for (const [, code] of source.matchAll(/new GemmaError\(\s*'([\w-]+)'/g)) used.add(code);
+  }
+  assert.ok(used.size > 10, `found ${used.size} codes in js/`);
+  assert.deepEqual([...used].filter((code) => !(code in CODES)), []);
+});
+
+test('a message says what was expected and what was got', () => {
+  const error = new GemmaError('bad-option', 'topK', { expected: 'an integer', got: 1.5 });
+  assert.equal(error.message, 'topK: expected an integer, got 1.5');
+  assert.equal(error.code, 'bad-option');
+  assert.ok(error instanceof Error);
+  assert.equal(new GemmaError('disposed', 'gone').message, 'gone');
+});
+
+test('errors keep their parts between threads', () => {
+  const error = new GemmaError('truncated', 'file', { expected: 10, got: 0, cause: new Error('why') });
+  const copy = unpackError(structuredClone(packError(error)));
+  assert.ok(copy instanceof GemmaError);
+  assert.equal(copy.message, error.message);
+  assert.equal(copy.code, 'truncated');
+  assert.equal(copy.expected, 10);
+  assert.match(copy.cause.message, /why/);
+  assert.equal(unpackError(packError(new TypeError('bug'))).code, 'worker-failed');
+});

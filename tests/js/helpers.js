@@ -1,0 +1,48 @@
+/* helpers: what several package tests need. */
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { GemmaError, loadModel } from '../../js/index.node.js';
+import { testModel } from './models.js';
+
+/** A loaded test model that is disposed of when the test ends. */
+export async function open(t, name = 'tiny', options = {}) {
+  const model = await loadModel(await testModel(name), { threads: 1, ...options });
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** Assert that f (a promise or a function) fails with a GemmaError of this code; gives the error. */
+export async function refuses(f, code) {
+  const codes = [code].flat();
+  let error;
+  try {
+    await (typeof f === 'function' ? f() : f);
+  } catch (caught) {
+    error = caught;
+  }
+  assert.ok(error, `expected the code ${codes.join(' or ')}, but there was no error`);
+  assert.ok(error instanceof GemmaError, `expected a GemmaError, got ${error?.stack}`);
+  assert.ok(codes.includes(error.code), `expected ${codes.join(' or ')}, got ${error.code}: ${error.message}`);
+  return error;
+}
+
+/** An HTTP server for one test. handler(request, response) @returns its URL */
+export async function serveWith(t, handler) {
+  const server = createServer(handler);
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${server.address().port}`;
+}
+
+/** A prompt of n plain ids. */
+export const someIds = (n, vocabSize = 1024) => [2, ...Array.from({ length: n - 1 }, (_, i) => 300 + (i * 37) % (vocabSize - 300))];
+
+export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+/** Everything of a generation that must be the same when it is repeated. */
+export function essence({ text, tokens, finishReason, seed }) {
+  return { text, tokens, finishReason, seed };
+}

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions } from '../../js/options.js';
+import { open, refuses } from './helpers.js';
+import { testModel } from './models.js';
+
+const bad = {
+  maxTokens: [-1, 1.5, '5', NaN, 2 ** 31], temperature: [-0.1, Infinity, NaN, '1'], topK: [-1, 0.5], topP: [-0.1, 1.1],
+  minP: [2], typicalP: [-1], repetitionPenalty: [0, -1], frequencyPenalty: [NaN], presencePenalty: ['x'],
+  penaltyWindow: [-2], seed: [-1, 2 ** 32, 0.5], logprobs: [-1, 65, true], stop: ['', [''], 5, ['a', 1]],
+  logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }], signal: [{}, true], onPrefillProgress: [1],
+};
+const good = {
+  maxTokens: [0, 1], temperature: [0, 2.5], topK: [0, 64], topP: [0, 1], minP: [0, 0.1], typicalP: [1],
+  repetitionPenalty: [1.1], frequencyPenalty: [-1, 1], presencePenalty: [0.5], penaltyWindow: [0, 64],
+  seed: [0, 2 ** 32 - 1], logprobs: [0, 64], stop: ['x', ['x', 'y'], []],
+  logitBias: [{}, { 5: -Infinity }, new Map([[5, 1.5]])], signal: [new AbortController().signal],
+  onPrefillProgress: [() => {}],
+};
+
+test('each option of generate: its range is checked', async () => {
+  assert.deepEqual(Object.keys(bad), Object.keys(bad).filter((name) => name in GENERATE_OPTIONS));
+  assert.deepEqual(Object.keys(GENERATE_OPTIONS).filter((name) => !(name in bad && name in good)), []);
+  for (const [name, values] of Object.entries(bad)) {
+    for (const value of values) {
+      const error = await refuses(() => checkOptions({ [name]: value }, GENERATE_OPTIONS), 'bad-option');
+      assert.ok(error.message.startsWith(name) && error.expected, error.message);
+    }
+  }
+  for (const [name, values] of Object.entries(good)) {
+    for (const value of values) checkOptions({ [name]: value }, GENERATE_OPTIONS);
+    checkOptions({ [name]: undefined }, GENERATE_OPTIONS);
+  }
+});
+
+test('each option of loadModel: its range is checked', async () => {
+  const wrong = {
+    onProgress: ['x'], signal: [1], threads: [0, 65, 1.5, '2'], contextLength: [0, -1, 2 ** 21], variant: ['fast', 1],
+    cache: [true, {}], sha256: ['abc', 'g'.repeat(64), 5], headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
+  };
+  assert.deepEqual(Object.keys(LOAD_OPTIONS), Object.keys(wrong));
+  for (const [name, values] of Object.entries(wrong)) {
+    for (const value of values) await refuses(loadModel('/nowhere', { [name]: value }), 'bad-option');
+  }
+});
+
+test('an unknown option is refused with the name that was probably meant', async () => {
+  const error = await refuses(() => checkOptions({ max_tokens: 5 }, GENERATE_OPTIONS), 'bad-option');
+  assert.match(error.message, /"max_tokens".*"maxTokens"/);
+  assert.match((await refuses(() => checkOptions({ topk: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /"topK"/);
+  assert.match((await refuses(() => checkOptions({ zebra: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /one of maxTokens/);
+  assert.match((await refuses(() => checkOptions({ toString: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /toString/);
+});
+
+test('every range that JavaScript lets through, the engine takes too', async (t) => {
+  const model = await open(t);
+  for (const [name, { sampler, min, max }] of Object.entries(GENERATE_OPTIONS)) {
+    if (!sampler) continue;
+    for (const value of [min, max]) {
+      const { finishReason } = await model.generate('x', { [name]: value, maxTokens: 1, seed: 1 }).result();
+      assert.ok(['length', 'stop'].includes(finishReason), `${name}: ${value}`);
+    }
+  }
+});
+
+test('bad prompts and ids are refused', async (t) => {
+  const model = await open(t);
+  for (const prompt of [undefined, null, 5, {}, []]) await refuses(() => model.generate(prompt), 'bad-option');
+  for (const ids of [[-1], [1024], [0.5], ['a'], new Float32Array([0.5])]) {
+    await refuses(() => model.generate(ids), 'bad-token');
+    await refuses(model.logits(ids), 'bad-token');
+    await refuses(model.detokenize(ids), 'bad-token');
+  }
+  await refuses(model.logits([]), 'bad-option');
+  await refuses(model.logits('abc'), 'bad-option');
+  await refuses(() => model.generate([{ role: 'boss', content: 'x' }]), 'bad-option');
+  await refuses(() => model.generate([{ role: 'user', content: 5 }]), 'bad-option');
+  await refuses(model.tokenize(5), 'bad-option');
+  await refuses(model.perplexity('some text', { window: 1 }), 'bad-option');
+  await refuses(model.perplexity(''), 'bad-option');
+  assert.equal((await model.generate('still well', { maxTokens: 3, logitBias: { 1: -Infinity, 8: -Infinity } }).result()).tokens.length, 3);
+});
+
+test('a context longer than the model was made for is refused with the range', async () => {
+  const error = await refuses(testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })), 'bad-option');
+  assert.match(error.message, /1 to 512.*513/);
+});

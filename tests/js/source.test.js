@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { openAsBlob } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { describeSource } from '../../js/source.js';
+import { essence, refuses, serveWith, sleep } from './helpers.js';
+import { BAD_MODELS, badModel, testModel } from './models.js';
+
+/** @type {string} */ let path;
+/** @type {Buffer} */ let bytes;
+/** @type {any} */ let expected;
+const OPTIONS = { maxTokens: 8, seed: 3 };
+
+async function answer(source, options = {}) {
+  const model = await loadModel(source, { threads: 1, ...options });
+  try {
+    return essence(await model.generate('Hello', OPTIONS).result());
+  } finally {
+    await model.dispose();
+  }
+}
+
+before(async () => {
+  path = await testModel('tiny');
+  bytes = await readFile(path);
+  expected = await answer(path);
+});
+
+test('every kind of source gives the same model', async (t) => {
+  const url = await serveWith(t, (request, response) => response.end(bytes));
+  async function* pieces(step) {
+    for (let i = 0; i < bytes.length; i += step) yield bytes.subarray(i, i + step);
+  }
+  const sources = {
+    'file: URL': pathToFileURL(path),
+    'file: URL as a string': pathToFileURL(path).href,
+    'URL string': `${url}/model.gguf`,
+    'URL object': new URL(`${url}/model.gguf`),
+    'Blob': await openAsBlob(path),
+    'Blob in memory': new Blob([bytes]),
+    'ArrayBuffer': bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
+    'Uint8Array': new Uint8Array(bytes),
+    'ReadableStream': new Blob([bytes]).stream(),
+    'async iterable': pieces(1 << 16),
+    'async iterable of few bytes': pieces(997),
+    'iterable': [bytes.subarray(0, 5000), bytes.subarray(5000)].values(),
+    'array of one': [path],
+  };
+  for (const [name, source] of Object.entries(sources)) {
+    assert.deepEqual(await answer(source), expected, name);
+  }
+});
+
+test('bytes given are still there afterwards', async () => {
+  const own = new Uint8Array(bytes);
+  await answer(own);
+  assert.equal(Buffer.compare(own, bytes), 0);
+});
+
+test('Hugging Face sources become URLs, each part escaped', () => {
+  const describe = (source) => describeSource(source, () => assert.fail('not a string')).descriptor;
+  assert.equal(describe({ repo: 'google/x', file: 'a b?.gguf' }).url,
+    'https://huggingface.co/google/x/resolve/main/a%20b%3F.gguf');
+  assert.equal(describe({ repo: 'google/x', file: 'd/f.gguf', revision: 'refs/pr/1' }).url,
+    'https://huggingface.co/google/x/resolve/refs%2Fpr%2F1/d/f.gguf');
+});
+
+test('what is no source is refused, split files with a word on why', async () => {
+  for (const source of [5, null, undefined, {}, { repo: 'x', file: 'y' }, { repo: 'a/b' }, true]) {
+    await refuses(loadModel(source), 'unsupported-source');
+  }
+  assert.match((await refuses(loadModel([path, path]), 'unsupported-source')).message, /split/);
+  await refuses(loadModel(new Blob(['a']).stream().pipeThrough(new TextDecoderStream())), 'read-error');
+  await refuses(loadModel('/no/such/file.gguf'), 'read-error');
+});
+
+test('damaged files are refused by their codes, from a stream and from a file of known size', async () => {
+  for (const name of Object.keys(BAD_MODELS)) {
+    const { bytes: damaged, codes } = await badModel(name);
+    const error = await refuses(loadModel(new Blob([damaged]), { threads: 1 }), codes).catch((problem) => {
+      throw new Error(`${name}: ${problem.message}`);
+    });
+    assert.ok(error.message.length > 5);
+    await refuses(loadModel(new Blob([damaged]).stream(), { threads: 1 }), codes);
+  }
+});
+
+test('progress goes from zero to the whole, and ends with ready', async (t) => {
+  const url = await serveWith(t, (request, response) => {
+    response.setHeader('content-length', bytes.length);
+    response.end(bytes);
+  });
+  for (const [source, phase] of [[path, 'load'], [url, 'fetch'], [new Uint8Array(bytes), 'load']]) {
+    const events = [];
+    const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event) });
+    await model.dispose();
+    assert.deepEqual([events[0].phase, events[0].loaded, events[0].total], [phase, 0, bytes.length]);
+    const last = events.at(-1);
+    assert.deepEqual([last.phase, last.loaded, last.total], ['ready', bytes.length, bytes.length]);
+    assert.equal(events.filter((event) => event.phase === 'ready').length, 1);
+    for (let i = 1; i < events.length; i++) assert.ok(events[i].loaded >= events[i - 1].loaded);
+    assert.ok(events.every((event) => event.bytesPerSecond >= 0));
+  }
+});
+
+test('HTTP errors: the status, words for it, and no secret of the request', async (t) => {
+  const url = await serveWith(t, (request, response) => {
+    response.statusCode = Number(request.url.slice(1, 4));
+    response.end('no');
+  });
+  const words = { 401: /authorization/, 403: /not allow/, 404: /nothing/, 503: /failed/ };
+  for (const [status, pattern] of Object.entries(words)) {
+    const error = await refuses(loadModel(`${url}/${status}?token=SECRET1`, { headers: { Authorization: 'Bearer SECRET2' } }), 'http-error');
+    assert.match(error.message, pattern);
+    assert.match(error.message, new RegExp(status));
+    assert.doesNotMatch(`${error.message} ${error.stack} ${error.cause}`, /SECRET/);
+  }
+  await refuses(loadModel('http://127.0.0.1:9/model.gguf', { threads: 1 }), 'network-error');
+});
+
+test('headers are sent with the request for the model', async (t) => {
+  let seen;
+  const url = await serveWith(t, (request, response) => {
+    seen = request.headers.authorization;
+    response.end(bytes);
+  });
+  assert.deepEqual(await answer(url, { headers: { Authorization: 'Bearer abc' } }), expected);
+  assert.equal(seen, 'Bearer abc');
+});
+
+test('a server that closes early, and a body that is too short', async (t) => {
+  const url = await serveWith(t, (request, response) => {
+    if (request.url === '/short') return response.end(bytes.subarray(0, bytes.length - 1000));
+    response.setHeader('content-length', bytes.length);
+    response.write(bytes.subarray(0, 100_000), () => response.destroy());
+  });
+  const early = await refuses(loadModel(`${url}/early`, { threads: 1 }), 'truncated');
+  assert.equal(early.expected, `${bytes.length} bytes`);
+  const short = await refuses(loadModel(`${url}/short`, { threads: 1 }), 'truncated');
+  assert.match(short.message, /expected.*got/);
+});
+
+test('a source that fails half way', async () => {
+  async function* failing() {
+    yield bytes.subarray(0, 50_000);
+    throw new Error('disk on fire');
+  }
+  assert.match((await refuses(loadModel(failing()), 'read-error')).message, /disk on fire/);
+  async function* strings() { yield 'text'; }
+  await refuses(loadModel(strings()), 'read-error');
+});
+
+test('a giver is asked only for what is needed, and told when to stop', async () => {
+  let given = 0;
+  let closed = false;
+  async function* endless() {
+    try {
+      for (;; given += 4096) yield bytes.subarray(given % bytes.length, given % bytes.length + 4096);
+    } finally {
+      closed = true;
+    }
+  }
+  const model = await loadModel(endless(), { threads: 1 });
+  await model.dispose();
+  assert.ok(given <= bytes.length + 8192, `${given} bytes were taken of ${bytes.length}`);
+  await sleep(10);
+  assert.equal(closed, true);
+});
+
+test('sha256: the right one is taken, a wrong one refused', async () => {
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  assert.deepEqual(await answer(path, { sha256: sha256.toUpperCase() }), expected);
+  assert.deepEqual(await answer(new Blob([bytes]).stream(), { sha256 }), expected);
+  const error = await refuses(loadModel(path, { sha256: '0'.repeat(64) }), 'sha256-mismatch');
+  assert.equal(error.got, sha256);
+  // Bytes behind the last tensor count too.
+  await refuses(loadModel(new Blob([bytes, 'x']), { sha256 }), 'sha256-mismatch');
+  assert.deepEqual(await answer(new Blob([bytes, 'behind'])), expected);
+});
+
+test('loading is aborted at any time, at once, and the server is told', async (t) => {
+  let closed = false;
+  const url = await serveWith(t, (request, response) => {
+    response.on('close', () => { closed = true; });
+    response.setHeader('content-length', bytes.length);
+    response.write(bytes.subarray(0, 100_000));
+  });
+  await refuses(loadModel(path, { signal: AbortSignal.abort() }), 'aborted');
+  for (const wait of [0, 20, 150]) {
+    const controller = new AbortController();
+    const loading = loadModel(url, { signal: controller.signal });
+    await sleep(wait);
+    const at = performance.now();
+    controller.abort(new Error('changed my mind'));
+    const error = await refuses(loading, 'aborted');
+    assert.match(error.cause.message, /changed my mind/);
+    t.diagnostic(`abort after ${wait} ms took ${(performance.now() - at).toFixed(1)} ms`);
+  }
+  await sleep(300);
+  assert.equal(closed, true);
+  assert.deepEqual(await answer(path), expected);
+});
+
+test('inspectModel reads the header only', async () => {
+  let given = 0;
+  async function* counted() {
+    for (; given < bytes.length; given += 4096) yield bytes.subarray(given, given + 4096);
+  }
+  const found = await inspectModel(counted());
+  assert.ok(given < bytes.length / 2 || bytes.length < 500_000, `${given} of ${bytes.length} bytes were read`);
+  assert.equal(found.info.architecture, 'gemma3');
+  assert.equal(found.info.fileBytes, bytes.length);
+  assert.ok(found.metadata.some((m) => m.key === 'gemma3.block_count' && m.value === 6));
+  assert.ok(found.tensors.some((x) => x.name === 'blk.5.attn_q.weight' && x.type === 'Q4_0'));
+  assert.ok(found.info.memory.total >= found.info.memory.weights + found.info.memory.kv);
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { createHash, randomBytes } from 'node:crypto';
+import { test } from 'node:test';
+import { Sha256 } from '../../js/sha256.js';
+import { TextAssembler } from '../../js/text.js';
+
+/** Feeds bytes in groups and gives the pieces. */
+function assemble(groups, stops = []) {
+  const assembler = new TextAssembler(stops);
+  const pieces = [];
+  for (const group of groups) {
+    pieces.push(assembler.add(Uint8Array.from(group)));
+    if (assembler.stopped !== null) return { pieces, assembler };
+  }
+  pieces.push(assembler.end());
+  return { pieces, assembler };
+}
+
+const bytes = (text) => [...Buffer.from(text)];
+
+test('no character is shown before it is whole', () => {
+  const text = 'aé€🎉👩‍👩‍👧z\ufeff';
+  for (const size of [1, 2, 3, 5]) {
+    const all = [...bytes(text)];
+    const groups = [];
+    for (let i = 0; i < all.length; i += size) groups.push(all.slice(i, i + size));
+    const { pieces } = assemble(groups);
+    assert.equal(pieces.join(''), text);
+    for (const piece of pieces) {
+      assert.ok(!piece.includes('\ufffd'), `piece ${JSON.stringify(piece)} at size ${size}`);
+      assert.ok(piece.isWellFormed?.() ?? true);
+    }
+  }
+});
+
+test('a character cut off at the end is dropped and reported; bad bytes inside are replaced', () => {
+  const { pieces, assembler } = assemble([bytes('ok'), [0xf0, 0x9f]]);
+  assert.equal(pieces.join(''), 'ok');
+  assert.equal(assembler.incomplete, true);
+  const bad = assemble([bytes('a'), [0xff], bytes('b')]);
+  assert.equal(bad.pieces.join(''), 'a\ufffdb');
+  assert.equal(bad.assembler.incomplete, false);
+});
+
+test('stop sequences are cut wherever the seams are', () => {
+  const text = 'one two\nUser: three';
+  for (const stop of ['\nUser:', 'two\nU', 'o', 'three', 'e two\nUser: thre']) {
+    for (let size = 1; size <= text.length; size++) {
+      const groups = [];
+      for (let i = 0; i < text.length; i += size) groups.push(bytes(text.slice(i, i + size)));
+      const { pieces, assembler } = assemble(groups, ['never', stop]);
+      assert.equal(pieces.join(''), text.slice(0, text.indexOf(stop)), `stop ${stop}, pieces of ${size}`);
+      assert.equal(assembler.stopped, stop);
+      assert.equal(assembler.text, pieces.join(''));
+    }
+  }
+});
+
+test('the earliest stop sequence wins, and what only began like one is shown in the end', () => {
+  const { pieces, assembler } = assemble([bytes('xyab')], ['ab', 'y']);
+  assert.equal(pieces.join(''), 'x');
+  assert.equal(assembler.stopped, 'y');
+  const none = assemble([bytes('hello <en'), bytes('d')], ['<end>']);
+  assert.deepEqual(none.pieces, ['hello ', '', '<end']);
+  const resumed = assemble([bytes('<en'), bytes('d of it')], ['<end>']);
+  assert.deepEqual(resumed.pieces, ['', '<end of it', '']);
+});
+
+test('SHA-256 equals that of Node, fed in any pieces', () => {
+  for (const n of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000, 70001]) {
+    const data = randomBytes(n);
+    for (const step of [1 + n, 64, 77]) {
+      const hash = new Sha256();
+      for (let i = 0; i < n; i += step) hash.update(data.subarray(i, i + step));
+      assert.equal(hash.hex(), createHash('sha256').update(data).digest('hex'), `${n} bytes by ${step}`);
+    }
+  }
+});
