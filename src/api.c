@@ -180,14 +180,14 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_session *s = &m->session;
-    bool rows = s->batch.n != 0 || s->logit_rows == 0;   /* in the middle of giving rows: from the first */
-    return s->logits + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
+    bool rows = s->state.batch.n != 0 || s->logit_rows == 0;   /* in the middle of giving rows: from the first */
+    return s->state.logits + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
 uint32_t gw_logit_rows(const gw_model *m) { return m->session.logit_rows; }
 uint32_t gw_logit_first(const gw_model *m) { return m->session.logit_first; }
-uint32_t gw_position(const gw_model *m) { return m->session.kv.pos; }
-uint32_t gw_pending(const gw_model *m) { return m->session.n_ids - m->session.kv.pos; }
+uint32_t gw_position(const gw_model *m) { return m->session.state.kv.pos; }
+uint32_t gw_pending(const gw_model *m) { return m->session.n_ids - m->session.state.kv.pos; }
 int32_t *gw_abort_flag(gw_model *m) { return (int32_t *)&m->session.abort; }
 
 /* --- sampler --- */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void gw_forward_embed(gw_session *s, const int32_t *ids, uint32_t pos, int n) {
+void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     b->n = n;
@@ -18,7 +18,7 @@ void gw_forward_embed(gw_session *s, const int32_t *ids, uint32_t pos, int n) {
     gw_rope_angles(b->angles[1], n, pos, c->head_dim, c->rope_base, c->position_scale);
 }
 
-static void attention_block(gw_session *s, const gw_layer *w, uint32_t layer) {
+static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     gw_ops *o = &s->ops;
@@ -39,7 +39,7 @@ static void attention_block(gw_session *s, const gw_layer *w, uint32_t layer) {
     gw_rmsnorm(o, b->h, ld, w->post_attn_norm, b->n, 1, c->n_embd, c->eps, true, b->x, ld);
 }
 
-static void feed_forward_block(gw_session *s, const gw_layer *w) {
+static void feed_forward_block(gw_state *s, const gw_layer *w) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     gw_ops *o = &s->ops;
@@ -52,12 +52,12 @@ static void feed_forward_block(gw_session *s, const gw_layer *w) {
     gw_rmsnorm(o, b->h, ld, w->post_ffw_norm, b->n, 1, c->n_embd, c->eps, true, b->x, ld);
 }
 
-void gw_forward_layer(gw_session *s, uint32_t layer) {
+void gw_forward_layer(gw_state *s, uint32_t layer) {
     attention_block(s, &s->weights->layers[layer], layer);
     feed_forward_block(s, &s->weights->layers[layer]);
 }
 
-void gw_forward_head(gw_session *s, int first, int rows) {
+void gw_forward_head(gw_state *s, int first, int rows) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     size_t ld = gw_ld(c->n_embd), ldv = gw_ld(c->n_vocab);

@@ -3,13 +3,38 @@
 #ifndef GW_FORWARD_H
 #define GW_FORWARD_H
 
-#include "session.h"
+#include "kv.h"
+#include "model.h"
+
+enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 };   /* tokens evaluated together; rows of logits at once */
+
+/* Activations of a batch of n tokens at positions pos .. pos + n - 1. Shapes are [batch][gw_ld(…)]. */
+typedef struct {
+    int n;
+    uint32_t pos;
+    float *x;                 /* [n_embd]  the residual stream */
+    float *h;                 /* [n_embd]  normalised input of a product, or its output */
+    float *q, *a;             /* [n_head * head_dim]  queries; attention's result */
+    float *k, *v;             /* [n_head_kv * head_dim] */
+    float *gate, *up;         /* [n_ff] */
+    float *angles[2];         /* [head_dim]  rotations of local and of global layers */
+} gw_batch;
+
+/* What the recipe works on. Who owns what: config and weights the model, the rest the session's block. */
+typedef struct {
+    const gw_config *config;
+    const gw_weights *weights;
+    gw_ops ops;
+    gw_kv kv;
+    gw_batch batch;
+    float *logits;            /* [GW_LOGIT_ROWS][n_vocab] */
+} gw_state;
 
 /* x = embedding of ids[0..n) at positions pos on, and the batch's rotations. */
-void gw_forward_embed(gw_session *s, const int32_t *ids, uint32_t pos, int n);
+void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n);
 /* x = layer(x); keys and values of the batch go into the cache. */
-void gw_forward_layer(gw_session *s, uint32_t layer);
+void gw_forward_layer(gw_state *s, uint32_t layer);
 /* logits[rows][n_vocab] of the batch's tokens first .. first + rows - 1. */
-void gw_forward_head(gw_session *s, int first, int rows);
+void gw_forward_head(gw_state *s, int first, int rows);
 
 #endif

@@ -1,6 +1,5 @@
 /* session: see session.h. */
 #include "session.h"
-#include "forward.h"
 
 #include <string.h>
 
@@ -15,7 +14,7 @@ static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, gw_arena *a) 
 
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
     size_t q = (size_t)c->n_head * c->head_dim, kv = (size_t)c->n_head_kv * c->head_dim;
-    gw_batch *b = &s->batch;
+    gw_batch *b = &s->state.batch;
     gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, 0 };
     b->x = take(a, GW_BATCH, c->n_embd);
     b->h = take(a, GW_BATCH, c->n_embd);
@@ -27,15 +26,15 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->up = take(a, GW_BATCH, c->n_ff);
     b->angles[0] = take(a, GW_BATCH, c->head_dim);
     b->angles[1] = take(a, GW_BATCH, c->head_dim);
-    s->logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
+    s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
     s->ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
-    gw_ops_init(&s->ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), q), gw_attention_partials(heads, s->n_ctx), a);
+    gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), q), gw_attention_partials(heads, s->n_ctx), a);
 }
 
 gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx) {
     gw_session s = { .n_ctx = n_ctx };
     gw_arena kv = { 0 }, scratch = { 0 };
-    take_kv(&s.kv, c, n_ctx, &kv);
+    take_kv(&s.state.kv, c, n_ctx, &kv);
     take_scratch(&s, c, NULL, &scratch);
     return (gw_session_need){ kv.used, scratch.used };
 }
@@ -48,14 +47,14 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     if (!s->block)
         return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%zu bytes\nno memory", n_ctx, bytes);
     gw_arena a = { .base = s->block, .size = bytes };
-    s->config = c;
-    s->weights = w;
+    s->state.config = c;
+    s->state.weights = w;
     s->error = e;
     s->n_ctx = n_ctx;
-    take_kv(&s->kv, c, n_ctx, &a);
+    take_kv(&s->state.kv, c, n_ctx, &a);
     take_scratch(s, c, pool, &a);
-    memset(s->batch.gate, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));   /* columns that pad a row are never written */
-    memset(s->batch.up, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));
+    memset(s->state.batch.gate, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));   /* columns that pad a row are never written */
+    memset(s->state.batch.up, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));
     return 0;
 }
 
@@ -67,12 +66,12 @@ void gw_session_free(gw_session *s) {
 /* --- which ids --- */
 
 static int check_id(gw_session *s, int32_t id) {
-    if (id >= 0 && (uint32_t)id < s->config->n_vocab) return 0;
-    return gw_fail(s->error, GW_E_BAD_TOKEN, "token id\n0 to %u\n%d", s->config->n_vocab - 1, id);
+    if (id >= 0 && (uint32_t)id < s->state.config->n_vocab) return 0;
+    return gw_fail(s->error, GW_E_BAD_TOKEN, "token id\n0 to %u\n%d", s->state.config->n_vocab - 1, id);
 }
 
 static void drop_batch(gw_session *s) {
-    s->batch.n = 0;
+    s->state.batch.n = 0;
     s->layer = s->row = 0;
 }
 
@@ -83,9 +82,9 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
         if ((bad = check_id(s, ids[i]))) return bad;
     drop_batch(s);
-    uint32_t common = 0, most = (uint32_t)gw_min(n - 1, s->kv.pos);   /* the last id is evaluated again */
+    uint32_t common = 0, most = (uint32_t)gw_min(n - 1, s->state.kv.pos);   /* the last id is evaluated again */
     while (common < most && s->ids[common] == ids[common]) common++;
-    uint32_t kept = gw_kv_rewind(&s->kv, common);
+    uint32_t kept = gw_kv_rewind(&s->state.kv, common);
     memcpy(s->ids, ids, n * sizeof *ids);
     s->n_ids = n;
     s->is_prompt = true;
@@ -108,30 +107,30 @@ void gw_session_want_all(gw_session *s, bool on) {
     s->want_all = on;
     if (on) {
         drop_batch(s);
-        gw_kv_rewind(&s->kv, 0);
+        gw_kv_rewind(&s->state.kv, 0);
     }
 }
 
 void gw_session_clear(gw_session *s) {
     drop_batch(s);
-    gw_kv_rewind(&s->kv, 0);
+    gw_kv_rewind(&s->state.kv, 0);
     s->n_ids = 0;
 }
 
 /* --- running --- */
 
 static void begin_batch(gw_session *s) {
-    uint32_t n = (uint32_t)gw_min(GW_BATCH, s->n_ids - s->kv.pos);
-    gw_kv_reserve(&s->kv, n);
-    gw_forward_embed(s, s->ids + s->kv.pos, s->kv.pos, (int)n);
+    uint32_t n = (uint32_t)gw_min(GW_BATCH, s->n_ids - s->state.kv.pos);
+    gw_kv_reserve(&s->state.kv, n);
+    gw_forward_embed(&s->state, s->ids + s->state.kv.pos, s->state.kv.pos, (int)n);
     s->layer = s->row = 0;
 }
 
 /* Logits of the batch's next rows, when all are wanted. */
 static int give_rows(gw_session *s) {
-    uint32_t rows = (uint32_t)gw_min(GW_LOGIT_ROWS, s->batch.n - s->row);
-    gw_forward_head(s, (int)s->row, (int)rows);
-    s->logit_first = s->batch.pos + s->row;
+    uint32_t rows = (uint32_t)gw_min(GW_LOGIT_ROWS, s->state.batch.n - s->row);
+    gw_forward_head(&s->state, (int)s->row, (int)rows);
+    s->logit_first = s->state.batch.pos + s->row;
     s->logit_rows = rows;
     s->row += rows;
     return GW_RUN_LOGITS;
@@ -139,34 +138,34 @@ static int give_rows(gw_session *s) {
 
 /* The batch is through all layers. Returns what gw_session_run returns, MORE to go on. */
 static int end_batch(gw_session *s) {
-    if (s->want_all && s->row < (uint32_t)s->batch.n) return give_rows(s);
-    bool last = s->kv.pos + s->batch.n == s->n_ids;
+    if (s->want_all && s->row < (uint32_t)s->state.batch.n) return give_rows(s);
+    bool last = s->state.kv.pos + s->state.batch.n == s->n_ids;
     if (last && !s->want_all) {
-        gw_forward_head(s, s->batch.n - 1, 1);
+        gw_forward_head(&s->state, s->state.batch.n - 1, 1);
         s->logit_first = s->n_ids - 1;
         s->logit_rows = 1;
     }
-    gw_kv_advance(&s->kv, s->batch.n);
+    gw_kv_advance(&s->state.kv, s->state.batch.n);
     drop_batch(s);
     if (!last) return GW_RUN_MORE;
-    if (s->is_prompt && s->n_ids > 1) gw_kv_save(&s->kv, s->n_ids - 1);
+    if (s->is_prompt && s->n_ids > 1) gw_kv_save(&s->state.kv, s->n_ids - 1);
     return GW_RUN_DONE;
 }
 
 static int aborted(gw_session *s) {
     atomic_store(&s->abort, 0);
     drop_batch(s);
-    s->n_ids = s->kv.pos;
+    s->n_ids = s->state.kv.pos;
     return gw_fail(s->error, GW_E_ABORTED, "evaluation\nto end\nabort");
 }
 
 int gw_session_run(gw_session *s, int layers) {
-    if (s->kv.pos == s->n_ids && s->batch.n == 0) return GW_RUN_DONE;
+    if (s->state.kv.pos == s->n_ids && s->state.batch.n == 0) return GW_RUN_DONE;
     for (int n = 0; layers == 0 || n < layers; n++) {
         if (atomic_load(&s->abort)) return aborted(s);
-        if (s->batch.n == 0) begin_batch(s);
-        if (s->layer < s->config->n_layer) {
-            gw_forward_layer(s, s->layer++);
+        if (s->state.batch.n == 0) begin_batch(s);
+        if (s->layer < s->state.config->n_layer) {
+            gw_forward_layer(&s->state, s->layer++);
             continue;
         }
         int how = end_batch(s);
