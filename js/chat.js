@@ -25,18 +25,19 @@ export class Chat {
   #defaults;
   /** @type {ChatMessage[]} */
   #messages;
-  /** @type {Prefix | undefined} */
-  #prefix;
+  /** What the last answer was built on, and what the next one can build on.
+   * @type {{ last?: Prefix, next?: Prefix }} */
+  #prefixes;
   #busy = false;
 
-  /** @param {Ask} ask @param {ChatOptions} options @param {Prefix} [prefix] */
-  constructor(ask, { system, messages = [], ...defaults }, prefix) {
+  /** @param {Ask} ask @param {ChatOptions} options @param {{ last?: Prefix, next?: Prefix }} [prefixes] */
+  constructor(ask, { system, messages = [], ...defaults }, prefixes = {}) {
     ask.check(defaults);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages([...opening, ...messages], true);
     this.#ask = ask;
     this.#defaults = defaults;
-    this.#prefix = prefix;
+    this.#prefixes = prefixes;
   }
 
   /** A copy of what was said, the system message first if there is one. */
@@ -50,7 +51,8 @@ export class Chat {
    * @param {string} text @param {GenerateOptions} [options] */
   send(text, options = {}) {
     checkMessages([{ role: 'user', content: text }]);
-    return this.#answer(() => this.#messages, { role: 'user', content: text }, options);
+    const past = () => ({ messages: this.#messages, prefix: this.#prefixes.next });
+    return this.#answer(past, { role: 'user', content: text }, options);
   }
 
   /** Ask for another answer to the last thing said; replaces the old answer when it is finished.
@@ -58,38 +60,42 @@ export class Chat {
   retry(options = {}) {
     const at = this.#messages.findLastIndex(({ role }) => role === 'user');
     if (at < 0) throw new GemmaError('bad-state', 'nothing was said yet that could be tried again');
-    const before = this.#messages.slice(0, at);
-    return this.#answer(() => before, this.#messages[at], options);
+    const past = { messages: this.#messages.slice(0, at), prefix: this.#prefixes.last };
+    return this.#answer(() => past, this.#messages[at], options);
   }
 
   /** A chat with the same past that goes its own way. */
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
-    return new Chat(this.#ask, copy, this.#prefix);
+    return new Chat(this.#ask, copy, this.#prefixes);
   }
 
   /**
-   * @param {() => ChatMessage[]} past
+   * @param {() => { messages: ChatMessage[], prefix?: Prefix }} past
    * @param {ChatMessage} question
    * @param {GenerateOptions} options
    */
   #answer(past, question, options) {
     /** @type {ChatMessage[]} */
     let messages = [];
+    /** @type {Prefix | undefined} */
+    let last;
     const begin = () => {
       if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
       this.#busy = true;
-      messages = [...past(), question];
-      return { messages, prefix: this.#prefix };
+      const { messages: before, prefix } = past();
+      messages = [...before, question];
+      last = prefix;
+      return { messages, prefix };
     };
     return this.#ask.generate(begin, { ...this.#defaults, ...options }, {
-      onResult: ({ text, finishReason }, prefix) => {
+      onResult: ({ text, finishReason }, next) => {
         this.#busy = false;
         const aborted = finishReason === 'aborted';
         if (aborted && text === '') return;
         const answer = { role: /** @type {const} */ ('assistant'), content: text };
         this.#messages = [...messages, aborted ? { ...answer, aborted } : answer];
-        this.#prefix = prefix;
+        this.#prefixes = { last, next };
       },
       onError: () => {
         if (messages.length) this.#busy = false;

@@ -23,7 +23,7 @@ function openFile(path) {
 const receive = serve({ post: (message, transfer) => port.postMessage(message, transfer ?? []) }, {
   compile: async (url) => WebAssembly.compile(await readFile(url)),
   parallelism: availableParallelism,
-  createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url))),
+  createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
   createHash: () => {

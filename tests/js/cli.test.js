@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { open } from './helpers.js';
+import { testModel } from './models.js';
+
+const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
+/** @type {string} */ let model;
+before(async () => { model = await testModel('tiny'); });
+
+/** Run the command line; stdout and stderr are not terminals. */
+function run(args, input = '') {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [CLI, ...args]);
+    const out = { status: 0, stdout: '', stderr: '' };
+    child.stdout.on('data', (data) => { out.stdout += data; });
+    child.stderr.on('data', (data) => { out.stderr += data; });
+    child.on('close', (status) => resolve({ ...out, status }));
+    child.stdin.end(input);
+  });
+}
+
+/** One JSON object on stdout, nothing on stderr, status 0. */
+async function json(...args) {
+  const { status, stdout, stderr } = await run([...args, '--json']);
+  assert.equal(status, 0, stderr);
+  assert.equal(stderr, '');
+  assert.equal(stdout.trim().split('\n').length, 1);
+  return JSON.parse(stdout);
+}
+
+test('inspect', async () => {
+  const found = await json('inspect', model, '--context', '128');
+  assert.equal(found.architecture, 'gemma3');
+  assert.equal(found.contextLength, 128);
+  assert.ok(found.tensors.length > 70 && found.metadata.length > 10);
+  assert.equal(Object.values(found.types).reduce((n, x) => n + x.tensors, 0), found.tensors.length);
+  const { stdout, status } = await run(['inspect', model]);
+  assert.equal(status, 0);
+  assert.match(stdout, /general\.architecture: "gemma3"/);
+  assert.match(stdout, /blk\.0\.attn_q\.weight: Q4_0 \[64, 128\]/);
+});
+
+test('tokenize and detokenize', async (t) => {
+  const loaded = await open(t);
+  const ids = await loaded.tokenize('Héllo  world');
+  assert.deepEqual(await json('tokenize', model, 'Héllo  world'), { ids });
+  assert.deepEqual(await json('tokenize', model, 'Héllo  world', '--bos'), { ids: [2, ...ids] });
+  assert.equal((await run(['tokenize', model, 'Héllo  world'])).stdout, `${ids.join(',')}\n`);
+  assert.deepEqual(await json('detokenize', model, '--ids', ids.join(',')), { text: 'Héllo  world' });
+  assert.equal((await run(['detokenize', model, '--ids', ids.join(', ')])).stdout, 'Héllo  world\n');
+  assert.deepEqual((await json('tokenize', model, '<bos>')).ids.includes(2), false);
+});
+
+test('generate: the package’s answer, as text and as JSON', async (t) => {
+  const loaded = await open(t);
+  const options = { maxTokens: 9, temperature: 0.7, topK: 20, topP: 0.9, seed: 5 };
+  const flags = ['--max-tokens', '9', '--temperature', '0.7', '--top-k', '20', '--top-p', '0.9', '--seed', '5'];
+  const expected = await loaded.generate('- Hi', options).result();
+  const found = await json('generate', model, '--prompt', '- Hi', ...flags, '--threads', '2');
+  assert.deepEqual(found.tokens, expected.tokens);
+  assert.equal(found.text, expected.text);
+  assert.equal(found.finishReason, expected.finishReason);
+  const plain = await run(['generate', model, '--prompt', '- Hi', ...flags, '--threads', '1']);
+  assert.equal(plain.stdout, `${expected.text}\n`);
+  assert.equal(plain.stderr, '');
+  const chat = await loaded.chat({ system: 'Be.' }).send('Hi', options).result();
+  assert.deepEqual((await json('generate', model, '--prompt', 'Hi', '--chat', '--system', 'Be.', ...flags)).tokens, chat.tokens);
+  const stop = expected.text.slice(2, 4);
+  const stopped = await json('generate', model, '--prompt', '- Hi', ...flags, '--stop', 'nothing', '--stop', stop);
+  assert.deepEqual([stopped.finishReason, stopped.text], ['stop-sequence', expected.text.slice(0, expected.text.indexOf(stop))]);
+});
+
+test('logits: little-endian float32, the last row or all', async (t) => {
+  const loaded = await open(t);
+  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const file = join(directory, 'logits.bin');
+  for (const all of [false, true]) {
+    const { status, stdout } = await run(['logits', model, '--ids', '2,300,301', '--out', file, ...(all ? ['--all'] : [])]);
+    assert.deepEqual([status, stdout], [0, '']);
+    const bytes = await readFile(file);
+    const expected = await loaded.logits([2, 300, 301], { all });
+    assert.equal(bytes.length, expected.length * 4);
+    assert.deepEqual(Float32Array.from(expected, (_, i) => bytes.readFloatLE(i * 4)), expected);
+  }
+});
+
+test('perplexity', async (t) => {
+  const loaded = await open(t);
+  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const file = join(directory, 'text.txt');
+  await writeFile(file, 'Some words to be surprised by. '.repeat(5));
+  const expected = await loaded.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
+  assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
+  assert.match((await run(['perplexity', model, '--file', file])).stdout, /^perplexity [\d.]+, nll [\d.]+, \d+ tokens\n$/);
+});
+
+test('bench', async () => {
+  const found = await json('bench', model, '--prompt-tokens', '20', '--gen-tokens', '6', '--runs', '3', '--threads', '1', '--variant', 'simd128');
+  assert.deepEqual([found.variant, found.threads, found.runs], ['simd128', 1, 3]);
+  assert.ok(found.prefillTokensPerSecond > 0 && found.decodeTokensPerSecond > 0);
+});
+
+test('chat: reads lines, answers, knows its commands', async () => {
+  const args = ['chat', model, '--max-tokens', '5', '--seed', '1', '--threads', '1'];
+  const { status, stdout, stderr } = await run(args, 'Hello\n/retry\n/nonsense\n/system Be.\n/reset\nHi\n/exit\nnever\n');
+  assert.equal(status, 0, stderr);
+  const answers = stdout.split('\n');
+  assert.equal(answers.length, 4, stdout);
+  assert.equal(answers[1], answers[0]);
+  assert.match(stderr, /\/reset/);
+  assert.equal((await run(args, 'Hello\n')).status, 0);
+});
+
+test('wrong usage is status 2 with the usage on stderr; failures are status 1', async () => {
+  const wrong = [
+    [], ['frobnicate'], ['inspect'], ['inspect', model, 'more'], ['generate', model], ['detokenize', model],
+    ['generate', model, '--prompt', 'x', '--top-q', '5'], ['generate', model, '--prompt', 'x', '--top-k', 'many'],
+    ['generate', model, '--prompt', 'x', '--top-k', '-1'], ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
+    ['logits', model, '--ids', '2'], ['bench', model, '--runs', '0'], ['tokenize', model, 'x', '--variant', 'fast'],
+    ['generate', model, '--prompt'],
+  ];
+  for (const args of wrong) {
+    const { status, stdout, stderr } = await run(args);
+    assert.deepEqual([status, stdout], [2, ''], `${args.join(' ')}: ${stderr}`);
+    assert.ok(stderr.length > 10);
+  }
+  const failing = [
+    ['inspect', '/no/such/file'], ['inspect', CLI, '--json'], ['logits', model, '--ids', '5000', '--out', '/dev/null'],
+    ['generate', model, '--prompt', 'long '.repeat(600), '--json'], ['perplexity', model, '--file', '/no/such/file'],
+  ];
+  for (const args of failing) {
+    const { status, stdout, stderr } = await run(args);
+    assert.deepEqual([status, stdout], [1, ''], `${args.join(' ').slice(0, 99)}: ${stderr}`);
+    assert.match(stderr, /^gemma-wasm: /);
+  }
+  const help = await run(['--help']);
+  assert.equal(help.status, 0);
+  assert.match(help.stdout, /usage/);
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { probe } from '../../js/features.js';
+import { open, refuses, sleep, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+/** -ln p of id by a row of logits, in double. */
+function loss(row, id) {
+  const most = row.reduce((a, b) => Math.max(a, b), -Infinity);
+  const sum = row.reduce((total, x) => total + Math.exp(x - most), 0);
+  return Math.log(sum) + most - row[id];
+}
+
+test('logits of all positions are those of each prefix', async (t) => {
+  const model = await open(t, 'tiny', { threads: 2 });
+  const ids = someIds(75);
+  const all = await model.logits(ids, { all: true });
+  assert.equal(all.length, 75 * 1024);
+  for (const n of [1, 2, 17, 64, 75]) {
+    const last = await model.logits(ids.slice(0, n));
+    assert.equal(last.length, 1024);
+    const row = all.subarray((n - 1) * 1024, n * 1024);
+    const worst = last.reduce((most, x, i) => Math.max(most, Math.abs(x - row[i])), 0);
+    assert.ok(worst < 1e-3, `position ${n}: differs by ${worst}`);
+  }
+});
+
+test('perplexity in one window is that of the logits', async (t) => {
+  const model = await open(t);
+  const text = 'The quick brown fox jumps over the lazy dog, twice.';
+  const ids = await model.tokenize(text, { bos: true });
+  const all = await model.logits(ids, { all: true });
+  let sum = 0;
+  for (let i = 1; i < ids.length; i++) sum += loss(all.subarray((i - 1) * 1024, i * 1024), ids[i]);
+  const result = await model.perplexity(text);
+  assert.equal(result.tokens, ids.length - 1);
+  assert.ok(Math.abs(result.nll - sum / (ids.length - 1)) < 1e-5);
+  assert.ok(Math.abs(result.perplexity / Math.exp(result.nll) - 1) < 1e-12);
+});
+
+test('perplexity in windows that overlap by half: every token once, with half a window before it', async (t) => {
+  const model = await open(t);
+  const text = 'Call me Ishmael. Some years ago, never mind how long precisely. '.repeat(3);
+  const ids = await model.tokenize(text, { bos: true });
+  for (const window of [16, 17, 64]) {
+    let sum = 0;
+    let tokens = 0;
+    const half = Math.floor(window / 2);
+    for (let start = 0, next = 1; next < ids.length; start += half) {
+      const part = ids.slice(start, start + window);
+      const all = await model.logits(part, { all: true });
+      for (; next < start + part.length; next++) {
+        assert.ok(start === 0 || next - start >= window / 2);
+        sum += loss(all.subarray((next - start - 1) * 1024, (next - start) * 1024), ids[next]);
+        tokens++;
+      }
+    }
+    const result = await model.perplexity(text, { window });
+    assert.equal(result.tokens, tokens);
+    assert.equal(tokens, ids.length - 1);
+    assert.ok(Math.abs(result.nll - sum / tokens) < 1e-5, `window ${window}: ${result.nll} and ${sum / tokens}`);
+  }
+});
+
+test('logits and perplexity can be aborted, and the model is right afterwards', async (t) => {
+  for (const threads of [1, 2]) {
+    const model = await open(t, 'medium', { threads });
+    const ids = someIds(30, 4096);
+    const expected = await model.logits(ids);
+    for (const call of [
+      (signal) => model.logits(someIds(800, 4096), { signal }),
+      (signal) => model.perplexity('some words and more of them '.repeat(200), { signal }),
+    ]) {
+      const controller = new AbortController();
+      const waiting = call(controller.signal);
+      await sleep(50);
+      controller.abort();
+      await refuses(waiting, 'aborted');
+      assert.deepEqual(await model.logits(ids), expected);
+    }
+  }
+});
+
+test('tokenize and detokenize are inverse, with BOS and special tokens on demand', async (t) => {
+  const model = await open(t);
+  for (const text of ['', ' ', 'Hello  world\n\n', 'é🎉漢字 <bos> <end_of_turn>', '\ufeffx', '\u0000']) {
+    const ids = await model.tokenize(text);
+    assert.equal(await model.detokenize(ids), text, JSON.stringify(text));
+    assert.deepEqual(await model.tokenize(text, { bos: true }), [model.info.bosToken, ...ids]);
+    assert.ok(ids.every((id) => id !== model.info.bosToken));
+  }
+  const special = await model.tokenize('a<bos>b', { special: true });
+  assert.ok(special.includes(model.info.bosToken));
+  assert.equal(await model.detokenize(special), 'ab');
+  assert.equal(await model.detokenize(special, { special: true }), 'a<bos>b');
+  assert.equal(await model.detokenize(Int32Array.from(special)), 'ab');
+});
+
+test('the variant is chosen by probing, can be forced, and the variants agree', async (t) => {
+  const { relaxed } = probe();
+  const path = await testModel('tiny');
+  const auto = await open(t, 'tiny', { threads: 2 });
+  assert.equal(auto.info.variant, relaxed ? 'relaxed+threads' : 'simd128+threads');
+  const plain = await open(t, 'tiny', { threads: 1, variant: 'simd128' });
+  assert.equal(plain.info.variant, 'simd128');
+  assert.equal(plain.info.threads, 1);
+  assert.notEqual(plain.info.reason, '');
+  assert.equal(auto.info.reason, '');
+  const greedy = { maxTokens: 60, temperature: 0 };
+  assert.deepEqual((await auto.generate('x', greedy).result()).tokens, (await plain.generate('x', greedy).result()).tokens);
+  if (relaxed) assert.equal((await open(t, 'tiny', { variant: 'relaxed' })).info.variant, 'relaxed');
+  else await refuses(loadModel(path, { variant: 'relaxed' }), 'unsupported-variant');
+});
+
+test('info tells what the file and the memory are', async (t) => {
+  const { info } = await open(t, 'tiny', { threads: 2, contextLength: 100 });
+  assert.equal(info.architecture, 'gemma3');
+  assert.equal(info.quantisation, 'Q4_0');
+  assert.equal(info.contextLength, 100);
+  assert.equal(info.trainedContextLength, 512);
+  assert.equal(info.vocabSize, 1024);
+  assert.equal(info.chatTemplate, true);
+  assert.ok(info.parameters > 100_000 && info.fileBytes > 100_000);
+  const { weights, kv, scratch, total } = info.memory;
+  assert.ok(weights > 0 && kv > 0 && scratch > 0 && total >= weights + kv + scratch);
+  assert.throws(() => { info.contextLength = 5; }, TypeError);
+});

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { Connection } from '../../js/connection.js';
+import { GemmaError, loadModel } from '../../js/index.node.js';
+import { essence, open, refuses, sleep, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
+
+test('two models at once do not disturb each other', async (t) => {
+  const [a, b] = await Promise.all([open(t, 'tiny', { threads: 2 }), open(t, 'parity-q8_0', { threads: 2 })]);
+  const alone = [await a.generate(someIds(30), OPTIONS).result(), await b.generate([2, 5, 6], OPTIONS).result()];
+  const together = await Promise.all([a.generate(someIds(30), OPTIONS).result(), b.generate([2, 5, 6], OPTIONS).result()]);
+  assert.deepEqual(together.map(essence), alone.map(essence));
+});
+
+test('calls are answered in order', async (t) => {
+  const model = await open(t);
+  const finished = [];
+  await Promise.all([60, 1, 20].map(async (maxTokens) => {
+    await model.generate('x', { ...OPTIONS, maxTokens }).result();
+    finished.push(maxTokens);
+  }));
+  assert.deepEqual(finished, [60, 1, 20]);
+});
+
+test('the heap does not grow with use', async (t) => {
+  const model = await open(t, 'tiny', { threads: 2 });
+  const turn = () => model.generate(someIds(100), { ...OPTIONS, logprobs: 5 }).result();
+  await turn();
+  const bytes = await model.heapBytes();
+  for (let i = 0; i < 50; i++) await turn();
+  const chat = model.chat({ ...OPTIONS, maxTokens: 4 });
+  for (let i = 0; i < 8; i++) await chat.send('hi').text();
+  assert.equal(await model.heapBytes(), bytes);
+});
+
+for (const threads of [1, 2]) {
+  test(`dispose ends everything that waits, and all that comes later (${threads} threads)`, async (t) => {
+    const model = await open(t, 'tiny', { threads });
+    const waiting = [model.generate('x', OPTIONS).result(), model.logits([2, 300]), model.tokenize('x')];
+    const failures = Promise.all(waiting.map((call) => refuses(call, 'disposed')));
+    const iterating = refuses(async () => { for await (const piece of model.generate('y', OPTIONS)) void piece; }, 'disposed');
+    await model.dispose();
+    await failures;
+    await iterating;
+    await refuses(model.tokenize('x'), 'disposed');
+    await refuses(model.generate('x').result(), 'disposed');
+    await refuses(model.chat().send('x').text(), 'disposed');
+    await model.dispose();
+  });
+}
+
+test('await using disposes, where the platform has it', { skip: !Symbol.asyncDispose }, async (t) => {
+  const model = await open(t);
+  await model[Symbol.asyncDispose]();
+  await refuses(model.tokenize('x'), 'disposed');
+});
+
+test('a process ends by itself, whether a model was disposed of or not', async () => {
+  const path = await testModel('tiny');
+  const entry = new URL('../../js/index.node.js', import.meta.url).href;
+  for (const [last, threads] of [['await model.dispose();', 2], ['', 1], ['', 2]]) {
+    const script = `const { loadModel } = await import('${entry}');
+      const model = await loadModel(${JSON.stringify(path)}, { threads: ${threads} });
+      console.log((await model.generate('x', { maxTokens: 2 }).result()).finishReason.length > 0); ${last}`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
+    assert.equal(stdout.trim(), 'true');
+  }
+});
+
+/** A worker that a test plays. */
+function fakePort() {
+  const port = {
+    sent: [], ended: false, hear: (message) => void message, fail: (reason) => void reason,
+    post: (message) => void port.sent.push(message),
+    onMessage: (handler) => { port.hear = handler; },
+    onFailure: (handler) => { port.fail = handler; },
+    terminate: () => { port.ended = true; },
+    keepAlive() {},
+  };
+  return port;
+}
+
+test('when the worker dies, all calls fail, later ones too', async () => {
+  for (const kill of [
+    (port) => port.fail(new Error('boom')),
+    (port) => port.hear({ kind: 'fatal', error: { code: 'worker-failed', what: 'boom', expected: '', got: '', cause: '' } }),
+  ]) {
+    const port = fakePort();
+    const connection = new Connection(port);
+    const first = connection.call('logits', {}).answer;
+    const second = connection.call('tokenize', {}).answer;
+    kill(port);
+    for (const call of [first, second, connection.call('logits', {}).answer]) {
+      assert.match((await refuses(call, 'worker-failed')).message, /boom/);
+    }
+    assert.equal(port.ended, true);
+  }
+});
+
+test('an abort is one store into the shared heap, and only for the call that runs', async () => {
+  const port = fakePort();
+  const connection = new Connection(port);
+  const buffer = new SharedArrayBuffer(64);
+  const flag = new Int32Array(buffer);
+  port.hear({ kind: 'shared', buffer, address: 16 });
+  const one = connection.call('logits', {});
+  const two = connection.call('logits', {});
+  port.hear({ kind: 'started', id: one.id });
+  connection.abort(two.id);
+  assert.deepEqual([...flag], Array(16).fill(0));
+  connection.abort(one.id);
+  assert.equal(flag[4], 1);
+  assert.deepEqual(port.sent.filter((m) => m.kind === 'abort').map((m) => m.id), [two.id, one.id]);
+  connection.kill(new GemmaError('disposed', 'end'));
+  await refuses(one.answer, 'disposed');
+  await refuses(two.answer, 'disposed');
+});
+
+test('many models, one after the other, leave nothing behind', async () => {
+  const path = await testModel('tiny');
+  for (let i = 0; i < 12; i++) {
+    const model = await loadModel(path, { threads: 3 });
+    assert.equal(model.info.threads, 3);
+    await model.dispose();
+  }
+  await sleep(50);
+  // Worker threads that survived would show as open handles.
+  const left = process.getActiveResourcesInfo().filter((name) => /worker|messageport/i.test(name));
+  assert.deepEqual(left, []);
+});
