@@ -74,9 +74,11 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
     uint32_t n = context_for(m, n_ctx);
-    if (m->loader.state != GW_LOAD_PLAN) return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve\nload state 1\n%d", m->loader.state);
+    if (m->loader.state != GW_LOAD_PLAN)
+        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve\nload state 1\n%d", m->loader.state);
     if (n > c->n_ctx_train)
-        return gw_fail(e, GW_E_BAD_OPTION, "contextLength\n1 to %u, which the model was trained for\n%u", c->n_ctx_train, n);
+        return gw_fail(e, GW_E_BAD_OPTION, "contextLength\n1 to %u, which the model was trained for\n%u",
+                       c->n_ctx_train, n);
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n, e);
     if (bad) return bad;
     m->sampler = gw_sampler_new(c->n_vocab);
@@ -136,7 +138,9 @@ const char *gw_error_text(const gw_model *m, const char *part) {
 
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap) {
     int n = gw_tokenizer_encode(m->file.tokenizer, text, len, special ? GW_TOKENIZE_SPECIAL : 0, ids, cap);
-    return n < 0 ? gw_fail(&m->file.error, n, "tokenising\nmemory for %zu bytes of text\n%s", len, gw_error_name(n)) : n;
+    return n < 0 ? gw_fail(&m->file.error, n, "tokenising\nmemory for %zu bytes of text\n%s", len,
+                           gw_error_name(n))
+                 : n;
 }
 
 int gw_decode(gw_model *m, int32_t id, int special, char *out, size_t cap) {
@@ -157,7 +161,8 @@ int gw_is_control(const gw_model *m, int32_t id) {
 
 static int not_ready(gw_model *m) {
     if (m->loader.state == GW_LOAD_READY) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "evaluation\na model that is loaded\nload state %d", m->loader.state);
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "evaluation\na model that is loaded\nload state %d",
+                   m->loader.state);
 }
 
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n) {
@@ -193,5 +198,7 @@ int32_t *gw_abort_flag(gw_model *m) { return (int32_t *)&m->session.abort; }
 /* --- sampler --- */
 
 gw_sampler *gw_sampler_of(gw_model *m) { return m->sampler; }
-int gw_set_option(gw_model *m, const char *name, double value) { return gw_sampler_set(m->sampler, name, value, &m->file.error); }
+int gw_set_option(gw_model *m, const char *name, double value) {
+    return gw_sampler_set(m->sampler, name, value, &m->file.error);
+}
 int gw_set_bias(gw_model *m, int32_t id, float bias) { return gw_sampler_bias(m->sampler, id, bias, &m->file.error); }

@@ -93,7 +93,9 @@ int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control toke
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
 int gw_run(gw_model *m, int layers);
-void gw_want_all(gw_model *m, int on);     /* gw_sync resets it to 0 and, while it is on, keeps nothing of the cache: call gw_sync, then gw_want_all(m, 1), then gw_run */
+/* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. It keeps nothing of
+ * the cache; the next gw_sync turns it off. */
+void gw_want_all(gw_model *m, int on);
 const float *gw_logits(gw_model *m);
 uint32_t gw_logit_rows(const gw_model *m);
 uint32_t gw_logit_first(const gw_model *m);

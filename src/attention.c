@@ -125,9 +125,11 @@ static void tokens_item(void *ctx, int item) {
                 qs[n] = (query){ .q = j->q + (token + t) * j->ldq + (size_t)(head + h) * d, .acc = acc + n * d,
                                  .first = first_visible(j, pos), .last = pos };
             }
-        attend(j, kv_head, qs, n, (uint32_t)gw_max(first, (size_t)span * SPAN), (uint32_t)gw_min((size_t)last + 1, (size_t)(span + 1) * SPAN));
+        attend(j, kv_head, qs, n, (uint32_t)gw_max(first, (size_t)span * SPAN),
+               (uint32_t)gw_min((size_t)last + 1, (size_t)(span + 1) * SPAN));
         for (int i = 0; i < n; i++)
-            merge(&max[i], &total[i], j->out + (token + i / n_heads) * j->ldq + (size_t)(head + i % n_heads) * d, &qs[i], d);
+            merge(&max[i], &total[i],
+                  j->out + (token + i / n_heads) * j->ldq + (size_t)(head + i % n_heads) * d, &qs[i], d);
     }
     for (int i = 0; i < n_tokens * n_heads; i++)
         divide(j->out + (token + i / n_heads) * j->ldq + (size_t)(head + i % n_heads) * d, total[i], d);
@@ -147,8 +149,12 @@ static void span_item(void *ctx, int item) {
     int n = heads_of(j, kv_head, item % groups, &head);
     query qs[QUERIES];
     for (int i = 0; i < n; i++)
-        qs[i] = (query){ .q = j->q + (size_t)(head + i) * d, .acc = partial_of(j, span, head + i) + 2, .first = first, .last = j->pos };
-    attend(j, kv_head, qs, n, (uint32_t)gw_max(first, (size_t)span * SPAN), (uint32_t)gw_min((size_t)j->pos + 1, (size_t)(span + 1) * SPAN));
+        qs[i] = (query){ .q = j->q + (size_t)(head + i) * d,
+                         .acc = partial_of(j, span, head + i) + 2,
+                         .first = first,
+                         .last = j->pos };
+    attend(j, kv_head, qs, n, (uint32_t)gw_max(first, (size_t)span * SPAN),
+           (uint32_t)gw_min((size_t)j->pos + 1, (size_t)(span + 1) * SPAN));
     for (int i = 0; i < n; i++) {
         partial_of(j, span, head + i)[0] = qs[i].max;
         partial_of(j, span, head + i)[1] = qs[i].total;
@@ -167,7 +173,8 @@ static void merge_spans(const job *j, uint32_t spans) {
     }
 }
 
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n, float *out) {
+void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
+                  float *out) {
     job j = { .ops = o, .h = h, .kv = kv, .pos = pos, .q = q, .ldq = ldq, .n = n, .out = out };
     j.group = (int)gw_min(heads_per_kv(&j), QUERIES);
     j.tokens = QUERIES / j.group;

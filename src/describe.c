@@ -58,7 +58,8 @@ static bool put_string(gw_buffer *out, const char *text, size_t len) {
 static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
     if (v->type == GW_GGUF_BOOL) return put(out, v->i ? "true" : "false");
     if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64)
-        return isfinite(v->number) ? put(out, "%.*g", v->type == GW_GGUF_F32 ? 9 : 17, v->number) : put(out, "\"%g\"", v->number);
+        return isfinite(v->number) ? put(out, "%.*g", v->type == GW_GGUF_F32 ? 9 : 17, v->number)
+                                   : put(out, "\"%g\"", v->number);
     return put(out, v->i > 9007199254740991 || v->i < -9007199254740991 ? "\"%lld\"" : "%lld", (long long)v->i);
 }
 
@@ -94,8 +95,10 @@ const char *gw_describe_tensor(const gw_file *f, uint32_t i, uint64_t data_offse
     out->used = 0;
     bool ok = put(out, "{\"name\":") && put_string(out, t->info.name, strlen(t->info.name)) &&
               put(out, ",\"type\":\"%s\",\"shape\":[", t->type->name);
-    for (uint32_t d = 0; ok && d < t->info.n_dims; d++) ok = put(out, d ? ",%llu" : "%llu", (unsigned long long)t->info.shape[d]);
-    ok = ok && put(out, "],\"offset\":%llu,\"bytes\":%llu", (unsigned long long)(data_offset + t->info.offset), (unsigned long long)t->bytes);
+    for (uint32_t d = 0; ok && d < t->info.n_dims; d++)
+        ok = put(out, d ? ",%llu" : "%llu", (unsigned long long)t->info.shape[d]);
+    ok = ok && put(out, "],\"offset\":%llu,\"bytes\":%llu", (unsigned long long)(data_offset + t->info.offset),
+                   (unsigned long long)t->bytes);
     return finish(out, ok);
 }
 

@@ -28,7 +28,8 @@ static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer) {
     size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim), ldk = gw_ld(c->n_head_kv * c->head_dim);
 
     gw_rmsnorm(o, b->x, ld, w->attn_norm, b->n, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->q, &w->k, &w->v }, (float *[]){ b->q, b->k, b->v }, 3, true);
+    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->q, &w->k, &w->v }, (float *[]){ b->q, b->k, b->v },
+              3, true);
     gw_rmsnorm(o, b->q, ldq, w->q_norm, b->n, c->n_head, c->head_dim, c->eps, false, b->q, ldq);
     gw_rmsnorm(o, b->k, ldk, w->k_norm, b->n, c->n_head_kv, c->head_dim, c->eps, false, b->k, ldk);
     gw_rope(o, b->q, ldq, b->n, c->n_head, c->head_dim, angles, c->query_scale);
@@ -64,5 +65,6 @@ void gw_forward_head(gw_state *s, int first, int rows) {
     gw_rmsnorm(&s->ops, b->x + first * ld, ld, s->weights->output_norm, rows, 1, c->n_embd, c->eps, false, b->h, ld);
     gw_matmul(&s->ops, b->h, ld, rows, (const gw_matrix *[]){ &s->weights->head }, (float *[]){ s->logits }, 1, true);
     if (ldv != c->n_vocab)   /* callers see rows of exactly n_vocab */
-        for (int r = 1; r < rows; r++) memmove(s->logits + (size_t)r * c->n_vocab, s->logits + r * ldv, c->n_vocab * sizeof(float));
+        for (int r = 1; r < rows; r++)
+            memmove(s->logits + (size_t)r * c->n_vocab, s->logits + r * ldv, c->n_vocab * sizeof(float));
 }

@@ -156,8 +156,8 @@ static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) 
 
 static int set_alignment(gw_gguf *g, const gw_gguf_value *v) {
     if (v->type != GW_GGUF_U32 || v->i == 0 || (v->i & (v->i - 1)))
-        return gw_fail(g->error, GW_E_BAD_METADATA,
-                       "metadata general.alignment\nu32, a power of two\n%s%.17g", v->type == GW_GGUF_U32 ? "" : "another type, ", v->number);
+        return gw_fail(g->error, GW_E_BAD_METADATA, "metadata general.alignment\nu32, a power of two\n%s%.17g",
+                       v->type == GW_GGUF_U32 ? "" : "another type, ", v->number);
     g->alignment = (uint32_t)v->i;
     return 0;
 }

@@ -119,7 +119,8 @@ void gw_relaxed_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float 
     }
     int each = panels / 4;
     for (int i = 0; i < each; i++)
-        streams(w + i * panel, each * panel, 4, a->q8, a->s8, a->sum8, blocks, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+        streams(w + i * panel, each * panel, 4, a->q8, a->s8, a->sum8, blocks, y + i * GW_PANEL,
+                (size_t)each * GW_PANEL);
     for (p = each * 4; p < panels; p++)
         streams(w + p * panel, 0, 1, a->q8, a->s8, a->sum8, blocks, y + p * GW_PANEL, 0);
 }

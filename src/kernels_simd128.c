@@ -63,7 +63,8 @@ INLINE void float_rows(const uint8_t *w, int panels, size_t item, v128_t (*load)
     for (int p = 0; p < panels; p++) {
         int t = 0;
         for (; t + TILE <= a->n; t += TILE)
-            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL, ldy, TILE);
+            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL,
+                       ldy, TILE);
         for (; t < a->n; t++)
             float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL, ldy, 1);
     }
@@ -78,7 +79,8 @@ INLINE void matmul_float(const uint8_t *w, int panels, size_t item, v128_t (*loa
     size_t panel = GW_PANEL * a->k * item;
     int each = panels / 4, p = each * 4;
     for (int i = 0; i < each; i++)
-        float_streams(w + i * panel, each * panel, 4, item, load, a->x, a->k, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+        float_streams(w + i * panel, each * panel, 4, item, load, a->x, a->k, y + i * GW_PANEL,
+                      (size_t)each * GW_PANEL);
     for (; p < panels; p++)
         float_streams(w + p * panel, 0, 1, item, load, a->x, a->k, y + p * GW_PANEL, 0);
 }
@@ -109,11 +111,14 @@ INLINE v128_t q4_block(const uint8_t *block, const int16_t *q) {
     v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
     for (int g = 0; g < 4; g++) {
         v128_t v = wasm_v128_load(block + 8 + 16 * g);
-        v128_t low = wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), wasm_v128_load32_splat(q + 4 * g));
+        v128_t low =
+            wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), wasm_v128_load32_splat(q + 4 * g));
         v128_t top = wasm_i32x4_dot_i16x8(wasm_u16x8_shr(v, 12), wasm_v128_load32_splat(q + 16 + 4 * g + 2));
         s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
-        s4 = wasm_i32x4_add(s4, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), wasm_v128_load32_splat(q + 16 + 4 * g)));
-        s8 = wasm_i32x4_add(s8, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), wasm_v128_load32_splat(q + 4 * g + 2)));
+        s4 = wasm_i32x4_add(s4, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)),
+                                                     wasm_v128_load32_splat(q + 16 + 4 * g)));
+        s8 = wasm_i32x4_add(s8, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)),
+                                                     wasm_v128_load32_splat(q + 4 * g + 2)));
     }
     return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
 }
@@ -122,7 +127,8 @@ INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even;
     for (int g = 0; g < 8; g++) {
         v128_t v = wasm_v128_load(block + 8 + 16 * g);
-        even = wasm_i32x4_add(even, wasm_i32x4_dot_i16x8(wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8), wasm_v128_load32_splat(q + 4 * g)));
+        even = wasm_i32x4_add(even, wasm_i32x4_dot_i16x8(wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8),
+                                                         wasm_v128_load32_splat(q + 4 * g)));
         odd = wasm_i32x4_add(odd, wasm_i32x4_dot_i16x8(wasm_i16x8_shr(v, 8), wasm_v128_load32_splat(q + 4 * g + 2)));
     }
     return wasm_i32x4_add(even, odd);
@@ -209,9 +215,11 @@ INLINE void wide_rows(const uint8_t *panel, size_t bytes, void (*widen)(const ui
         }
         int t = 0;
         for (; t + TILE <= n; t += TILE)
-            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy, ldy, TILE, b == 0);
+            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy,
+                      ldy, TILE, b == 0);
         for (; t < n; t++)
-            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy, ldy, 1, b == 0);
+            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy,
+                      ldy, 1, b == 0);
     }
 }
 
@@ -309,7 +317,8 @@ void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int
             v128_t v0 = rounded(x + i, inverse, 127.0f), v1 = rounded(x + i + 4, inverse, 127.0f);
             v128_t v2 = rounded(x + i + 8, inverse, 127.0f), v3 = rounded(x + i + 12, inverse, 127.0f);
             total = wasm_i32x4_add(total, wasm_i32x4_add(wasm_i32x4_add(v0, v1), wasm_i32x4_add(v2, v3)));
-            wasm_v128_store(q + i, wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(v0, v1), wasm_i16x8_narrow_i32x4(v2, v3)));
+            wasm_v128_store(q + i, wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(v0, v1),
+                                                           wasm_i16x8_narrow_i32x4(v2, v3)));
         }
         scale[b] = largest / 127.0f;
         sum[b] = sum_of(total);

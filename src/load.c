@@ -36,7 +36,8 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     if (tokens && of != GW_GGUF_STRING)
         return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of strings\ntype %d", key, of);
     if (tokens && count > GW_MAX_VOCAB)
-        return gw_fail(&f->error, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB, (unsigned long long)count);
+        return gw_fail(&f->error, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
+                       (unsigned long long)count);
     f->has_tokens |= tokens;
     f->has_scores |= scores;
     return gw_file_keep_array(f, key, of, count);
@@ -52,7 +53,9 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
         f->layer_pattern[i] = v->i != 0;
         f->layer_pattern_count = (uint32_t)i + 1;
     }
-    return bad ? gw_fail(&f->error, bad, "metadata key %s\na valid element\nelement %llu", key, (unsigned long long)i) : 0;
+    return bad ? gw_fail(&f->error, bad, "metadata key %s\na valid element\nelement %llu", key,
+                         (unsigned long long)i)
+               : 0;
 }
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
@@ -158,14 +161,16 @@ static size_t window_needed(gw_loader *l) {
 }
 
 int gw_loader_reserve(gw_loader *l) {
-    if (l->state != GW_LOAD_PLAN) return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
+    if (l->state != GW_LOAD_PLAN)
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
     size_t window = window_needed(l);
     l->block_bytes = gw_loader_weight_bytes(l);
     uint8_t *wider = window > l->window_size ? gw_alloc(window) : NULL;
     if (window <= l->window_size || wider) l->block = gw_alloc(l->block_bytes);
     if (!l->block) {
         gw_free(wider);
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory", (unsigned long long)l->block_bytes);
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory",
+                       (unsigned long long)l->block_bytes);
     }
     if (wider) {
         memcpy(wider, l->window, l->used);
@@ -243,7 +248,8 @@ static int commit_weights(gw_loader *l) {
 int gw_loader_commit(gw_loader *l, size_t n) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
     if (n > l->window_size - l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu", l->window_size - l->used, n);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu",
+                       l->window_size - l->used, n);
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
     else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);

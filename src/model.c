@@ -104,7 +104,8 @@ static int read_size(gw_file *f, const char *key, uint32_t *field, double least,
     if (e->value.type == GW_GGUF_ARRAY && !required) return 0;   /* handled by the caller */
     double v = is_number(e) ? e->value.number : NAN;
     if (!(v >= least && v <= most) || v != floor(v))
-        return gw_fail(&f->error, GW_E_BAD_METADATA, "metadata key %s\na whole number from %.0f to %.0f\n%g", whole, least, most, v);
+        return gw_fail(&f->error, GW_E_BAD_METADATA, "metadata key %s\na whole number from %.0f to %.0f\n%g",
+                       whole, least, most, v);
     *field = (uint32_t)v;
     return 0;
 }
@@ -157,7 +158,8 @@ static int check_heads(gw_file *f) {
     static const char *const caps[] = { "gemma3.attn_logit_softcapping", "gemma3.final_logit_softcapping" };
     for (int i = 0; i < 2; i++)
         if (number(f, caps[i], 0) != 0)
-            return gw_fail(&f->error, GW_E_BAD_METADATA, "metadata key %s\n0 (Gemma 3 has no soft-capping)\n%g", caps[i], number(f, caps[i], 0));
+            return gw_fail(&f->error, GW_E_BAD_METADATA, "metadata key %s\n0 (Gemma 3 has no soft-capping)\n%g",
+                           caps[i], number(f, caps[i], 0));
     return 0;
 }
 
@@ -171,7 +173,8 @@ static int read_config(gw_file *f) {
     int bad;
     if ((bad = read_sizes(f)) || (bad = read_reals(f)) || (bad = check_heads(f))) return bad;
     for (uint32_t l = 0; l < c->n_layer; l++)
-        c->is_global[l] = f->layer_pattern_count == c->n_layer ? !f->layer_pattern[l] : l % c->pattern == c->pattern - 1;
+        c->is_global[l] =
+            f->layer_pattern_count == c->n_layer ? !f->layer_pattern[l] : l % c->pattern == c->pattern - 1;
     return 0;
 }
 
@@ -244,13 +247,15 @@ static int check_shape(gw_file *f, const gw_tensor *t, uint32_t k, uint32_t rows
     char expected[48];
     if (dims == 1) snprintf(expected, sizeof expected, "[%u]", k);
     else snprintf(expected, sizeof expected, "[%u, %u]", k, rows);
-    return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name, expected,
-                   (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2], (unsigned long long)s[3]);
+    return gw_fail(&f->error, GW_E_BAD_SHAPE, "tensor %s: shape\n%s\n[%llu, %llu, %llu, %llu]", t->info.name,
+                   expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
+                   (unsigned long long)s[3]);
 }
 
 static int bind_matrix(gw_file *f, gw_tensor *t, gw_matrix *m, uint32_t k, uint32_t rows) {
     if (!gw_type_supported(t->type) || !gw_can_pack(t->type))
-        return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\nF32, F16, BF16, Q4_0 or Q8_0\n%s", t->info.name, t->type->name);
+        return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\nF32, F16, BF16, Q4_0 or Q8_0\n%s",
+                       t->info.name, t->type->name);
     if (m->type) return gw_fail(&f->error, GW_E_DUPLICATE, "tensor %s\nonce\ntwice", t->info.name);
     *m = (gw_matrix){ t->type, rows, k, NULL };
     t->matrix = m;
@@ -315,7 +320,8 @@ static int check_all_bound(gw_file *f) {
     for (uint32_t l = 0; l < f->config.n_layer; l++)
         for (int i = 0; i < LAYER_SLOTS; i++)
             if (!is_filled(&layer_slots[i], &f->weights.layers[l]))
-                return gw_fail(&f->error, GW_E_MISSING_TENSOR, "tensor blk.%u.%s\nin the file\nmissing", l, layer_slots[i].name);
+                return gw_fail(&f->error, GW_E_MISSING_TENSOR, "tensor blk.%u.%s\nin the file\nmissing", l,
+                               layer_slots[i].name);
     return 0;
 }
 

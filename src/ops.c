@@ -78,7 +78,8 @@ static int panels_per_item(int panels, int threads) {
     return step < 4 ? 4 : step > 256 ? 256 : step;
 }
 
-void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count, bool wide) {
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
+               int count, bool wide) {
     matmul_job j = { .acts = o->acts, .count = count };
     j.acts.n = n;
     j.acts.k = m[0]->k;

@@ -30,7 +30,8 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t 
  * `wide`: int16 activations for Q4_0 too: for the output head, where the error is seen directly, and
  * around attention, a tenth of the work whose error would be three quarters of the whole.
  * Q8_0 always has them. */
-void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count, bool wide);
+void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
+               int count, bool wide);
 
 /* out[n][ldo] = rmsnorm(x[n][ldx]) * w over `heads` groups of d columns each; add: out += instead.
  * y = x / sqrt(mean(x^2) + eps) * w (Zhang & Sennrich 2019; a GGUF stores Gemma's 1 + w). */
@@ -52,7 +53,8 @@ typedef struct {
 
 /* out[n][ldq] = softmax(q k) v for tokens at positions pos .. pos + n - 1 (q already scaled), with
  * keys and values of the layer's cache, which holds these tokens too. */
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n, float *out);
+void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
+                  float *out);
 /* Floats that gw_ops_init needs for it. */
 size_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 

@@ -28,7 +28,8 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->angles[1] = take(a, GW_BATCH, c->head_dim);
     s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
     s->ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
-    gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), q), gw_attention_partials(heads, s->n_ctx), a);
+    gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), q),
+                gw_attention_partials(heads, s->n_ctx), a);
 }
 
 gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx) {
@@ -39,7 +40,8 @@ gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx) {
     return (gw_session_need){ kv.used, scratch.used };
 }
 
-int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, gw_error *e) {
+int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx,
+                    gw_error *e) {
     gw_session_need need = gw_session_measure(c, n_ctx);
     size_t bytes = need.kv > SIZE_MAX - need.scratch ? SIZE_MAX : need.kv + need.scratch;
     memset(s, 0, sizeof *s);
@@ -53,7 +55,8 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     s->n_ctx = n_ctx;
     take_kv(&s->state.kv, c, n_ctx, &a);
     take_scratch(s, c, pool, &a);
-    memset(s->state.batch.gate, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));   /* columns that pad a row are never written */
+    memset(s->state.batch.gate, 0,
+           GW_BATCH * gw_ld(c->n_ff) * sizeof(float)); /* columns that pad a row are never written */
     memset(s->state.batch.up, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));
     return 0;
 }
@@ -97,7 +100,8 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
 int gw_session_append(gw_session *s, int32_t id) {
     int bad = check_id(s, id);
     if (bad) return bad;
-    if (s->n_ids == s->n_ctx) return gw_fail(s->error, GW_E_CONTEXT, "tokens of context\nat most %u\n%u", s->n_ctx, s->n_ctx + 1);
+    if (s->n_ids == s->n_ctx)
+        return gw_fail(s->error, GW_E_CONTEXT, "tokens of context\nat most %u\n%u", s->n_ctx, s->n_ctx + 1);
     s->ids[s->n_ids++] = id;
     s->is_prompt = false;
     return 0;
