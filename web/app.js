@@ -12,7 +12,7 @@ import { LoadingView } from './loading.js';
 import { fillFromLink, forgetToken, loadOptions, setUpPicker, showPickerError, submitLink } from './picker.js';
 import { samplingOptions, setUpSettings, showInfo, showSettings, systemPrompt } from './settings.js';
 import { setUpTheme } from './theme.js';
-import { reasonForOneThread, showThreadNotice } from './threads.js';
+import { reasonBeforeLoad, reasonForOneThread, showThreadNotice } from './threads.js';
 import { setUpComposer } from './composer.js';
 import { Transcript } from './transcript.js';
 
@@ -81,7 +81,7 @@ function begin(loaded, label, threads) {
   box('model-name').title = label;
   enter('ready');
   showInfo(facts(loaded.info));
-  showThreadNotice(box('chat-notice'), reasonForOneThread(loaded.info.threads, threads));
+  showThreadNotice(box('chat-notice'), reasonForOneThread(loaded.info, threads));
   conversation = new Conversation(loaded, transcript, {
     options: samplingOptions,
     system: systemPrompt,
@@ -95,11 +95,11 @@ function begin(loaded, label, threads) {
 
 /** @param {Model['info']} info @returns {[string, string][]} */
 function facts(info) {
-  const { weights, kv, scratch } = info.memory;
+  const { weights, kv, scratch, total } = info.memory;
   return [
     ['Architecture', info.architecture],
     ['Weights', `${info.quantisation}, ${parameters(info.parameters)} parameters`],
-    ['Memory', bytes(weights + kv + scratch)],
+    ['Memory', bytes(total)],
     ['– weights', bytes(weights)],
     ['– context', bytes(kv)],
     ['– scratch', bytes(scratch)],
@@ -142,6 +142,6 @@ addEventListener('keydown', (event) => {
   if (loading) loading.abort();
   else conversation?.stop();
 });
-showThreadNotice(box('thread-notice'), reasonForOneThread());
+showThreadNotice(box('thread-notice'), reasonBeforeLoad());
 const query = new URLSearchParams(location.search);
 if (fillFromLink(query)) submitLink(query);

@@ -9,8 +9,19 @@ import { plural, rate, shortTime } from './format.js';
 /** How often the running numbers change, in milliseconds. */
 const STATS_EVERY = 250;
 
+const READING = 'Reading…';
+
 /** @typedef {import('../js/index.js').Model} Model */
 /** @typedef {import('./transcript.js').Answer} Answer */
+
+/**
+ * @typedef {object} Turn
+ * @property {string} text
+ * @property {Answer} answer
+ * @property {boolean} kept     the chat holds an answer to it
+ * @property {number} before    tokens of context in use before it
+ * @property {number} prompt    and with its message, as far as known
+ */
 
 /**
  * @typedef {object} Hooks
@@ -27,8 +38,8 @@ export class Conversation {
   /** @type {Hooks} */ #hooks;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
   /** @type {AbortController | null} */ #abort = null;
+  #used = 0;
   /** @type {Promise<void>} */ #running = Promise.resolve();
-  /** @type {Answer | null} */ #last = null;
 
   /**
    * @param {Model} model
@@ -48,8 +59,8 @@ export class Conversation {
 
   #empty() {
     this.#chat = null;
-    this.#last = null;
     this.#transcript.clear('Ask something', 'The answer is made here, on this computer.');
+    this.#used = 0;
     this.#hooks.used(0);
   }
 
@@ -63,71 +74,75 @@ export class Conversation {
   /** @param {string} text */
   send(text) {
     if (this.busy) return;
-    this.#transcript.addUser(text);
-    this.#last = this.#transcript.addAnswer();
-    this.#start((options) => this.#open().send(text, options), text);
+    const answer = this.#transcript.addTurn(text);
+    this.#start({ text, answer, kept: false, before: this.#used, prompt: 0 });
   }
 
-  /** @param {string} text   the message that is being answered */
-  #retry(text) {
-    if (this.busy || !this.#last) return;
-    this.#last.waiting('Reading…');
-    const answered = this.#chat?.messages.some((message) => message.role === 'assistant' || message.role === 'user');
-    this.#start((options) => (answered ? this.#open().retry(options) : this.#open().send(text, options)), text);
+  /** @param {Turn} turn */
+  #retry(turn) {
+    if (this.busy) return;
+    turn.answer.waiting(READING);
+    this.#start(turn);
   }
 
-  /**
-   * @param {(options: object) => import('../js/index.js').Generation} generate
-   * @param {string} text
-   */
-  #start(generate, text) {
+  /** @param {Turn} turn */
+  #start(turn) {
     const abort = new AbortController();
-    const answer = /** @type {Answer} */ (this.#last);
     this.#abort = abort;
     this.#hooks.busy(true);
-    this.#running = this.#answer(answer, abort.signal, generate, () => this.#retry(text)).finally(() => {
+    this.#running = this.#run(turn, abort.signal).finally(() => {
       this.#abort = null;
       this.#hooks.busy(false);
     });
   }
 
-  /**
-   * @param {Answer} answer
-   * @param {AbortSignal} signal
-   * @param {(options: object) => import('../js/index.js').Generation} generate
-   * @param {() => void} retry
-   */
-  async #answer(answer, signal, generate, retry) {
+  /** The package's chat keeps a turn only when it has an answer: what it does not hold is sent, what it holds is retried.
+   * @param {Turn} turn @param {AbortSignal} signal */
+  async #run(turn, signal) {
+    const { answer, text } = turn;
+    const retry = () => this.#retry(turn);
+    const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
+      turn.prompt = Math.max(turn.prompt, turn.before + total);   // a retry evaluates less anew
+      if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
+    };
+    const options = { ...this.#hooks.options(), signal, onPrefillProgress };
     try {
-      const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-        if (!answer.text && total > 0) answer.waiting(`Reading… ${Math.floor(100 * done / total)} %`);
-      };
-      const out = generate({ ...this.#hooks.options(), signal, onPrefillProgress });
-      await this.#stream(answer, out);
+      const out = turn.kept ? this.#open().retry(options) : this.#open().send(text, options);
+      await this.#stream(answer, out, (pieces) => this.#hooks.used(turn.prompt + pieces));
       const result = await out.result();
-      answer.finish(summary(result), retry);
-      this.#hooks.used(result.usage.totalTokens);
+      this.#finish(turn, result, retry);
     } catch (error) {
-      if (codeOf(error) === 'aborted') answer.finish('stopped', retry);
-      else answer.fail(error, retry);
+      answer.fail(error, retry);
       if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
     }
   }
 
-  /** @param {Answer} answer @param {AsyncIterable<string>} out */
-  async #stream(answer, out) {
+  /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result @param {() => void} retry */
+  #finish(turn, result, retry) {
+    const { usage, seed } = result;
+    const nothing = result.finishReason === 'aborted' && result.text === '';
+    if (nothing && turn.answer.restore(retry)) return;
+    turn.kept ||= !nothing;
+    turn.answer.finish({ stats: summary(result), hint: `seed ${seed}`, kept: turn.kept }, retry);
+    if (nothing) return;
+    this.#used = usage.promptTokens + usage.completionTokens;
+    this.#hooks.used(this.#used);
+  }
+
+  /** @param {Answer} answer @param {AsyncIterable<string>} out @param {(pieces: number) => void} used */
+  async #stream(answer, out, used) {
     let pieces = 0;
     let first = 0;
     let shown = 0;
     for await (const piece of out) {
-      const now = performance.now();
       if (!piece) continue;
-      if (!answer.text) first = shown = now;
+      const now = performance.now();
+      if (!pieces++) first = shown = now;
       answer.add(piece);
-      pieces++;
       if (now - shown < STATS_EVERY) continue;
       shown = now;
-      answer.stats(`${rate((pieces - 1) / ((now - first) / 1000))}`);
+      answer.stats(rate((pieces - 1) / ((now - first) / 1000)));
+      used(pieces);
     }
   }
 
@@ -154,7 +169,7 @@ const ENDS = {
   aborted: 'stopped',
 };
 
-/** The numbers under an answer. @param {import('../js/index.js').GenerateResult} result */
+/** The numbers under an answer. @param {import('../js/generation.js').GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
   const parts = [plural(usage.completionTokens, 'token')];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));

@@ -15,50 +15,131 @@ export class PageError extends Error {
   }
 }
 
-const DAMAGED = 'Download the file again, or take it from another source. If it fails again, the file itself is wrong.';
+const DAMAGED = 'Download the file again, or take it from another source. '
+  + 'If it fails again, the file itself is wrong.';
 const NOT_GEMMA = 'Pick a Gemma 3 text model, for example one from the list.';
 
 /** @type {Record<string, [title: string, advice: string]>} */
 const WORDS = {
-  'bad-magic': ['This is not a GGUF file.', 'Check the name or the address: it should lead to the .gguf file itself, not to a web page about it.'],
-  'bad-version': ['This GGUF file is of a version that cannot be read.', 'Versions 2 and 3 work. Look for a newer conversion of the model.'],
-  'truncated': ['The file ends too early.', 'It was probably not downloaded to its end. Download it again.'],
+  'bad-magic': [
+    'This is not a GGUF file.',
+    'Check the name or the address: it should lead to the .gguf file itself, not to a web page '
+      + 'about it.',
+  ],
+  'bad-version': [
+    'This GGUF file is of a version that cannot be read.',
+    'Versions 2 and 3 work. Look for a newer conversion of the model.',
+  ],
+  'truncated': [
+    'The file ends too early.',
+    'It was probably not downloaded to its end. Download it again.',
+  ],
   'bad-count': ['The file is damaged: it claims impossible sizes.', DAMAGED],
   'bad-metadata': ['The file is damaged: a setting in it makes no sense.', DAMAGED],
   'missing-key': ['The file lacks a setting that Gemma 3 needs.', NOT_GEMMA],
   'unsupported-architecture': ['This model is not a Gemma 3.', NOT_GEMMA],
-  'unsupported-type': ['The weights are stored in a format that cannot be read yet.', 'Take a Q4_0, Q8_0, F16 or BF16 file of the same model.'],
+  'unsupported-type': [
+    'The weights are stored in a format that cannot be read yet.',
+    'Take a Q4_0, Q8_0, F16 or BF16 file of the same model.',
+  ],
   'bad-shape': ['The file contradicts itself: a tensor has the wrong shape.', DAMAGED],
   'tensor-range': ['The file contradicts itself: a tensor lies outside it.', DAMAGED],
-  'missing-tensor': ['A part of the model is missing from the file.', 'If the model comes in several files, choose all of them together. Otherwise take another conversion.'],
+  'missing-tensor': [
+    'A part of the model is missing from the file.',
+    'If the model comes in several files, choose all of them together. Otherwise take another '
+      + 'conversion.',
+  ],
   'duplicate': ['The file is damaged: something is in it twice.', DAMAGED],
-  'missing-tokenizer': ['The file holds no vocabulary.', 'It is not a complete model. Take another conversion of it.'],
+  'missing-tokenizer': [
+    'The file holds no vocabulary.',
+    'It is not a complete model. Take another conversion of it.',
+  ],
   'bad-tokenizer': ['The vocabulary in the file contradicts itself.', DAMAGED],
-  'no-memory': ['There is not enough memory for this model.', 'Set a shorter context length under “Loading options”, pick a smaller model, or close other tabs and programs.'],
-  'context-exceeded': ['The conversation no longer fits into the context.', 'Start a new chat, shorten your message, or load the model again with a longer context.'],
-  'bad-option': ['A setting has a value that does not work.', 'Correct it in the settings and try again.'],
+  'no-memory': [
+    'There is not enough memory for this model.',
+    'Set a shorter context length under “Loading options”, pick a smaller model, or close other '
+      + 'tabs and programs.',
+  ],
+  'context-exceeded': [
+    'The conversation no longer fits into the context.',
+    'Start a new chat, shorten your message, or load the model again with a longer context.',
+  ],
+  'bad-option': [
+    'A setting has a value that does not work.',
+    'Correct it in the settings and try again.',
+  ],
   'bad-token': ['Something went wrong inside the engine.', 'Try again, or start a new chat.'],
-  'bad-state': ['Something went wrong inside the engine.', 'Try again, or load the model once more.'],
+  'bad-state': [
+    'Something went wrong inside the engine.',
+    'Try again, or load the model once more.',
+  ],
   'aborted': ['Cancelled.', ''],
-  'unsupported-source': ['This cannot be read as a model.', 'Give a .gguf file, its address, or a Hugging Face repository and file name.'],
-  'unsupported-variant': ['This browser cannot run the engine that was asked for.', 'Leave the choice to the page.'],
-  'unsupported-platform': ['This browser cannot run the engine.', 'It needs WebAssembly with SIMD, and workers: any Chrome, Edge, Firefox or Safari of the last years has them. Update the browser.'],
-  'engine-missing': ['The engine could not be loaded.', 'Reload the page. If you host this page yourself, check that the .wasm and .js files lie beside it.'],
-  'network-error': ['The server could not be reached.', 'Check your connection and the address. If both are right, the server may not allow other sites to read the file (CORS): download it yourself and drop it here.'],
+  'unsupported-source': [
+    'This cannot be read as a model.',
+    'Give a .gguf file, its address, or a Hugging Face repository and file name.',
+  ],
+  'unsupported-variant': [
+    'This browser cannot run the engine that was asked for.',
+    'Leave the choice to the page.',
+  ],
+  'unsupported-platform': [
+    'This browser cannot run the engine.',
+    'It needs WebAssembly with SIMD, and workers: any Chrome, Edge, Firefox or Safari of the '
+      + 'last years has them. Update the browser.',
+  ],
+  'engine-missing': [
+    'The engine could not be loaded.',
+    'Reload the page. If you host this page yourself, check that the .wasm and .js files lie '
+      + 'beside it.',
+  ],
+  'network-error': [
+    'The server could not be reached.',
+    'Check your connection and the address. If both are right, the server may not allow other '
+      + 'sites to read the file (CORS): download it yourself and drop it here.',
+  ],
   'http-error': ['The server did not give the file.', 'Check the address and try again.'],
-  'read-error': ['Reading the file failed before its end.', 'For a file on disk: has it been moved or changed? For a download: the connection may have dropped. Try again.'],
-  'sha256-mismatch': ['The file is not the one it should be.', 'It was changed or damaged on the way. Try again; if it stays so, the publisher has replaced it: use “From Hugging Face” to load it unchecked.'],
-  'missing-template': ['This model is not made for chat.', 'Pick an instruction-tuned model; their names often end in “-it”.'],
-  'template-error': ['The model’s chat template refused the conversation.', 'Start a new chat. If it happens again, the model file is at fault.'],
+  'read-error': [
+    'Reading the file failed before its end.',
+    'For a file on disk: has it been moved or changed? For a download: the connection may have '
+      + 'dropped. Try again.',
+  ],
+  'sha256-mismatch': [
+    'The file is not the one it should be.',
+    'It was changed or damaged on the way. Try again; if it stays so, the publisher has '
+      + 'replaced it: use “From Hugging Face” to load it unchecked.',
+  ],
+  'missing-template': [
+    'This model is not made for chat.',
+    'Pick an instruction-tuned model; their names often end in “-it”.',
+  ],
+  'template-error': [
+    'The model’s chat template refused the conversation.',
+    'Start a new chat. If it happens again, the model file is at fault.',
+  ],
   'disposed': ['The model is no longer loaded.', 'Load it again.'],
-  'worker-failed': ['The engine stopped working.', 'It may have run out of memory. Load the model again, with a shorter context or a smaller model.'],
+  'worker-failed': [
+    'The engine stopped working.',
+    'It may have run out of memory. Load the model again, with a shorter context or a smaller '
+      + 'model.',
+  ],
 };
 
 /** What the status of an HTTP answer means to a reader. @type {Record<string, [string, string]>} */
 const HTTP = {
-  401: ['The server wants to know who you are.', 'For a gated or private model give an access token under “From Hugging Face”. A repository that does not exist looks the same.'],
-  403: ['You are not allowed to read this file.', 'Accept the model’s licence on its Hugging Face page and give an access token of the same account.'],
-  404: ['There is no such file on the server.', 'Check the spelling of repository, file and address; upper and lower case count.'],
+  401: [
+    'The server wants to know who you are.',
+    'For a gated or private model give an access token under “From Hugging Face”. A repository '
+      + 'that does not exist looks the same.',
+  ],
+  403: [
+    'You are not allowed to read this file.',
+    'Accept the model’s licence on its Hugging Face page and give an access token of the same '
+      + 'account.',
+  ],
+  404: [
+    'There is no such file on the server.',
+    'Check the spelling of repository, file and address; upper and lower case count.',
+  ],
   429: ['The server says: too many requests.', 'Wait a few minutes, then try again.'],
 };
 
@@ -71,7 +152,8 @@ export function codeOf(error) {
 function httpWords(error) {
   const status = /\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? '';
   if (HTTP[status]) return HTTP[status];
-  return status.startsWith('5') ? ['The server has a problem of its own.', 'Try again later.'] : WORDS['http-error'];
+  if (!status.startsWith('5')) return WORDS['http-error'];
+  return ['The server has a problem of its own.', 'Try again later.'];
 }
 
 /** @param {unknown} error @returns {{ title: string, advice: string }} */
@@ -99,9 +181,11 @@ function rawDetails(error) {
  */
 export function errorBox(error, button) {
   const { title, advice } = explain(error);
-  const place = el('div', { className: 'error', role: 'alert' }, el('strong', {}, title), el('p', {}, advice));
+  const place = el('div', { className: 'error', role: 'alert' },
+    el('strong', {}, title), el('p', {}, advice));
   if (!(error instanceof PageError)) {
-    place.append(el('details', {}, el('summary', {}, 'Details'), el('pre', {}, rawDetails(error))));
+    const raw = el('pre', {}, rawDetails(error));
+    place.append(el('details', {}, el('summary', {}, 'Details'), raw));
   }
   if (button) place.append(button);
   return place;

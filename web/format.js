@@ -30,8 +30,9 @@ export function duration(seconds) {
   return `${Math.floor(s / 3600)}\u00a0h ${Math.round((s % 3600) / 60)}\u00a0min`;
 }
 
-/** A short time with one decimal: 0.4 s. @param {number} ms */
+/** A short time: 40 ms, 1.4 s. @param {number} ms */
 export function shortTime(ms) {
+  if (ms < 950) return `${Math.round(ms)}\u00a0ms`;
   return ms < 9950 ? `${(ms / 1000).toFixed(1)}\u00a0s` : duration(ms / 1000);
 }
 

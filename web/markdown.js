@@ -139,6 +139,13 @@ export class MarkdownView {
     this.#changed();
   }
 
+  /** Show at once what was added. */
+  flush() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.#render();
+  }
+
   /** The text is complete. Links whose address came later than their use are mended here. */
   finish() {
     cancelAnimationFrame(this.#frame);

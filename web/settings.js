@@ -39,8 +39,7 @@ function save() {
 }
 
 export function setUpSettings() {
-  const stored = recall('settings', {});
-  fill(stored !== null && typeof stored === 'object' ? stored : {});
+  fill(recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
   const form = byId('settings-form', HTMLFormElement);
   form.addEventListener('submit', (event) => event.preventDefault());
   form.addEventListener('input', (event) => {

@@ -4,21 +4,25 @@
  */
 import { box } from './dom.js';
 
+const NOT_ISOLATED = 'Running on one thread, so slower than it could be: this page is served without the headers '
+  + 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp, '
+  + 'and without them browsers allow no shared memory. Whoever hosts the page can add them.';
+
+/** What can be known before a model is loaded; '' if threads are to be expected. */
+export function reasonBeforeLoad() {
+  return globalThis.crossOriginIsolated ? '' : NOT_ISOLATED;
+}
+
 /**
- * Why there is one thread only, '' if there are more or if one was asked for.
- * @param {number} [used]    of the loaded model; before a load what can be known without one
+ * Why a loaded model runs on one thread, '' if it has more or if one was asked for.
+ * @param {{ threads: number, isolated: boolean, reason: string }} info
  * @param {number} [asked]
  */
-export function reasonForOneThread(used, asked) {
-  if (used !== undefined && used > 1) return '';
-  if (!globalThis.crossOriginIsolated) {
-    return 'Running on one thread, so slower than it could be: this page is served without the headers '
-      + 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp, '
-      + 'and without them browsers allow no shared memory. Whoever hosts the page can add them.';
-  }
-  if (asked === 1) return '';
-  if (navigator.hardwareConcurrency === 1) return 'Running on one thread: this computer shows the browser one processor only.';
-  return used === 1 ? 'Running on one thread, so slower than it could be: this browser gives the page no shared memory.' : '';
+export function reasonForOneThread({ threads, isolated, reason }, asked) {
+  if (threads > 1) return '';
+  if (!globalThis.crossOriginIsolated) return NOT_ISOLATED;
+  if (!isolated) return `Running on one thread, so slower than it could be: ${reason}.`;
+  return asked === 1 ? '' : 'Running on one thread: this computer shows the browser one processor only.';
 }
 
 /** @param {HTMLElement} place @param {string} reason */

@@ -9,17 +9,26 @@ import { MarkdownView } from './markdown.js';
 /** Longer answers are announced by their beginning only. */
 const ANNOUNCED = 600;
 
+/** @typedef {{ stats: string, hint: string, kept: boolean }} End   numbers under an answer; kept: the model remembers it */
+
 /** One answer: waiting, streaming, then finished with its numbers, or failed. */
 export class Answer {
   element = el('article', { className: 'from-model', ariaLabel: 'Answer' });
   /** @type {MarkdownView | null} */ #view = null;
   #stats = el('span', { className: 'stats' });
   /** @type {() => void} */ #changed;
+  /** The last complete answer, for a retry that comes to nothing. @type {{ text: string, end: End } | null} */
+  #whole = null;
 
   /** @param {() => void} changed   called when the element has changed its size */
   constructor(changed) {
     this.#changed = changed;
     this.waiting('Reading…');
+  }
+
+  /** Whether the model remembers this turn. */
+  get kept() {
+    return this.#whole?.end.kept ?? false;
   }
 
   get text() {
@@ -51,31 +60,42 @@ export class Answer {
     this.#stats.textContent = text;
   }
 
-  /**
-   * @param {string} stats
-   * @param {() => void} retry
-   */
-  finish(stats, retry) {
+  /** @param {End} end @param {() => void} retry */
+  finish(end, retry) {
     this.#open().finish();
-    this.#foot(stats, retry);
+    this.#whole = { text: this.text, end };
+    this.#foot(end, retry);
     const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
-    announce(`Answer: ${short}`);
+    announce(short ? `Answer: ${short}` : end.stats);
+  }
+
+  /** Back to the answer before the retry, if there was one. @param {() => void} retry */
+  restore(retry) {
+    const whole = this.#whole;
+    if (!whole) return false;
+    this.#view = null;
+    this.add(whole.text);
+    this.finish(whole.end, retry);
+    return true;
   }
 
   /** @param {unknown} error @param {() => void} retry */
   fail(error, retry) {
+    this.element.querySelector('.answer-foot')?.remove();
     if (this.#view) this.#view.finish();
     else this.element.replaceChildren();
-    this.element.querySelector('.answer-foot')?.remove();
+    this.#view = null;
     this.element.append(errorBox(error, action('Try again', retry)));
     this.#changed();
   }
 
-  /** @param {string} stats @param {() => void} retry */
-  #foot(stats, retry) {
+  /** @param {End} end @param {() => void} retry */
+  #foot({ stats, hint }, retry) {
     const copyButton = action('Copy', () => this.#copy(copyButton), 'quiet small');
     const retryButton = action('Retry', retry, 'quiet small retry');
+    copyButton.hidden = !this.text;
     this.stats(stats);
+    this.#stats.title = hint;
     this.element.querySelector('.answer-foot')?.replaceChildren(copyButton, retryButton, this.#stats);
     this.#changed();
   }
@@ -90,6 +110,7 @@ export class Answer {
 export class Transcript {
   /** @type {HTMLElement} */ #log;
   /** @type {import('./follow.js').Follow} */ #follow;
+  /** @type {{ question: HTMLElement, answer: Answer } | null} */ #last = null;
 
   /** @param {HTMLElement} log @param {import('./follow.js').Follow} follow */
   constructor(log, follow) {
@@ -100,22 +121,21 @@ export class Transcript {
 
   /** @param {string} title @param {string} line */
   clear(title, line) {
+    this.#last = null;
     this.#log.replaceChildren(el('p', { className: 'empty' }, el('strong', {}, title), line));
     this.#follow.toEnd();
   }
 
-  /** @param {string} text */
-  addUser(text) {
+  /** A message and the place of its answer. Only the last answer can be retried.
+   * @param {string} text */
+  addTurn(text) {
     this.#log.querySelector('.empty')?.remove();
-    this.#log.append(el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' }, text));
-    this.#follow.toEnd();
-  }
-
-  /** A new answer at the end; only the last one can be retried. */
-  addAnswer() {
     for (const old of this.#log.querySelectorAll('.retry, .error button')) old.remove();
+    if (this.#last && !this.#last.answer.kept) this.#last.question.classList.add('forgotten');
+    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' }, text);
     const answer = new Answer(() => this.#follow.update());
-    this.#log.append(answer.element);
+    this.#log.append(question, answer.element);
+    this.#last = { question, answer };
     this.#follow.toEnd();
     return answer;
   }

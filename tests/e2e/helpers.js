@@ -1,0 +1,190 @@
+/**
+ * helpers: browsers and the served page for end-to-end tests. Every page that is opened here keeps
+ * count of what must not happen: console errors, exceptions, violations of the security policy.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import puppeteer from 'puppeteer-core';
+import { serve } from '../../tools/serve.js';
+import { testModel } from '../js/models.js';
+
+export const root = fileURLToPath(new URL('../../', import.meta.url));
+const pageRoot = path.join(root, 'build', 'page');
+
+/** @typedef {'chromium' | 'firefox'} BrowserName */
+export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
+
+const CHROMIUM_FLAGS = [
+  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+
+/** @param {string} variable @param {string[]} names */
+function executable(variable, names) {
+  const chosen = process.env[variable];
+  if (chosen) return chosen.includes('/') ? chosen : which(chosen);
+  const found = names.map(which).find(Boolean);
+  if (!found) throw new Error(`no ${names.join(' or ')} here: name one in ${variable}`);
+  return found;
+}
+
+/** @param {string} name */
+function which(name) {
+  return spawnSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).stdout.trim();
+}
+
+/** A headless browser with an empty profile. @param {BrowserName} name */
+export function launch(name) {
+  if (name === 'firefox') {
+    return puppeteer.launch({
+      browser: 'firefox', headless: true, executablePath: executable('GW_FIREFOX', ['firefox-esr', 'firefox']),
+    });
+  }
+  return puppeteer.launch({
+    headless: true, executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
+    args: CHROMIUM_FLAGS,
+  });
+}
+
+/**
+ * The built page on a free port, test models under /models/.
+ * @param {Partial<import('../../tools/serve.js').Options>} [options]
+ */
+export async function servePage(options = {}) {
+  assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing: node tools/setup.js serve');
+  const models = path.dirname(await testModel('tiny'));
+  return serve({ root: pageRoot, mounts: { '/models/': models }, ...options });
+}
+
+/** Address of a test model on the served page, relative. @param {string} name */
+export async function modelAddress(name) {
+  return `/models/${path.basename(await testModel(name))}`;
+}
+
+/**
+ * A tab that remembers what went wrong in it.
+ * @typedef {object} Tab
+ * @property {import('puppeteer-core').Page} page
+ * @property {string[]} troubles   so far
+ * @property {() => Promise<void>} close   fails if there were troubles that nobody expected
+ */
+
+/**
+ * @param {import('puppeteer-core').Browser} browser
+ * @param {string} url
+ * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void }} [options]
+ *   expected: troubles that belong to the test; before: runs in the page before its own scripts
+ * @returns {Promise<Tab>}
+ */
+export async function openTab(browser, url, { expected, width = 1100, height = 800, before } = {}) {
+  const context = await browser.createBrowserContext();   // nothing remembered from the tab before
+  const page = await context.newPage();
+  await page.setViewport({ width, height });
+  /** @type {string[]} */
+  const troubles = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') troubles.push(`console: ${message.text()}`);
+  });
+  page.on('pageerror', (error) => troubles.push(`exception: ${error}`));
+  await page.evaluateOnNewDocument(() => {
+    addEventListener('securitypolicyviolation', (event) => {
+      console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
+    });
+  });
+  if (before) await page.evaluateOnNewDocument(before);
+  await page.goto(url);
+  const close = async () => {
+    await context.close();
+    assert.deepEqual(troubles.filter((text) => !expected?.test(text)), []);
+  };
+  return { page, troubles, close };
+}
+
+/** Wait for a state of the page, and say what it showed if it never comes.
+ * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
+export async function until(page, selector, timeout = 30000) {
+  try {
+    await page.waitForSelector(selector, { timeout });
+  } catch (cause) {
+    const shown = await page.evaluate(() => [
+      document.body.dataset.state, document.querySelector('.error')?.textContent, document.querySelector('#log')?.textContent,
+    ].join(' | '));
+    throw new Error(`never came: ${selector}; the page: ${shown.slice(0, 800)}`, { cause });
+  }
+}
+
+export const READY = 'body[data-state="ready"]';
+export const PICKING = 'body[data-state="picking"]';
+export const ANSWERED = '.from-model:last-child .retry';
+export const FAILED = '.error';
+
+/** Open the page with a model that is loaded at once.
+ * @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
+ * @param {Parameters<typeof openTab>[2] & { query?: string }} [options] */
+export async function openWithModel(browser, base, address, options = {}) {
+  const tab = await openTab(browser, `${base}?model=${encodeURIComponent(address)}&load=1${options.query ?? ''}`, options);
+  await until(tab.page, `${READY}, ${FAILED}`, 60000);
+  assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'ready');
+  return tab;
+}
+
+/** Set fields of the settings form. @param {import('puppeteer-core').Page} page
+ * @param {Record<string, string | number>} values */
+export async function setOptions(page, values) {
+  await page.evaluate((pairs) => {
+    for (const [name, value] of pairs) {
+      const field = /** @type {HTMLInputElement} */ (document.querySelector(`#opt-${name}`));
+      field.value = String(value);
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+    }
+  }, Object.entries(values));
+}
+
+/** Type a message and send it with Enter. @param {import('puppeteer-core').Page} page @param {string} text */
+export async function say(page, text) {
+  await page.focus('#input');
+  await page.keyboard.type(text);
+  await page.keyboard.press('Enter');
+}
+
+/** Runs in the page before its scripts: what is copied lands in window.copied. */
+export function catchCopies() {
+  Object.defineProperty(navigator, 'clipboard', {
+    value: { writeText: async (/** @type {string} */ text) => { Object.assign(window, { copied: text }); } },
+  });
+}
+
+/** The last answer as the model wrote it, by way of its copy button. @param {import('puppeteer-core').Page} page */
+export async function answerText(page) {
+  return page.evaluate(async () => {
+    const buttons = [...document.querySelectorAll('.from-model:last-child .answer-foot button')];
+    /** @type {any} */ (buttons.find((one) => one.textContent === 'Copy')).click();
+    await new Promise((done) => { setTimeout(done, 0); });
+    return /** @type {any} */ (window).copied;
+  });
+}
+
+/** @param {import('puppeteer-core').Page} page @param {string} selector */
+export function textOf(page, selector) {
+  return page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).innerText);
+}
+
+/** Peak resident memory of a process and of all below it, in bytes (Linux). @param {number} pid
+ * @returns {{ pid: number, command: string, peak: number }[]} */
+export function peaksBelow(pid) {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+  const peak = Number(/VmHWM:\s*(\d+) kB/.exec(status)?.[1] ?? 0) * 1024;
+  return [{ pid, command, peak }, ...childrenOf(pid).flatMap(peaksBelow)];
+}
+
+/** Each thread has children of its own. @param {number} pid @returns {number[]} */
+function childrenOf(pid) {
+  return readdirSync(`/proc/${pid}/task`).flatMap((task) => {
+    const ids = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8');
+    return (ids.match(/\d+/g) ?? []).map(Number);
+  });
+}

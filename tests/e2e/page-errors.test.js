@@ -1,0 +1,173 @@
+/**
+ * The page when things go wrong: every failure is told in words that lead on, with the code of the
+ * package behind "Details", and the page can be used afterwards.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { badModel, testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, launch, modelAddress, openTab, openWithModel, say, servePage, setOptions,
+  textOf, until,
+} from './helpers.js';
+
+/** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
+async function trouble() {
+  const whole = readFileSync(await testModel('tiny'));
+  return async (request, response) => {
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    if (url.pathname.startsWith('/status/')) {
+      response.writeHead(Number(url.pathname.slice(8))).end('no');
+    } else if (url.pathname === '/dropped') {
+      response.writeHead(200, { 'Content-Length': whole.length });
+      response.write(whole.subarray(0, whole.length >> 1), () => setTimeout(() => response.destroy(), 50));
+    } else if (url.pathname.startsWith('/bad/')) {
+      response.end((await badModel(decodeURIComponent(url.pathname.slice(5)))).bytes);
+    } else {
+      return false;
+    }
+    return true;
+  };
+}
+
+/** Address, what the page must say, the code behind "Details". @type {[string, RegExp, RegExp][]} */
+const CASES = [
+  ['/status/404', /no such file/, /^http-error/],
+  ['/status/401', /who you are[\s\S]*token/, /^http-error/],
+  ['/status/403', /not allowed[\s\S]*licence/, /^http-error/],
+  ['/status/429', /too many requests/, /^http-error/],
+  ['/status/503', /problem of its own/, /^http-error/],
+  ['/dropped', /before its end|too early|could not be reached/, /^(read-error|truncated|network-error)/],
+  ['/bad/a web page', /not a GGUF file/, /^bad-magic/],
+  ['/bad/cut in the data', /ends too early[\s\S]*Download it again/, /^truncated/],
+  ['/bad/unknown architecture', /not a Gemma 3/, /^unsupported-architecture[\s\S]*mamba/],
+  ['/bad/unknown type', /cannot be read yet/, /^unsupported-type/],
+  ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
+  ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],
+];
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage({ intercept: await trouble() });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+
+    test('files and servers that fail', async () => {
+      // Browsers log failed requests by themselves.
+      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+      for (const [address, words, details] of CASES) {
+        await tab.page.$eval('#web-url', (field, value) => { /** @type {any} */ (field).value = value; }, address);
+        await tab.page.$eval('#web-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
+        await until(tab.page, FAILED);
+        assert.match(await textOf(tab.page, FAILED), words, address);
+        assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
+        assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
+      }
+      await tab.page.$eval('#web-url', (field, value) => { /** @type {any} */ (field).value = value; }, await modelAddress('tiny'));
+      await tab.page.$eval('#web-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
+      await until(tab.page, READY);
+      assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
+      await tab.close();
+    });
+
+    test('what is typed wrong is told before anything is loaded', async () => {
+      const tab = await openTab(browser, server.url);
+      /** @type {[string, Record<string, string>, RegExp][]} */
+      const cases = [
+        ['#web-form', { 'web-url': 'http://example.com/model.gguf' }, /Only https/],
+        ['#web-form', { 'web-url': '' }, /not a web address/],
+        ['#hub-form', { 'hub-repo': 'gemma', 'hub-file': 'x.gguf' }, /owner\/name/],
+        ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
+      ];
+      for (const [form, fields, words] of cases) {
+        await tab.page.evaluate((selector, pairs) => {
+          for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
+          /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
+        }, form, Object.entries(fields));
+        await until(tab.page, FAILED);
+        assert.match(await textOf(tab.page, FAILED), words);
+        await until(tab.page, PICKING);
+      }
+      await tab.close();
+    });
+
+    test('a message longer than the context: told, and the chat goes on', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '&context=64' });
+      await setOptions(tab.page, { maxTokens: 4 });
+      await say(tab.page, 'word '.repeat(100));
+      await until(tab.page, FAILED);
+      assert.match(await textOf(tab.page, FAILED), /no longer fits/);
+      await say(tab.page, 'Hi');
+      await until(tab.page, ANSWERED);
+      assert.equal((await tab.page.$$('.forgotten')).length, 1, 'the first message is marked as not part of it');
+      await tab.close();
+    });
+
+    test('without COOP and COEP it runs on one thread, and says why', async () => {
+      const plain = await servePage({ isolation: false });
+      try {
+        const tab = await openWithModel(browser, plain.url, await modelAddress('tiny'));
+        assert.match(await textOf(tab.page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
+        await setOptions(tab.page, { maxTokens: 5, temperature: 0 });
+        await say(tab.page, 'Hi');
+        await until(tab.page, ANSWERED);
+        await tab.page.click('#settings-toggle');
+        assert.match(await textOf(tab.page, '#info'), /1 thread/);
+        await tab.close();
+      } finally {
+        await plain.close();
+      }
+    });
+
+    test('an access token goes into a header of the one load and nowhere else', async () => {
+      // The message to the worker is caught before it is sent: no network.
+      const tab = await openTab(browser, server.url, { before: () => {
+        Worker.prototype.postMessage = function (message) {
+          /** @type {any} */ (window).sent ??= JSON.stringify(message);
+        };
+      } });
+      await tab.page.evaluate(() => {
+        const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf', 'hub-token': 'hf_secret' };
+        for (const [id, value] of Object.entries(fields)) /** @type {any} */ (document.getElementById(id)).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
+      });
+      await tab.page.waitForFunction(() => 'sent' in window);
+      const { sent, kept } = await tab.page.evaluate(() => ({
+        sent: JSON.parse(/** @type {any} */ (window).sent),
+        kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
+      }));
+      assert.doesNotMatch(kept, /hf_secret/);
+      assert.match(JSON.stringify(sent), /Bearer hf_secret/);
+      assert.doesNotMatch(sent.source.url, /secret/);
+      assert.match(sent.source.url, /^https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf/);
+      await tab.page.click('#loading-cancel');
+      await until(tab.page, PICKING);
+      await tab.close();
+    });
+
+    test('a preset shows its size and is checked against its hash', async () => {
+      const tab = await openTab(browser, server.url, { before: () => {
+        Worker.prototype.postMessage = function (message) {
+          /** @type {any} */ (window).sent ??= JSON.stringify(message);
+        };
+      } });
+      assert.match(await textOf(tab.page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
+      await tab.page.click('#presets li button');
+      await tab.page.waitForFunction(() => 'sent' in window);
+      const sent = await tab.page.evaluate(() => /** @type {any} */ (window).sent);
+      assert.match(sent, /gemma-3-270m-it-Q8_0\.gguf/);
+      assert.match(sent, /0ef57d2c838458a1952664260dcba38e5bdda37494f3af732f06e4add24068e3/);
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,133 @@
+/**
+ * Answers as Markdown: growing piece by piece ends in the same elements as all at once, and nothing
+ * that a model writes becomes script, style or a request.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { build } from 'esbuild';
+import { BROWSERS, launch, openTab, root, servePage } from './helpers.js';
+
+const TEXTS = {
+  blocks: '# One\n\nText with **bold**, `code` and a [link](https://example.com).\n\nTwo\n===\n\n> quote\nlazy\n\n---\n\nend',
+  lists: '1. one\n2. two\n\n   more of two\n\n3. three\n   - nested\n\n     deep\n\n* other\n\n* loose\n\ntext',
+  code: 'Before\n\n```js\nconst a = 1;\n\n# no heading\n```\nAfter\n\n    indented\n\n    still\n\n~~~\nnever closed\n\n- x',
+  table: '| a | b |\n|---|--:|\n| 1 | 2 |\n| 3 | 4 |\n\ntext | with | bars\n\n- [x] done\n- [ ] open',
+  references: 'See [this][1] and [that].\n\nMore.\n\n[1]: https://example.com/1\n[that]: https://example.com/2\n',
+  breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
+};
+
+const HOSTILE = [
+  '<script>window.hit = 1</script>', '<img src=x onerror="window.hit = 1">', '![x](https://example.com/track.png)',
+  '[click](javascript:window.hit=1)', '<javascript:alert(1)>', '<a href="javascript:window.hit=1" onclick="window.hit=1">x</a>',
+  '[x](data:text/html,<script>window.hit=1</script>)', '<iframe src="https://example.com"></iframe>', '<style>body{display:none}</style>',
+  '[a](https://example.com "\\" onmouseover=\\"window.hit=1")', '![a](x "y\\"><img src=x onerror=window.hit=1>")',
+  '```" onload="window.hit=1\nx\n```', '<svg><script>window.hit=1</script></svg>', '<form action="https://example.com"><button>x</button></form>',
+  '`<b>`', '&lt;script&gt;', '[![in](https://example.com/a.png)](https://example.com)', '<div style="position:fixed">x</div>',
+];
+
+/** @returns {Promise<Uint8Array>} web/markdown.js with its libraries */
+async function bundle() {
+  const result = await build({
+    entryPoints: [`${root}web/markdown.js`], bundle: true, format: 'esm', write: false, logLevel: 'silent',
+  });
+  return result.outputFiles[0].contents;
+}
+
+/** Runs in the page: the elements after adding the pieces, one rendering per piece.
+ * @param {string[]} pieces */
+async function render(pieces) {
+  const address = '/markdown-under-test.js';
+  const { MarkdownView } = await import(address);
+  const place = document.createElement('div');
+  document.body.append(place);
+  const view = new MarkdownView(place);
+  for (const piece of pieces) {
+    view.add(piece);
+    view.flush();
+  }
+  view.finish();
+  const html = place.innerHTML;
+  place.remove();
+  return html;
+}
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      const module = await bundle();
+      server = await servePage({ intercept: (request, response) => {
+        if (request.url !== '/markdown-under-test.js') return false;
+        response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
+        return true;
+      } });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+
+    test('piece by piece equals all at once', async () => {
+      const tab = await openTab(browser, server.url);
+      for (const [what, text] of Object.entries(TEXTS)) {
+        const whole = await tab.page.evaluate(render, [text]);
+        assert.equal(await tab.page.evaluate(render, [...text]), whole, what);
+        assert.ok(whole.length > text.length, what);
+      }
+      await tab.close();
+    });
+
+    test('hostile answers are text and links', async () => {
+      const tab = await openTab(browser, server.url);
+      for (const text of HOSTILE) {
+        const html = await tab.page.evaluate(render, [...text]);
+        const found = await tab.page.evaluate((markup) => {
+          const parsed = new DOMParser().parseFromString(markup, 'text/html');
+          const all = [...parsed.body.querySelectorAll('*')];
+          return {
+            tags: all.map((one) => one.localName),
+            attributes: all.flatMap((one) => [...one.attributes].map((attribute) => attribute.name)),
+            links: [...parsed.querySelectorAll('a')].map((link) => [link.getAttribute('href'), link.rel]),
+          };
+        }, html);
+        const bad = /^(script|img|iframe|style|svg|form|input|object|embed|link|meta|base)$/;
+        assert.deepEqual(found.tags.filter((tag) => bad.test(tag)), [], text);
+        assert.deepEqual(found.attributes.filter((one) => /^on|^style$|^src/.test(one)), [], text);
+        for (const [href, rel] of found.links) {
+          assert.match(href ?? 'https:', /^(https?|mailto):/, text);
+          assert.match(rel ?? '', /noopener/, text);
+        }
+      }
+      assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
+      await tab.close();
+    });
+
+    test('a long answer costs little per piece', async () => {
+      const tab = await openTab(browser, server.url);
+      const renderings = await tab.page.evaluate(async () => {
+        const address = '/markdown-under-test.js';
+        const { MarkdownView } = await import(address);
+        const place = document.createElement('div');
+        document.body.append(place);
+        const view = new MarkdownView(place);
+        let first = null;
+        for (let i = 0; i < 200; i++) {
+          view.add(`Paragraph ${i} with **some** text.\n\n`);
+          view.flush();
+          first ??= place.querySelector('p');
+        }
+        const settled = place.querySelectorAll(':scope > p').length;
+        view.finish();
+        return { settled, same: place.querySelector('p') === first || settled > 190, all: place.querySelectorAll('p').length };
+      });
+      assert.ok(renderings.settled >= 198, 'all but the last paragraphs are settled and left alone');
+      assert.equal(renderings.all, 200);
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,219 @@
+/**
+ * The page, in Chromium and in Firefox, as it is served: from a GGUF to text, with everything that a
+ * person can do on the way. Every tab fails its test if the console, an exception or the content
+ * security policy had something to say.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, answerText, catchCopies, launch, modelAddress, openTab, openWithModel,
+  say, servePage, setOptions, textOf, until,
+} from './helpers.js';
+
+/** What Node answers to the same questions. @param {string} name @param {string[]} questions
+ * @param {object} options @param {object} [chatOptions] */
+async function inNode(name, questions, options, chatOptions = {}) {
+  const model = await loadModel(await testModel(name), { threads: 1 });
+  try {
+    const chat = model.chat(chatOptions);
+    const answers = [];
+    for (const question of questions) answers.push(await chat.send(question, options).text());
+    return answers;
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** Slowly: a twentieth of the file every 100 ms, for as long as someone listens.
+ * @param {string} file @returns {import('../../tools/serve.js').Options['intercept']} */
+function slowly(file) {
+  return (request, response) => {
+    if (!request.url?.startsWith('/slow/')) return false;
+    const bytes = readFileSync(file);
+    const step = Math.ceil(bytes.length / 20);
+    response.writeHead(200, { 'Content-Length': bytes.length });
+    let at = 0;
+    const timer = setInterval(() => {
+      response.write(bytes.subarray(at, at + step));
+      at += step;
+      if (at < bytes.length) return;
+      clearInterval(timer);
+      response.end();
+    }, 100);
+    response.on('close', () => clearInterval(timer));
+    return true;
+  };
+}
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+    let address = '';
+
+    before(async () => {
+      address = await modelAddress('tiny');
+      server = await servePage({ intercept: slowly(await testModel('medium')) });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+
+    test('from an address to two answers, the same as in Node', async () => {
+      const options = { temperature: 0, maxTokens: 40 };
+      const expected = await inNode('tiny', ['Hello there', 'And then?'], options);
+      const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
+      await setOptions(tab.page, options);
+      const got = [];
+      for (const question of ['Hello there', 'And then?']) {
+        await say(tab.page, question);
+        await until(tab.page, ANSWERED);
+        got.push(await answerText(tab.page));
+      }
+      assert.deepEqual(got, expected);
+      assert.match(await textOf(tab.page, '.from-model:last-child .stats'), /40\stokens · [\d.]+\stokens\/s/);
+      assert.match(await textOf(tab.page, '#meter-text'), /^Context [1-9]\d+ of 512$/);
+      assert.equal(await tab.page.$eval('#chat-notice', (p) => /** @type {HTMLElement} */ (p).hidden), true);
+      await tab.close();
+    });
+
+    test('a system prompt goes into the next chat', async () => {
+      const options = { temperature: 0, maxTokens: 20 };
+      const [expected] = await inNode('tiny', ['Hello'], options, { system: 'Be brief.' });
+      const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
+      await setOptions(tab.page, { ...options, system: 'Be brief.' });
+      await say(tab.page, 'Hello');
+      await until(tab.page, ANSWERED);
+      assert.equal(await answerText(tab.page), expected);
+      await tab.page.click('#new-chat');
+      await until(tab.page, '.empty');
+      assert.match(await textOf(tab.page, '#meter-text'), /^Context 0 of/);
+      await tab.close();
+    });
+
+    test('retry takes the place of the last answer', async () => {
+      const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
+      /** @type {string[]} */
+      const answers = [];
+      for (const seed of [1, 2, 1]) {
+        await setOptions(tab.page, { seed, temperature: 1, maxTokens: 30 });
+        if (answers.length) await tab.page.click('.retry');
+        else await say(tab.page, 'Hello');
+        await until(tab.page, ANSWERED);
+        answers.push(await answerText(tab.page));
+      }
+      assert.notEqual(answers[1], answers[0]);
+      assert.equal(answers[2], answers[0]);
+      assert.equal((await tab.page.$$('.from-model')).length, 1);
+      await tab.close();
+    });
+
+    test('stopping with the button and with Escape leaves a model that answers', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('medium'), { before: catchCopies });
+      const stop = [() => tab.page.click('#stop'), () => tab.page.keyboard.press('Escape')];
+      for (const act of stop) {
+        await setOptions(tab.page, { temperature: 1, maxTokens: 4000 });
+        await say(tab.page, 'Tell me everything');
+        await until(tab.page, '.from-model:last-child .md');
+        await act();
+        await until(tab.page, ANSWERED);
+        assert.match(await textOf(tab.page, '.from-model:last-child .stats'), /stopped/);
+      }
+      await tab.page.click('#new-chat');
+      await until(tab.page, '.empty');
+      const options = { temperature: 0, maxTokens: 12 };
+      await setOptions(tab.page, options);
+      await say(tab.page, 'Hello there');
+      await until(tab.page, ANSWERED);
+      const [expected] = await inNode('medium', ['Hello there'], options);
+      assert.equal(await answerText(tab.page), expected);
+      await tab.close();
+    });
+
+    test('progress tells bytes, rate and time; cancel leads back', async () => {
+      const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
+      assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
+      await tab.page.click('#web-form button');
+      await tab.page.waitForFunction(() => {
+        const shown = /** @type {HTMLElement} */ (document.querySelector('#loading')).innerText;
+        const bar = /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar'));
+        return /[\d.]+\s[kM]B of 40\.6\sMB/.test(shown) && /B\/s/.test(shown) && /s left/.test(shown) && bar.value > 0.1;
+      }, { timeout: 20000 });
+      await tab.page.click('#loading-cancel');
+      await until(tab.page, PICKING);
+      assert.equal(await tab.page.$(FAILED), null, 'cancelling is no error');
+      await tab.page.$eval('#web-url', (field, value) => { /** @type {any} */ (field).value = value; }, address);
+      await tab.page.click('#web-form button');
+      await until(tab.page, READY);
+      await tab.page.click('#settings-toggle');
+      assert.match(await textOf(tab.page, '#info'), /gemma3[\s\S]*Q4_0/);
+      await tab.page.click('#unload');
+      await until(tab.page, PICKING);
+      await tab.close();
+    });
+
+    test('a file that is chosen, and one that is dropped', async () => {
+      const tab = await openTab(browser, server.url);
+      const chooser = await tab.page.$('#file');
+      await /** @type {any} */ (chooser).uploadFile(await testModel('tiny'));
+      await until(tab.page, READY);
+      await tab.page.click('#settings-toggle');
+      await tab.page.click('#unload');
+      await until(tab.page, PICKING);
+      await tab.page.evaluate(async (url) => {
+        const data = new DataTransfer();
+        data.items.add(new File([await (await fetch(url)).blob()], 'dropped.gguf'));
+        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+      }, address);
+      await until(tab.page, READY);
+      assert.equal(await textOf(tab.page, '#model-name'), 'dropped.gguf');
+      await tab.close();
+    });
+
+    test('keyboard: Enter sends, Shift+Enter breaks the line, the message stays text', async () => {
+      const tab = await openWithModel(browser, server.url, address);
+      await setOptions(tab.page, { maxTokens: 5 });
+      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input', 'the message field has the focus');
+      await tab.page.keyboard.type('<b>one</b>');
+      await tab.page.keyboard.down('Shift');
+      await tab.page.keyboard.press('Enter');
+      await tab.page.keyboard.up('Shift');
+      await tab.page.keyboard.type('two');
+      await tab.page.keyboard.press('Enter');
+      await until(tab.page, ANSWERED);
+      assert.equal(await tab.page.$eval('.from-user', (message) => message.textContent), '<b>one</b>\ntwo');
+      assert.equal(await tab.page.$('.from-user b'), null);
+      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input', 'and keeps it');
+      await tab.close();
+    });
+
+    test('Tab leads through everything and out again; nothing is wider than 360 pixels', async () => {
+      const tab = await openTab(browser, server.url, { width: 360, height: 700 });
+      await tab.page.evaluate(() => { for (const fold of document.querySelectorAll('details')) fold.open = true; });
+      const wanted = await tab.page.evaluate(() => [...document.querySelectorAll('#picker :is(button:enabled, summary, input:not([hidden]))')].length);
+      const seen = new Set();
+      let last = '';
+      for (let i = 0; i < wanted + 8; i++) {
+        await tab.page.keyboard.press('Tab');
+        const where = await tab.page.evaluate(() => {
+          const one = document.activeElement;
+          const all = [...document.querySelectorAll('#picker :is(button:enabled, summary, input:not([hidden]))')];
+          return one ? all.indexOf(/** @type {Element} */ (one)) : -1;
+        });
+        if (where >= 0) seen.add(where);
+        last = String(where);
+      }
+      assert.equal(seen.size, wanted, `reached by Tab: ${[...seen]} of ${wanted}; last ${last}`);
+      assert.ok(await tab.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth
+        && [...document.querySelectorAll('#picker *')].every((one) => one.getBoundingClientRect().right <= innerWidth + 1)));
+      await tab.close();
+    });
+  });
+}
