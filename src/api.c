@@ -96,7 +96,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
 
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part) {
     const gw_config *c = &m->file.config;
-    if (m->loader.state < GW_LOAD_PLAN) return NAN;
+    if (m->loader.state < GW_LOAD_PLAN || context_for(m, n_ctx) > c->n_ctx_train) return NAN;
     gw_session_need need = gw_session_measure(c, context_for(m, n_ctx));
     double weights = (double)gw_loader_weight_bytes((gw_loader *)&m->loader);
     double scratch = (double)need.scratch + gw_sampler_bytes(c->n_vocab) + gw_tokenizer_bytes(m->file.tokenizer) +
@@ -198,7 +198,18 @@ int32_t *gw_abort_flag(gw_model *m) { return (int32_t *)&m->session.abort; }
 /* --- sampler --- */
 
 gw_sampler *gw_sampler_of(gw_model *m) { return m->sampler; }
-int gw_set_option(gw_model *m, const char *name, double value) {
-    return gw_sampler_set(m->sampler, name, value, &m->file.error);
+
+static int no_sampler(gw_model *m) {
+    if (m->sampler) return 0;
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved\nload state %d", m->loader.state);
 }
-int gw_set_bias(gw_model *m, int32_t id, float bias) { return gw_sampler_bias(m->sampler, id, bias, &m->file.error); }
+
+int gw_set_option(gw_model *m, const char *name, double value) {
+    int bad = no_sampler(m);
+    return bad ? bad : gw_sampler_set(m->sampler, name, value, &m->file.error);
+}
+
+int gw_set_bias(gw_model *m, int32_t id, float bias) {
+    int bad = no_sampler(m);
+    return bad ? bad : gw_sampler_bias(m->sampler, id, bias, &m->file.error);
+}

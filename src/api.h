@@ -46,7 +46,7 @@ int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED
  * Allocates weights, KV cache, scratch. GW_E_NO_MEMORY names the bytes. */
 int gw_load_reserve(gw_model *m, uint32_t n_ctx);
 /* Memory that reserve(n_ctx) would take, in bytes, by part: "weights", "kv", "scratch", "total".
- * From state PLAN on. */
+ * From state PLAN on; NAN where reserve refuses n_ctx as too long. */
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
 
 /* --- what is in the file (from state PLAN on) ------------------------------------------------

@@ -92,6 +92,8 @@ void *gw_buffer_add(gw_buffer *b, size_t bytes);   /* address of the new bytes, 
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+/* a * b, or SIZE_MAX if that is more than an address space: no allocation of it succeeds. */
+static inline size_t gw_times(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static inline size_t gw_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t gw_max(size_t a, size_t b) { return a > b ? a : b; }
 

@@ -22,11 +22,6 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     return gw_file_keep_value(((gw_loader *)ctx)->file, key, v);
 }
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     gw_loader *l = ctx;
     gw_file *f = l->file;
@@ -35,6 +30,8 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
         return gw_fail(&f->error, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
     if (tokens && of != GW_GGUF_STRING)
         return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of strings\ntype %d", key, of);
+    if (scores && of != GW_GGUF_F32)
+        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of f32\ntype %d", key, of);
     if (tokens && count > GW_MAX_VOCAB)
         return gw_fail(&f->error, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
                        (unsigned long long)count);
@@ -49,10 +46,8 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     if (!strcmp(key, "tokenizer.ggml.tokens")) bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len);
     else if (!strcmp(key, "tokenizer.ggml.scores")) bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number);
     else if (!strcmp(key, "tokenizer.ggml.token_type")) bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i);
-    else if (ends_with(key, ".attention.sliding_window_pattern") && i < GW_MAX_LAYERS) {
+    else if (!strcmp(key, "gemma3.attention.sliding_window_pattern") && i < GW_MAX_LAYERS)
         f->layer_pattern[i] = v->i != 0;
-        f->layer_pattern_count = (uint32_t)i + 1;
-    }
     return bad ? gw_fail(&f->error, bad, "metadata key %s\na valid element\nelement %llu", key,
                          (unsigned long long)i)
                : 0;

@@ -163,6 +163,20 @@ static int check_heads(gw_file *f) {
     return 0;
 }
 
+/* Which layers are global: every pattern-th one, or as an array says, layer by layer. */
+static int read_pattern(gw_file *f) {
+    gw_config *c = &f->config;
+    const char *key = "gemma3.attention.sliding_window_pattern";
+    const gw_entry *e = gw_file_find(f, key);
+    bool listed = e && e->value.type == GW_GGUF_ARRAY;
+    if (listed && e->count != c->n_layer)
+        return gw_fail(&f->error, GW_E_BAD_METADATA, "metadata key %s\nan element per layer: %u\n%llu", key, c->n_layer,
+                       (unsigned long long)e->count);
+    for (uint32_t l = 0; l < c->n_layer; l++)
+        c->is_global[l] = listed ? !f->layer_pattern[l] : l % c->pattern == c->pattern - 1;
+    return 0;
+}
+
 static int read_config(gw_file *f) {
     gw_config *c = &f->config;
     const char *arch = gw_file_text(f, "general.architecture");
@@ -172,10 +186,7 @@ static int read_config(gw_file *f) {
     c->pattern = 6;   /* files in use carry no key for it */
     int bad;
     if ((bad = read_sizes(f)) || (bad = read_reals(f)) || (bad = check_heads(f))) return bad;
-    for (uint32_t l = 0; l < c->n_layer; l++)
-        c->is_global[l] =
-            f->layer_pattern_count == c->n_layer ? !f->layer_pattern[l] : l % c->pattern == c->pattern - 1;
-    return 0;
+    return read_pattern(f);
 }
 
 static int32_t token_id(const gw_file *f, const char *key) {

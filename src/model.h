@@ -60,7 +60,6 @@ typedef struct {
     gw_buffer entries;        /* gw_entry[] */
     gw_buffer tensors;        /* gw_tensor[] */
     uint8_t layer_pattern[GW_MAX_LAYERS];   /* sliding_window_pattern given as an array: 1 = local */
-    uint32_t layer_pattern_count;
     uint32_t version, alignment;
     gw_error error;
 } gw_file;

@@ -13,7 +13,7 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t 
     o->acts.q16 = gw_arena_take(arena, items * sizeof *o->acts.q16);
     o->acts.s16 = gw_arena_take(arena, blocks * sizeof(float));
     o->acts.sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
-    o->partial = gw_arena_take(arena, partials * sizeof(float));
+    o->partial = gw_arena_take(arena, gw_times(partials, sizeof(float)));
 }
 
 /* --- matrix products --- */

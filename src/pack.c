@@ -20,7 +20,7 @@ static const struct layout *layout_of(const gw_type *type) {
 bool gw_can_pack(const gw_type *type) { return layout_of(type) != NULL; }
 
 size_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
-    return gw_round_up(rows, GW_PANEL) * gw_row_bytes(type, k);
+    return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }
 
 /* One row into its place among four. Called with constant head and word, so the copies unroll. */

@@ -8,7 +8,7 @@
 /* True if matrices of this type can be packed. */
 bool gw_can_pack(const gw_type *type);
 
-/* Bytes of `rows` rows of k items, the last panel filled up with zero rows. */
+/* Bytes of `rows` rows of k items, the last panel filled up with zero rows; SIZE_MAX if too many. */
 size_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 
 /* Pack n <= 4 rows of k items that lie one behind the other; missing rows become zeros. */
