@@ -1,0 +1,398 @@
+/* Loading through the API: a file in any chunks gives the same model, a file that ends early or
+ * has something wrong gives its own error and can be freed, and the plan is what is taken. */
+#include "api.h"
+#include "load.h"
+#include "quant.h"
+#include "session.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+#include <malloc.h>
+
+static const tiny_config small = {
+    .n_embd = 32, .n_layer = 2, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .window = 8,
+    .n_ctx = 128, .n_vocab = 40, .pattern = 2, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
+    .head = -1, .seed = 1,
+};
+
+static gw_model *fresh(gw_pool *pool) {
+    gw_model *m = gw_model_new(pool);
+    CHECK(m);
+    return m;
+}
+
+static void check_error(gw_model *m, const char *part, const char *expected) {
+    const char *got = gw_error_text(m, part);
+    if (!strstr(got, expected))
+        gw_test_fail(__FILE__, __LINE__, "error's %s: expected to hold \"%s\", got \"%s\" (%s: %s)", part, expected,
+                     got, gw_error_text(m, "code"), gw_error_text(m, "what"));
+}
+
+/* --- the same model from any chunks --- */
+
+static void logits_of(gw_model *m, float *out, uint32_t n_vocab) {
+    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
+    CHECK_INT(gw_sync(m, ids, 11), 0);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    memcpy(out, gw_logits(m), n_vocab * sizeof *out);
+}
+
+static void check_chunks(const tiny_config *c, gw_pool *pool) {
+    static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
+    tiny_file f = tiny_make(c);
+    float first[64], logits[64];
+    for (int i = 0; i < 5; i++) {
+        gw_model *m = fresh(pool);
+        CHECK_INT(tiny_feed(m, f.data, f.size, chunks[i], 0), GW_LOAD_READY);
+        CHECK_INT(gw_load_end(m), 0);
+        CHECK_INT(gw_load_room(m), 0);
+        logits_of(m, i ? logits : first, c->n_vocab);
+        if (i) CHECK(!memcmp(first, logits, c->n_vocab * sizeof(float)));
+        gw_model_free(m);
+    }
+    tiny_free(&f);
+}
+
+TEST(load_any_chunks_give_the_same_bits) {
+    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
+    gw_pool *pool = gw_pool_new(2);
+    for (int i = 0; i < 5; i++) {
+        tiny_config c = small;
+        c.embd = types[i], c.attn = types[(i + 1) % 5], c.ffn = types[(i + 2) % 5];
+        c.head = i % 2 ? types[(i + 3) % 5] : -1;
+        c.alignment = i % 2 ? 64 : 0;
+        check_chunks(&c, pool);
+    }
+    gw_pool_free(pool);
+}
+
+TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    gw_model *m = fresh(pool);
+    double end = (double)f.header + (double)f.tensors[f.n_tensors - 1].offset + (double)f.tensors[f.n_tensors - 1].bytes;
+    CHECK_INT(tiny_feed(m, f.data, (size_t)end - 1, 0, 0), GW_LOAD_WEIGHTS);
+    CHECK_NEAR(gw_model_number(m, "file_bytes"), end, 0);
+    CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
+    char bytes[64];
+    snprintf(bytes, sizeof bytes, "%.0f bytes", end);
+    CHECK_TEXT(gw_error_text(m, "expected"), bytes);
+    snprintf(bytes, sizeof bytes, "%.0f bytes", end - 1);
+    CHECK_TEXT(gw_error_text(m, "got"), bytes);
+    ((uint8_t *)gw_load_window(m))[0] = f.data[(size_t)end - 1];
+    CHECK_INT(gw_load_commit(m, 1), GW_LOAD_READY);
+    CHECK_INT(gw_load_end(m), 0);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+/* --- a file that ends early --- */
+
+TEST(load_truncated_anywhere) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    size_t end = f.header + f.tensors[f.n_tensors - 1].offset + f.tensors[f.n_tensors - 1].bytes;
+    for (size_t size = 0; size < end; size += size < f.header ? 1 : 97) {
+        gw_model *m = fresh(pool);
+        int state = tiny_feed(m, f.data, size, 1 << 30, 16);
+        if (state < 0) gw_test_fail(__FILE__, __LINE__, "%zu bytes: %s", size, gw_error_name(state));
+        CHECK(state != GW_LOAD_READY);
+        CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
+        CHECK_TEXT(gw_error_text(m, "code"), "truncated");
+        const int32_t id = 2;
+        CHECK_INT(gw_sync(m, &id, 1), GW_E_BAD_STATE);
+        CHECK_INT(gw_run(m, 0), GW_E_BAD_STATE);
+        CHECK_INT(gw_append(m, 1), GW_E_BAD_STATE);
+        gw_model_free(m);
+    }
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+/* --- a file that is wrong --- */
+
+typedef struct {
+    tiny_damage damage;
+    const char *victim;
+    double number;
+    const char *text;
+    int code;
+    const char *what, *expected, *got;
+} bad_file;
+
+#define KEY(name) "gemma3." name
+static const bad_file bad_files[] = {
+    { TINY_DROP_TENSOR, "blk.1.ffn_up.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.1.ffn_up.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "blk.0.attn_q_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.0.attn_q_norm.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "token_embd.weight", 0, 0, GW_E_MISSING_TENSOR, "token_embd.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "output_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "output_norm.weight", "", "missing" },
+    { TINY_TWICE, "blk.0.attn_v.weight", 0, 0, GW_E_DUPLICATE, "blk.0.attn_v.weight", "once", "twice" },
+    { TINY_TWICE, "blk.1.ffn_norm.weight", 0, 0, GW_E_DUPLICATE, "blk.1.ffn_norm.weight", "once", "twice" },
+    { TINY_SHAPE, "blk.0.attn_k.weight", 12, 0, GW_E_BAD_SHAPE, "blk.0.attn_k.weight", "[32, 16]", "[32, 12" },
+    { TINY_SHAPE, "blk.1.attn_norm.weight", 31, 0, GW_E_BAD_SHAPE, "blk.1.attn_norm.weight", "[32]", "[31" },
+    { TINY_SHAPE, "token_embd.weight", 41, 0, GW_E_BAD_SHAPE, "token_embd.weight", "[32, 40]", "[32, 41" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 6, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q5_0" },
+    { TINY_TYPE, "blk.0.attn_norm.weight", 20, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "IQ4_NL" },
+    { TINY_TYPE, "blk.1.attn_q.weight", 9999, 0, GW_E_UNSUPPORTED_TYPE, "blk.1.attn_q.weight", "", "9999" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "at least", "0" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "2^53", "" },
+    { TINY_DROP_KEY, "general.architecture", 0, 0, GW_E_MISSING_KEY, "general.architecture", "gemma3", "no such key" },
+    { TINY_SET_KEY, "general.architecture", 0, "llama", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "llama" },
+    { TINY_SET_KEY, "general.architecture", 0, "gemma3n", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "gemma3n" },
+    { TINY_DROP_KEY, KEY("embedding_length"), 0, 0, GW_E_MISSING_KEY, KEY("embedding_length"), "a number", "no such key" },
+    { TINY_DROP_KEY, KEY("attention.sliding_window"), 0, 0, GW_E_MISSING_KEY, KEY("attention.sliding_window"), "", "" },
+    { TINY_SET_KEY, KEY("embedding_length"), 0, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "0" },
+    { TINY_SET_KEY, KEY("embedding_length"), 32.5, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "32.5" },
+    { TINY_SET_KEY, KEY("block_count"), 4e9, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "4e+09" },
+    { TINY_SET_KEY, KEY("block_count"), -1, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "-1" },
+    { TINY_SET_KEY, KEY("block_count"), 3, 0, GW_E_MISSING_TENSOR, "blk.2.", "", "missing" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), NAN, 0, GW_E_BAD_METADATA, KEY("feed_forward_length"), "", "nan" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), 96, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "[96, 32]", "[64, 32" },
+    { TINY_SET_KEY, KEY("context_length"), 1e9, 0, GW_E_BAD_METADATA, KEY("context_length"), "1 to 1048576", "1e+09" },
+    { TINY_KEY_AS_TEXT, KEY("context_length"), 0, 0, GW_E_BAD_METADATA, KEY("context_length"), "whole number", "" },
+    { TINY_SET_KEY, KEY("attention.head_count"), 3, 0, GW_E_BAD_METADATA, KEY("attention.head_count"), "multiple", "3" },
+    { TINY_SET_KEY, KEY("attention.key_length"), 12, 0, GW_E_BAD_METADATA, KEY("attention."), "", "" },
+    { TINY_SET_KEY, KEY("attention.value_length"), 16, 0, GW_E_BAD_METADATA, KEY("attention.value_length"), "8", "16" },
+    { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0, GW_E_BAD_METADATA, "epsilon", "positive", "-1" },
+    { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0, GW_E_BAD_METADATA, "rope.freq_base", "positive", "inf" },
+    { TINY_DROP_KEY, "tokenizer.ggml.model", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.model", "", "no such key" },
+    { TINY_DROP_KEY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "no such key" },
+    { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
+    { TINY_SET_KEY, "tokenizer.ggml.model", 0, "gpt2", GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama", "gpt2" },
+    { TINY_DROP_KEY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "0" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40", "39" },
+    { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0, GW_E_BAD_METADATA, "sliding_window_pattern", "2", "1" },
+};
+
+static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
+    tiny_config c = small;
+    c.damage = b->damage, c.victim = b->victim, c.number = b->number, c.text = b->text;
+    c.pattern_as_bools = strstr(b->victim, "pattern") != NULL;
+    tiny_file f = tiny_make(&c);
+    gw_model *m = fresh(pool);
+    int code = tiny_feed(m, f.data, f.size, chunk, 0);
+    if (code != b->code)
+        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (%s)", b->victim, gw_error_name(b->code), gw_error_name(code),
+                     gw_error_text(m, "what"));
+    CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(b->code));
+    check_error(m, "what", b->what);
+    check_error(m, "expected", b->expected);
+    check_error(m, "got", b->got);
+    CHECK_INT(gw_load_commit(m, 0), code);   /* it stays failed */
+    CHECK_INT(gw_load_end(m), code);
+    CHECK_INT(gw_load_room(m), 0);
+    const int32_t id = 2;
+    CHECK_INT(gw_sync(m, &id, 1), GW_E_BAD_STATE);
+    gw_model_free(m);
+    tiny_free(&f);
+}
+
+TEST(load_every_damage_has_its_code_and_names_the_thing) {
+    gw_pool *pool = gw_pool_new(1);
+    for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
+        check_bad(&bad_files[i], 1 << 30, pool);
+        check_bad(&bad_files[i], 5, pool);
+    }
+    gw_pool_free(pool);
+}
+
+static int feed_patched(const tiny_file *f, size_t at, const char *bytes, size_t n, gw_pool *pool) {
+    uint8_t *copy = malloc(f->size);
+    CHECK(copy);
+    memcpy(copy, f->data, f->size);
+    memcpy(copy + at, bytes, n);
+    gw_model *m = fresh(pool);
+    int code = tiny_feed(m, copy, f->size, 0, 0);
+    gw_model_free(m);
+    free(copy);
+    return code;
+}
+
+TEST(load_impossible_heads) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    CHECK_INT(feed_patched(&f, 0, "GGML", 4, pool), GW_E_BAD_MAGIC);
+    CHECK_INT(feed_patched(&f, 4, "\1", 1, pool), GW_E_BAD_VERSION);
+    CHECK_INT(feed_patched(&f, 4, "\4", 1, pool), GW_E_BAD_VERSION);
+    CHECK_INT(feed_patched(&f, 15, "\200", 1, pool), GW_E_BAD_COUNT);
+    CHECK_INT(feed_patched(&f, 23, "\200", 1, pool), GW_E_BAD_COUNT);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+/* --- order of calls, and options --- */
+
+TEST(load_calls_out_of_order_are_refused) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    gw_model *m = fresh(pool);
+    int32_t ids[8] = { 2 };
+    CHECK_INT(gw_load_reserve(m, 0), GW_E_BAD_STATE);
+    CHECK(isnan(gw_plan_bytes(m, 0, "total")) && isnan(gw_model_number(m, "n_embd")));
+    CHECK(!gw_model_text(m, "architecture"));
+    CHECK(gw_encode(m, "ab", 2, 0, ids, 8) < 0);
+    CHECK(gw_decode(m, 2, 0, (char *)ids, 8) < 0);
+    CHECK_INT(gw_set_option(m, "temperature", 1), GW_E_BAD_STATE);
+    CHECK_INT(gw_set_bias(m, 1, 1), GW_E_BAD_STATE);
+    CHECK(!gw_sampler_of(m) && !gw_metadata_json(m, 0) && !gw_tensor_json(m, 0));
+    gw_clear(m);
+    CHECK_INT(gw_load_commit(m, (size_t)1 << 30), GW_E_BAD_STATE);
+    memcpy(gw_load_window(m), f.data, f.size);
+    CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
+    CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
+    CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
+    CHECK(isnan(gw_model_number(m, "n_ctx")));
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION);   /* and may be asked again */
+    check_error(m, "expected", "128");
+    CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
+    CHECK_INT(gw_load_reserve(m, 128), 0);
+    CHECK_INT(gw_load_reserve(m, 128), GW_E_BAD_STATE);
+    CHECK_INT(gw_load_commit(m, 0), GW_LOAD_READY);
+    CHECK_NEAR(gw_model_number(m, "n_ctx"), 128, 0);
+    CHECK_INT(gw_set_option(m, "temperature", 1), 0);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+TEST(load_reads_what_the_file_says) {
+    tiny_config c = small;
+    c.alignment = 128, c.attn = GW_BF16, c.ffn = GW_F16, c.n_vocab = 261;
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&c);
+    gw_model *m = fresh(pool);
+    CHECK_INT(tiny_feed(m, f.data, f.size, 0, 77), GW_LOAD_READY);
+    static const struct { const char *key; double value; } numbers[] = {
+        { "context_length", 128 }, { "n_ctx", 77 }, { "n_vocab", 261 }, { "n_layer", 2 }, { "n_embd", 32 },
+        { "n_ff", 64 }, { "n_head", 4 }, { "n_head_kv", 2 }, { "head_dim", 8 }, { "window", 8 }, { "alignment", 128 },
+        { "gguf_version", 3 }, { "bos_id", 2 }, { "eos_id", 1 }, { "eot_id", 4 }, { "add_bos", 1 }, { "n_tensors", 28 },
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
+    CHECK(isnan(gw_model_number(m, "pad_id")) && isnan(gw_model_number(m, "nonsense")));
+    CHECK_TEXT(gw_model_text(m, "architecture"), "gemma3");
+    CHECK_TEXT(gw_model_text(m, "quantisation"), "F16");
+    CHECK(!gw_model_text(m, "chat_template"));
+    CHECK(gw_is_end(m, 1) && gw_is_end(m, 4) && !gw_is_end(m, 2) && !gw_is_end(m, -1) && gw_is_control(m, 2));
+    CHECK(strstr(gw_tensor_json(m, 0), "\"token_embd.weight\",\"type\":\"Q8_0\",\"shape\":[32,261]"));
+    CHECK(strstr(gw_metadata_json(m, 0), "\"general.architecture\",\"type\":\"string\",\"value\":\"gemma3\""));
+    CHECK(!gw_tensor_json(m, 28) && !gw_metadata_json(m, 1000));
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+/* --- memory --- */
+
+/* Bytes in use on the heap; -1 where nobody counts them. */
+static double heap_in_use(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__EMSCRIPTEN__)
+    return (double)mallinfo().uordblks;
+#elif defined(__GLIBC__)
+    struct mallinfo2 i = mallinfo2();
+    return (double)i.uordblks + (double)i.hblkhd;
+#else
+    return -1;
+#endif
+}
+
+static const tiny_config one_b = {   /* Gemma 3 1B's shape */
+    .n_embd = 1152, .n_layer = 26, .n_ff = 6912, .n_head = 4, .n_head_kv = 1, .head_dim = 256, .window = 512,
+    .n_ctx = 32768, .n_vocab = 262144, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1, .header_only = true,
+};
+
+TEST(load_plan_is_what_reserve_takes) {
+    tiny_config c = small;
+    c.n_ctx = 4096, c.n_embd = 256, c.n_ff = 512, c.head_dim = 64, c.n_vocab = 3000;
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&c);
+    gw_model *m = fresh(pool);
+    memcpy(gw_load_window(m), f.data, f.header);
+    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    double weights = gw_plan_bytes(m, 4096, "weights"), kv = gw_plan_bytes(m, 4096, "kv"), before = heap_in_use();
+    double scratch = gw_plan_bytes(m, 4096, "scratch"), total = gw_plan_bytes(m, 4096, "total");
+    CHECK_NEAR(total, weights + kv + scratch, 0);
+    CHECK(isnan(gw_plan_bytes(m, 4096, "nonsense")));
+    CHECK_NEAR(gw_plan_bytes(m, 0, "total"), total, 0);
+    CHECK_INT(gw_load_reserve(m, 4096), 0);
+    double taken = heap_in_use() - before;
+    size_t matrices = 0;
+    for (uint32_t i = 0; i < f.n_tensors; i++) matrices += f.tensors[i].bytes;
+    CHECK(weights >= (double)matrices && weights < (double)matrices * 1.02);
+    /* Scratch also counts the tokenizer and the metadata, which are there already. */
+    if (before >= 0) CHECK(taken <= total + 20000 && taken > weights + kv);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+    if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
+}
+
+TEST(load_one_b_shape_with_its_whole_context) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&one_b);
+    gw_model *m = fresh(pool);
+    int state = GW_LOAD_HEADER;
+    for (size_t at = 0; at < f.header && state == GW_LOAD_HEADER;) {
+        size_t n = gw_min(gw_load_room(m), f.header - at);
+        memcpy(gw_load_window(m), f.data + at, n);
+        at += n;
+        state = gw_load_commit(m, n);
+    }
+    CHECK_INT(state, GW_LOAD_PLAN);
+    CHECK_NEAR(gw_model_number(m, "parameters"), 999885952, 0);
+    CHECK(gw_plan_bytes(m, 32768, "kv") < 200e6);
+    CHECK(gw_plan_bytes(m, 4096, "kv") < gw_plan_bytes(m, 32768, "kv"));
+    CHECK(gw_plan_bytes(m, 4096, "weights") < 730e6);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+/* Sizes that a 32-bit address space cannot hold must not come out small: they would be taken. */
+static void check_too_large(tiny_config c, const char *part, double least) {
+    gw_pool *pool = gw_pool_new(1);
+    c.header_only = true;
+    tiny_file f = tiny_make(&c);
+    gw_model *m = fresh(pool);
+    memcpy(gw_load_window(m), f.data, f.header);
+    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    double bytes = gw_plan_bytes(m, c.n_ctx, part);
+    if (bytes < fmin(least, (double)SIZE_MAX))
+        gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, fmin(least, (double)SIZE_MAX), bytes);
+    if (sizeof(size_t) == 4) {
+        CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
+        CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
+    }
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+TEST(load_sizes_beyond_32_bits) {
+    tiny_config c = small;
+    c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4032;
+    check_too_large(c, "kv", 8192.0 * 1024 * 512 * 2 * 2);
+    c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
+    check_too_large(c, "scratch", 4096.0 / 2 * 1024 * 514 * 4);
+    c = small, c.n_embd = 65536, c.n_ff = 1 << 20, c.ffn = GW_F32;
+    check_too_large(c, "weights", 65536.0 * 4 * (1 << 20) * 3);
+    c.ffn = GW_Q8_0;
+    check_too_large(c, "weights", 65536.0 * 1.0625 * (1 << 20) * 3);
+}
+
+TEST(load_plan_of_an_impossible_context_is_no_number) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    gw_model *m = fresh(pool);
+    CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
+    CHECK(isnan(gw_plan_bytes(m, UINT32_MAX, "kv")) && isnan(gw_plan_bytes(m, 129, "total")));
+    CHECK(gw_plan_bytes(m, 128, "kv") > 0);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}

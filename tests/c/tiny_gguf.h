@@ -1,0 +1,66 @@
+/* tiny_gguf: small Gemma 3 files made in memory, of any shape and with seeded weights, and the same
+ * files with one thing wrong. For tests and fuzz harnesses; knows the engine's table of types (to
+ * quantise) and nothing else of it, but for the loading loop at the end. Layout of the file: GGUF
+ * specification, version 3. */
+#ifndef TINY_GGUF_H
+#define TINY_GGUF_H
+
+#include "api.h"
+
+typedef enum {
+    TINY_SOUND,
+    TINY_DROP_TENSOR,   /* the victim is not in the file */
+    TINY_TWICE,         /* the victim tensor is there twice */
+    TINY_SHAPE,         /* its last dimension is `number` */
+    TINY_TYPE,          /* its type is `number` */
+    TINY_OFFSET,        /* its offset is `number` */
+    TINY_DROP_KEY,      /* the victim key is not in the file */
+    TINY_SET_KEY,       /* its value is `number`, or `text` for keys that hold text */
+    TINY_EMPTY_ARRAY,   /* its array has no elements */
+    TINY_SHORT_ARRAY,   /* its array has one element less */
+    TINY_KEY_AS_TEXT,   /* a number is given as text */
+} tiny_damage;
+
+typedef struct {
+    uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
+    uint32_t pattern;        /* every pattern-th layer is global; 0: no key (then it is 6) */
+    bool pattern_as_bools;   /* written as an array of n_layer bools, true for local */
+    int embd, attn, ffn;     /* GGML types */
+    int head;                /* of output.weight; -1: tied to the embedding */
+    uint32_t alignment;      /* 0: no key (then it is 32) */
+    uint32_t seed;
+    bool header_only;        /* for sizes that no test would write out */
+    tiny_damage damage;
+    const char *victim, *text;
+    double number;
+} tiny_config;
+
+typedef struct {
+    char name[64];
+    uint32_t type, n_dims;
+    uint64_t shape[2], offset;   /* offset in the data section */
+    uint64_t bytes;
+} tiny_tensor;
+
+typedef struct {
+    uint8_t *data;
+    size_t size, header;     /* header: bytes before the data section */
+    tiny_tensor *tensors;
+    uint32_t n_tensors;
+} tiny_file;
+
+/* Vocabulary: 0 <pad>, 1 <eos>, 2 <bos>, 3 <unk>, 4 <end_of_turn>, then the 256 byte pieces, then
+ * words; cut off at n_vocab. */
+enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, TINY_WORDS = 261 };
+
+tiny_file tiny_make(const tiny_config *c);
+void tiny_free(tiny_file *f);
+const tiny_tensor *tiny_find(const tiny_file *f, const char *name);   /* NULL if absent */
+/* Row of a matrix (or the vector, row 0) as floats. */
+void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
+
+/* Feeds data[0..size) in steps of `chunk` bytes (0: sizes drawn at random) and reserves n_ctx when
+ * the header is complete. Returns the last state, or the first error. */
+int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
+
+#endif
