@@ -47,7 +47,8 @@ const KNOWS_PLATFORM = new Set(['threads', 'kernels', 'api']);
  * they are gone at run time.
  */
 const JS_LAYERS = [
-  'errors features heap sha256',
+  'errors features sha256',
+  'heap',
   'protocol text options env port',
   'env-node env-browser source template engine helper',
   'stream vocabulary runner',
