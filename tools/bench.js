@@ -1,0 +1,253 @@
+/**
+ * bench: gemma-wasm and its peers, side by side on this machine.
+ *
+ *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
+ *                    [--model NAME|PATH] [--prefill 256,1024] [--contexts 0,4096] [--tokens N] [--busy N]
+ *
+ * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
+ * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
+ * times the same: load from a local server until ready, prefill (until the first token), decode
+ * (greedy, end tokens ignored), peak memory of the process that holds the model. Printed are medians,
+ * and ratios to the first of the sides at the same number of threads. --busy N: with N other processes that compute.
+ *
+ * Peers come from npm when a side first needs them (build/peers); after that no network is used.
+ */
+import { spawn } from 'node:child_process';
+import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
+import { cpus, loadavg, totalmem } from 'node:os';
+import { basename, dirname, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { MODELS, readHeader, testModel } from '../tests/js/models.js';
+import { Trouble, at, cli, output } from './proc.js';
+import { testEnvironment } from './setup.js';
+import { buildPage } from './bench/browser.js';
+import { install, isInstalled } from './bench/peers.js';
+import { OURS, QUICK, SIDES, USUAL } from './bench/sides.js';
+import { median, medians, ratios, render } from './bench/table.js';
+import { readBandwidth, visit } from './bench/visit.js';
+
+/** @typedef {import('./bench/table.js').Result} Result */
+/** @typedef {ReturnType<typeof readOptions>} Options */
+/** @typedef {{ threads: number, bytesPerSecond: number[] }} Reads */
+
+/** Room behind the longest prompt. */
+const CONTEXT_STEP = 256;
+/** Share of the machine's time that others may use before a visit without a remark. */
+const CALM = 0.1;
+
+const FLAGS = /** @type {const} */ ({
+  quick: { type: 'boolean', default: false },
+  list: { type: 'boolean', default: false },
+  sides: { type: 'string' },
+  threads: { type: 'string' },
+  runs: { type: 'string' },
+  model: { type: 'string', default: 'oneb-q4_0' },
+  prefill: { type: 'string' },
+  contexts: { type: 'string', default: '0' },
+  tokens: { type: 'string' },
+  busy: { type: 'string', default: '0' },
+  json: { type: 'string', default: at('build', 'bench.json') },
+});
+
+/** @param {string} text @param {string} name @param {number} least */
+function integers(text, name, least) {
+  const all = text.split(',').map(Number);
+  if (all.every((n) => Number.isInteger(n) && n >= least)) return all;
+  throw new Trouble(`--${name} ${text}: expected whole numbers from ${least}, with commas between them`);
+}
+
+function readOptions() {
+  const { values } = parseArgs({ options: FLAGS });
+  const { quick } = values;
+  const sides = values.sides?.split(',') ?? (quick ? QUICK : USUAL);
+  const unknown = sides.find((side) => !Object.hasOwn(SIDES, side));
+  if (unknown !== undefined) throw new Trouble(`--sides ${unknown}: expected ${Object.keys(SIDES).join(', ')}`);
+  const [runs] = integers(values.runs ?? '3', 'runs', 1);
+  const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
+  const [busy] = integers(values.busy, 'busy', 0);
+  return {
+    ...values, sides, runs, tokens, busy,
+    threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
+    prefill: integers(values.prefill ?? '256', 'prefill', 1),
+    contexts: integers(values.contexts, 'contexts', 0),
+  };
+}
+
+/** @param {string} name of a test model, or a path */
+async function findModel(name) {
+  if (Object.hasOwn(MODELS, name)) return testModel(name);
+  if (existsSync(name)) return resolve(name);
+  throw new Trouble(`--model ${name}: neither a file nor one of ${Object.keys(MODELS).join(', ')}`);
+}
+
+/** Bytes of weights, which is what decoding reads for each token: the embedding too, as the head.
+ * @param {string} path */
+function weightBytes(path) {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = statSync(path);
+    const head = Buffer.alloc(Math.min(size, 64e6));
+    readSync(file, head, 0, head.length, 0);
+    return size - readHeader(head).dataOffset;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Busy share of all cores during one second of doing nothing. */
+async function busyShare() {
+  const read = () => cpus().reduce(([busy, all], { times }) => {
+    const total = Object.values(times).reduce((a, b) => a + b);
+    return [busy + total - times.idle, all + total];
+  }, [0, 0]);
+  const [busy, all] = read();
+  await new Promise((done) => { setTimeout(done, 1000); });
+  const [busyAfter, allAfter] = read();
+  return (busyAfter - busy) / (allAfter - all);
+}
+
+/** @param {Options} options */
+function plan({ sides, threads }) {
+  return sides.flatMap((side) => threads.map((count) => {
+    return /** @type {Result} */ ({ side, title: SIDES[side].title, threads: count, samples: [] });
+  }));
+}
+
+/** What one visit of a result is asked for: long contexts only of sides that get there.
+ * @param {Options} options @param {Result} result @param {number} round */
+function settings({ prefill, contexts, tokens }, { side, threads }, round) {
+  const own = contexts.filter((context) => context === 0 || SIDES[side].deep);
+  const longest = Math.max(...prefill, ...own) + tokens + 1;
+  const contextLength = Math.ceil(longest / CONTEXT_STEP) * CONTEXT_STEP;
+  return { threads, prefill, contexts: own, tokens, contextLength, seed: 1000 * round };
+}
+
+/** @param {string} model @param {Options} options @param {Result[]} results @param {number} round */
+async function playRound(model, options, results, round) {
+  const turned = results.map((_, i) => results[(i + round) % results.length]);
+  const shares = [];
+  for (const result of round % 2 ? turned.reverse() : turned) {
+    if (result.error) continue;
+    shares.push(await busyShare());
+    try {
+      result.samples.push(await visit(SIDES[result.side], model, settings(options, result, round)));
+      report(result, round);
+    } catch (error) {
+      result.error = String(error instanceof Error ? error.message : error).split('\n')[0];
+      console.error(`${result.side}, ${result.threads} threads: ${result.error}`);
+    }
+  }
+  return shares;
+}
+
+/** One line for whoever waits. @param {Result} result @param {number} round */
+function report({ side, threads, samples }, round) {
+  const figures = Object.entries(medians(samples.slice(-1)));
+  const text = figures.map(([column, value]) => `${column} ${value?.toFixed(2) ?? '-'}`).join(', ');
+  console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
+}
+
+/** @param {number} count */
+function keepBusy(count) {
+  const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+  const children = Array.from({ length: count }, loop);
+  return () => children.forEach((child) => child.kill('SIGKILL'));
+}
+
+/** @param {string} model */
+function machine(model) {
+  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
+  const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');
+  return {
+    processor: cpus()[0].model.trim(), cores: cpus().length, memory: totalmem(), node: process.version,
+    chromium: version(GW_CHROMIUM), firefox: version(GW_FIREFOX), model: basename(model),
+    modelBytes: statSync(model).size, weightBytes: weightBytes(model),
+  };
+}
+
+/** Each result with its medians and with how many times better our side is.
+ * @param {Result[]} results */
+function withRatios(results) {
+  return results.map((result) => {
+    const own = medians(result.samples);
+    const ours = results.find((other) => other.side === OURS && other.threads === result.threads);
+    return { ...result, medians: own, oursIsBetterBy: ours ? ratios(medians(ours.samples), own) : {} };
+  });
+}
+
+/** Read bandwidth (medians), and the share of it that our decoding at context 0 reaches.
+ * @param {Result[]} results @param {number} bytes of weights @param {Reads[]} reads */
+function shares(results, bytes, reads) {
+  return reads.flatMap(({ threads, bytesPerSecond }) => {
+    const ours = results.find((result) => result.side === OURS && result.threads === threads);
+    const rate = medians(ours?.samples ?? [])['decode @0'];
+    const speed = median(bytesPerSecond);
+    return rate && speed ? [{ threads, bytesPerSecond: speed, share: rate * bytes / speed }] : [];
+  });
+}
+
+/** @param {Options} options */
+async function listSides({ sides }) {
+  for (const [name, { title, peer }] of Object.entries(SIDES)) {
+    const note = peer && !isInstalled(peer) ? ' (to be installed)' : '';
+    console.log(`${sides.includes(name) ? '*' : ' '} ${name.padEnd(16)} ${title}${note}`);
+  }
+}
+
+/** The rounds. @param {string} model @param {Options} options @param {Result[]} results */
+async function play(model, options, results) {
+  const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [] }));
+  const busy = [];
+  const stop = keepBusy(options.busy);
+  try {
+    for (let round = 0; round < options.runs; round++) {
+      busy.push(...await playRound(model, options, results, round));
+      for (const { threads, bytesPerSecond } of options.sides.includes(OURS) ? reads : []) {
+        bytesPerSecond.push(await readBandwidth(model, threads));
+      }
+    }
+  } finally {
+    stop();
+  }
+  return { reads, busy };
+}
+
+/** @param {Options} options */
+async function compare(options) {
+  const model = await findModel(options.model);
+  await install([...new Set(options.sides.flatMap((side) => SIDES[side].peer ?? []))]);
+  await buildPage();
+  const results = plan(options);
+  const before = loadavg();
+  const { reads, busy } = await play(model, options, results);
+  const about = machine(model);
+  return {
+    date: new Date().toISOString(), options, machine: about, load: { before, after: loadavg(), busy },
+    results: withRatios(results), reads, decodeShare: shares(results, about.weightBytes, reads),
+  };
+}
+
+/** @param {Awaited<ReturnType<typeof compare>>} report */
+function print({ options, machine: about, load, results, decodeShare }) {
+  console.log(`${about.processor}, ${about.cores} cores; ${about.model}; medians of ${options.runs}; tokens/s\n`);
+  console.log(`${render(results, OURS)}\n`);
+  for (const { threads, bytesPerSecond, share } of decodeShare) {
+    const speed = (bytesPerSecond / 1e9).toFixed(1);
+    console.log(`plain reads, ${threads} threads: ${speed} GB/s; decode @0 of ours: ${percent(share)} of it`);
+  }
+  const most = Math.max(0, ...load.busy);
+  const note = most > CALM && !options.busy ? ': not a calm machine' : '';
+  console.log(`others used ${percent(median(load.busy) ?? 0)} of the machine before a visit, ${percent(most)} at most${note}`);
+}
+
+const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
+
+await cli(async () => {
+  const options = readOptions();
+  if (options.list) return listSides(options);
+  const outcome = await compare(options);
+  print(outcome);
+  mkdirSync(dirname(resolve(options.json)), { recursive: true });
+  writeFileSync(options.json, `${JSON.stringify(outcome, null, 2)}\n`);
+  if (outcome.results.some(({ error }) => error)) process.exitCode = 1;
+});

@@ -1,0 +1,87 @@
+/** browser: browsers for the benchmark, the folder that they are served, and the memory they took. */
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import esbuild from 'esbuild';
+import puppeteer from 'puppeteer-core';
+import { Trouble, at } from '../proc.js';
+import { serve } from '../serve.js';
+import { testEnvironment } from '../setup.js';
+import { MODULES as PEERS } from './peers.js';
+
+const PAGE = at('build', 'bench-page');
+const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'reads', 'reads-thread'];
+const ENTRIES = [
+  'tools/bench/page.js', 'js/worker.js', 'js/thread.js', ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
+];
+const CHROMIUM_FLAGS = [
+  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
+  '--disable-component-update', '--disable-sync',
+];
+/** A visit may take long: a peer at one thread reads 1024 tokens in minutes. */
+const TIMEOUT = 3600e3;
+
+/** Bundles the page, the drivers and the workers of gemma-wasm. */
+export async function buildPage() {
+  rmSync(PAGE, { recursive: true, force: true });
+  mkdirSync(PAGE, { recursive: true });
+  await esbuild.build({
+    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: basename(entry, '.js') })),
+    outdir: PAGE, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'], logLevel: 'warning',
+  });
+  const modules = readdirSync(at('js')).filter((name) => name.endsWith('.wasm'));
+  if (!modules.length) throw new Trouble('The wasm modules are not built (npm run build)');
+  for (const name of modules) copyFileSync(at('js', name), join(PAGE, name));
+  copyFileSync(at('tools', 'bench', 'page.html'), join(PAGE, 'index.html'));
+}
+
+/** Without isolation a page has no shared memory: what a web site without the headers gets. The peers' blob
+ * workers do not fit into our content security policy.
+ * @param {string} model @param {boolean} isolation */
+export function servePage(model, isolation) {
+  return serve({
+    root: PAGE, mounts: { '/models/': dirname(model), '/peers/': PEERS }, isolation,
+    headers: { 'Content-Security-Policy': '' },
+  });
+}
+
+/** @param {'chromium' | 'firefox'} name */
+export function launch(name) {
+  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
+  const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
+  if (!executablePath) throw new Trouble(`${name} is not here`);
+  const common = { executablePath, headless: true, protocolTimeout: TIMEOUT };
+  if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
+  return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
+}
+
+/** A field of /proc/PID/status, as a number. @param {string} status @param {string} name */
+const field = (status, name) => Number(status.match(new RegExp(`^${name}:\\s+(\\d+)`, 'm'))?.[1] ?? NaN);
+
+/** Processes by id, as Linux shows them. */
+function processes() {
+  /** @type {Map<number, { parent: number, peak: number, command: string }>} */
+  const all = new Map();
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'utf8');
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
+      all.set(Number(name), { parent: field(status, 'PPid'), peak: field(status, 'VmHWM') * 1024, command });
+    } catch { /* it has ended */ }
+  }
+  return all;
+}
+
+/** Peak resident memory of a browser's largest content process, bytes; undefined elsewhere than on Linux.
+ * @param {import('puppeteer-core').Browser} browser @returns {number | undefined} */
+export function contentPeak(browser) {
+  const root = browser.process()?.pid;
+  if (!root || !existsSync('/proc/self/status')) return undefined;
+  const all = processes();
+  const ours = (/** @type {number} */ id) => {
+    for (let at = id; at > 1; at = all.get(at)?.parent ?? 0) if (at === root) return true;
+    return false;
+  };
+  const isContent = (/** @type {string} */ command) => /--type=renderer|-contentproc/.test(command);
+  const peaks = [...all].filter(([id, { command }]) => isContent(command) && ours(id)).map(([, p]) => p.peak);
+  return peaks.length ? Math.max(...peaks) : undefined;
+}

@@ -1,0 +1,5 @@
+/** gemma-node: gemma-wasm in Node. */
+import { loadModel } from '../../../js/index.node.js';
+import { gemma } from './gemma.js';
+
+export const open = gemma(loadModel);

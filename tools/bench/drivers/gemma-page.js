@@ -1,0 +1,5 @@
+/** gemma-page: gemma-wasm in a browser. Bundled, so that workers find what they import. */
+import { loadModel } from '../../../js/index.js';
+import { gemma } from './gemma.js';
+
+export const open = gemma(loadModel);

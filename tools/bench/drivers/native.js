@@ -1,0 +1,29 @@
+/** native: llama.cpp compiled for this processor, through node-llama-cpp. Node only. */
+import { pathToFileURL } from 'node:url';
+
+/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+export async function open({ model: modelPath, peers, threads, contextLength }) {
+  const entry = pathToFileURL(`${peers}node-llama-cpp/dist/index.js`).href;
+  const { getLlama, LlamaLogLevel } = await import(entry);
+  const llama = await getLlama({
+    gpu: false, build: 'never', skipDownload: true, maxThreads: threads, logLevel: LlamaLogLevel.error,
+  });
+  const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
+  const context = await model.createContext({ contextSize: contextLength, threads });
+  const sequence = context.getSequence();
+  /** @type {import('../measure.js').Opened['run']} */
+  const run = async ({ ids }, tokens) => {
+    await sequence.clearHistory();
+    const start = performance.now();
+    let first = 0;
+    let count = 0;
+    for await (const _ of sequence.evaluate(ids, { temperature: 0, yieldEogToken: true })) {
+      first ||= performance.now();
+      if (count++ === tokens) break;
+    }
+    return {
+      promptTokens: ids.length, promptMs: first - start, tokens: count - 1, tokensMs: performance.now() - first,
+    };
+  };
+  return { run, facts: { threads: context.currentThreads } };
+}

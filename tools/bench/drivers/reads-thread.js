@@ -1,0 +1,31 @@
+/** reads-thread: one reading thread: fills its part of the memory, waits for the start, reads it
+ * several times, tells when it began and ended. */
+import { BYTES_PER_ROUND, STREAMS, readModule } from './reads-wasm.js';
+
+const PAGE = 65536;
+/** Streams that lie a multiple of 32 KB apart fight for the same cache lines. */
+const SKEW = 64 * 129;
+
+/** @param {{ memory: WebAssembly.Memory | null, start: number, bytes: number, passes: number,
+ *   flag: Int32Array<SharedArrayBuffer> | null }} order */
+async function read({ memory: given, start, bytes, passes, flag }) {
+  const pages = (given?.buffer.byteLength ?? bytes) / PAGE;
+  const memory = given ?? new WebAssembly.Memory({ initial: pages, maximum: pages });
+  new Uint8Array(memory.buffer, start, bytes).fill(1);
+  const { instance } = await WebAssembly.instantiate(readModule(pages, given !== null), { env: { memory } });
+  const run = /** @type {(p: number, stride: number, rounds: number) => number} */ (instance.exports.read);
+  const stride = bytes / STREAMS - SKEW;
+  const rounds = Math.floor(stride / 64);
+  run(start, stride, rounds);   // compiled for speed by now
+  if (flag) {
+    Atomics.add(flag, 1, 1);
+    Atomics.notify(flag, 1);
+    Atomics.wait(flag, 0, 0);
+  }
+  const begun = performance.timeOrigin + performance.now();
+  for (let i = 0; i < passes; i++) run(start, stride, rounds);
+  const ended = performance.timeOrigin + performance.now();
+  postMessage({ begun, ended, bytes: passes * rounds * BYTES_PER_ROUND });
+}
+
+addEventListener('message', (event) => { read(event.data); });

@@ -1,0 +1,92 @@
+/**
+ * measure: what is done to every side of the benchmark, in the same order and with the same clock:
+ * load, warm up, prefill, decode. Runs in a page and in Node; knows no side.
+ *
+ * A side gives one function: evaluate a prompt and draw so many tokens after the first one.
+ *
+ * @typedef {object} Timing
+ * @property {number} promptTokens that were really evaluated (what was cached is not counted)
+ * @property {number} promptMs     until the first token is there
+ * @property {number} tokens       drawn after the first one
+ * @property {number} tokensMs     for those
+ *
+ * @typedef {object} Prompt
+ * @property {number[]} ids
+ * @property {string} text         about as many tokens, for sides that take no ids
+ *
+ * @typedef {object} Opened
+ * @property {(prompt: Prompt, tokens: number) => Promise<Timing>} run
+ * @property {Record<string, unknown>} facts   what the side says of itself
+ *
+ * @typedef {object} Job
+ * @property {string} driver
+ * @property {string} model          address, or path for sides without fetch
+ * @property {string} peers          where the packages of others lie
+ * @property {number} threads
+ * @property {number} contextLength
+ * @property {number[]} prefill      lengths of prompts to time
+ * @property {number[]} contexts     lengths of the context that decoding is timed at
+ * @property {number} tokens         drawn at each of them
+ * @property {number} seed           of the prompts
+ * @property {string} [variant]
+ *
+ * @typedef {object} Sample
+ * @property {number} loadMs
+ * @property {Record<string, number>} prefill   tokens/s by prompt length
+ * @property {Record<string, number>} decode    tokens/s by context length
+ * @property {Record<string, unknown>} facts
+ * @property {number} [memory]                  peak, bytes
+ */
+
+const WARM_UP = { prompt: 32, tokens: 4 };
+/** Ids that every test model has, of ordinary pieces. */
+const FIRST_ID = 300, IDS = 700;
+/** Words that are one token each of Gemma's vocabulary, with the blank before them. */
+const WORDS = ('the of and to in is that for it as was with be by on not he his but at are this have from or had an '
+  + 'they which one you were all her she there would their we him been has when who will no more if out so up').split(' ');
+
+/** The same numbers from the same seed. @param {number} seed */
+function numbers(seed) {
+  let state = Math.imul(seed + 1, 0x9e3779b9) >>> 0;
+  return (/** @type {number} */ below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor(state / 2 ** 32 * below);
+  };
+}
+
+/** Two seeds give prompts that differ from the first token on, so that no cache shortens one.
+ * @param {number} length @param {number} seed @returns {Prompt} */
+export function makePrompt(length, seed) {
+  const next = numbers(seed);
+  const ids = Array.from({ length }, () => FIRST_ID + next(IDS));
+  const words = Array.from({ length: Math.max(1, length - 1) }, () => ` ${WORDS[next(WORDS.length)]}`);
+  return { ids, text: words.join('') };
+}
+
+/** @param {number} count @param {number} ms */
+const perSecond = (count, ms) => count / ms * 1000;
+
+/**
+ * @param {(job: Job) => Promise<Opened>} open
+ * @param {Job} job
+ * @returns {Promise<Sample>}
+ */
+export async function measure(open, job) {
+  let seed = job.seed;
+  const before = performance.now();
+  const { run, facts } = await open(job);
+  const loadMs = performance.now() - before;
+  await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
+  /** @type {Sample} */
+  const sample = { loadMs, prefill: {}, decode: {}, facts };
+  for (const length of job.prefill) {
+    const timing = await run(makePrompt(length, seed++), 0);
+    sample.prefill[length] = perSecond(timing.promptTokens, timing.promptMs);
+  }
+  for (const context of job.contexts) {
+    const timing = await run(makePrompt(Math.max(1, context), seed++), job.tokens);
+    if (timing.tokens < job.tokens / 2) throw new Error(`only ${timing.tokens} tokens instead of ${job.tokens}`);
+    sample.decode[context] = perSecond(timing.tokens, timing.tokensMs);
+  }
+  return sample;
+}

@@ -1,0 +1,15 @@
+/** node: one visit of the benchmark in a Node process of its own: `node node.js JOB`, answers by IPC. */
+import { measure } from './measure.js';
+
+/** @type {import('./measure.js').Job} */
+const job = JSON.parse(process.argv[2]);
+/** @param {object} answer */
+const finish = (answer) => process.send?.(answer, () => process.exit(0));
+
+try {
+  const { open } = await import(`./drivers/${job.driver}.js`);
+  const sample = await measure(open, job);
+  finish({ ...sample, memory: process.resourceUsage().maxRSS * 1024 });
+} catch (error) {
+  finish({ error: error instanceof Error ? error.message : String(error) });
+}

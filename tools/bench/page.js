@@ -1,0 +1,11 @@
+/** page: one visit of the benchmark in a browser. The program that opened it calls bench(job). */
+import { measure } from './measure.js';
+
+/** @param {import('./measure.js').Job} job */
+async function bench(job) {
+  const address = `./${job.driver}.js`;   // a variable, or the bundler would pull in all that match
+  const { open, answer } = await import(address);
+  return answer ? answer(job) : measure(open, job);
+}
+
+Object.assign(globalThis, { bench, isolated: crossOriginIsolated });

@@ -1,0 +1,57 @@
+/**
+ * peers: the packages that the benchmark compares with. They are installed when a side first needs
+ * one, into build/peers with a package.json of its own: they are no part of this project, and
+ * afterwards the benchmark runs without a network.
+ */
+import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { at, must } from '../proc.js';
+
+const FOLDER = at('build', 'peers');
+export const MODULES = join(FOLDER, 'node_modules');
+
+/** Prebuilt binaries of node-llama-cpp, by platform. */
+const NATIVE = /** @type {Record<string, string>} */ ({
+  'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'mac-arm64-metal',
+  'darwin-x64': 'mac-x64', 'win32-x64': 'win-x64',
+})[`${process.platform}-${process.arch}`];
+
+/** @typedef {{ as: string, from: string, version: string }} Package  as: its folder */
+
+/** Packages of each peer. @type {Record<string, Package[]>} */
+export const PEERS = {
+  'wllama2': [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
+  'wllama3': [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],
+  'node-llama-wasm': [
+    { as: '@fugood/node-llama-wasm', from: '@fugood/node-llama-wasm', version: '1.7.15' },
+  ],
+  'native': [
+    { as: 'node-llama-cpp', from: 'node-llama-cpp', version: '3.22.1' },
+    ...(NATIVE ? [{ as: `@node-llama-cpp/${NATIVE}`, from: `@node-llama-cpp/${NATIVE}`, version: '3.22.1' }] : []),
+  ],
+};
+
+/** @param {Package} wanted */
+function installed({ as, version }) {
+  const file = join(MODULES, as, 'package.json');
+  return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version;
+}
+
+/** @param {string} peer */
+export const isInstalled = (peer) => PEERS[peer].every(installed);
+
+/** Installs what is missing. The optional parts of node-llama-cpp are other machines' binaries.
+ * @param {string[]} peers */
+export async function install(peers) {
+  const missing = peers.flatMap((peer) => PEERS[peer]).filter((wanted) => !installed(wanted));
+  if (!missing.length) return;
+  const specs = missing.map(({ as, from, version }) => {
+    return as === from ? `${as}@${version}` : `${as}@npm:${from}@${version}`;
+  });
+  console.error(`installing ${specs.join(', ')} into build/peers`);
+  mkdirSync(FOLDER, { recursive: true });
+  const manifest = join(FOLDER, 'package.json');
+  if (!existsSync(manifest)) writeFileSync(manifest, '{ "private": true }\n');
+  const flags = ['--save-exact', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund'];
+  await must('peers', 'npm', ['install', ...flags, ...specs], { cwd: FOLDER });
+}

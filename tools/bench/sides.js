@@ -1,0 +1,45 @@
+/** sides: what the benchmark can compare, and with which settings each runs. */
+import { newerNode } from '../setup.js';
+
+/**
+ * @typedef {object} Side
+ * @property {string} title
+ * @property {'chromium' | 'firefox' | 'node'} where
+ * @property {string} driver       module that the visit imports
+ * @property {string} [peer]       packages it needs, in peers.js
+ * @property {string} [variant]    of gemma-wasm
+ * @property {() => string} [node] program of a Node side
+ * @property {boolean} [path]      takes a path, not an address
+ * @property {boolean} [deep]      fast enough to be timed at long contexts too
+ */
+
+/** @type {Record<string, Side>} */
+export const SIDES = {
+  'gemma-chromium': { title: 'gemma-wasm, Chromium', where: 'chromium', driver: 'gemma-page', deep: true },
+  'gemma-simd128': {
+    title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma-page', variant: 'simd128', deep: true,
+  },
+  'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page', deep: true },
+  'gemma-node': {
+    title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`, where: 'node', driver: 'gemma-node',
+    node: () => process.execPath, deep: true,
+  },
+  'gemma-node-new': {
+    title: 'gemma-wasm, newer Node', where: 'node', driver: 'gemma-node', node: newerNode, deep: true,
+  },
+  'wllama-2.4': { title: 'wllama 2.4.0, Chromium', where: 'chromium', driver: 'wllama2', peer: 'wllama2' },
+  'wllama-3.8': { title: 'wllama 3.8.1, Chromium', where: 'chromium', driver: 'wllama3', peer: 'wllama3' },
+  'node-llama-wasm': {
+    title: 'node-llama-wasm 1.7.15, Chromium', where: 'chromium', driver: 'node-llama-wasm', peer: 'node-llama-wasm',
+  },
+  'native': {
+    title: 'native llama.cpp', where: 'node', driver: 'native', peer: 'native', path: true, deep: true,
+    node: () => process.execPath,
+  },
+};
+
+/** The side that ratios are of. */
+export const OURS = 'gemma-chromium';
+/** Compared when nothing else is said, and by --quick. */
+export const USUAL = ['gemma-chromium', 'gemma-firefox', 'gemma-node', 'wllama-2.4', 'native'];
+export const QUICK = ['gemma-chromium', 'wllama-2.4'];

@@ -1,0 +1,80 @@
+/** visit: one side, measured once, in a browser or a Node process that is started for it and ended
+ * after it: no side finds the memory or the warmth that another left. */
+import { fork } from 'node:child_process';
+import { basename } from 'node:path';
+import { at } from '../proc.js';
+import { contentPeak, launch, servePage } from './browser.js';
+import { MODULES } from './peers.js';
+
+/** @typedef {import('./measure.js').Sample} Sample */
+/** @typedef {'chromium' | 'firefox'} BrowserName */
+/** @typedef {Omit<import('./measure.js').Job, 'driver' | 'model' | 'peers' | 'variant'>} Settings */
+
+/**
+ * @param {import('./sides.js').Side} side
+ * @param {string} model path
+ * @param {Settings} settings
+ * @returns {Promise<Sample>}
+ */
+export async function visit(side, model, settings) {
+  // One thread is what pages without cross-origin isolation get, so that is how it is measured.
+  const server = await servePage(model, settings.threads > 1);
+  const { driver, variant } = side;
+  const address = side.path ? model : `${server.url}models/${basename(model)}`;
+  const peers = side.path ? `${MODULES}/` : '/peers/';
+  const job = { ...settings, driver, variant, model: address, peers };
+  try {
+    if (side.where === 'node') return await inNode(side, job);
+    return await inBrowser(side.where, server.url, job);
+  } finally {
+    await server.close();
+  }
+}
+
+/** @param {BrowserName} name @param {string} url @param {object} job @returns {Promise<Sample>} */
+async function inBrowser(name, url, job) {
+  const browser = await launch(name);
+  try {
+    const sample = /** @type {Sample} */ (await ask(browser, url, job));
+    return { ...sample, memory: contentPeak(browser) };
+  } finally {
+    await browser.close();
+  }
+}
+
+/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {object} job */
+async function ask(browser, url, job) {
+  const page = await browser.newPage();
+  await page.goto(url);
+  await page.waitForFunction('globalThis.bench');
+  return page.evaluate(`bench(${JSON.stringify(job)})`);
+}
+
+/** What plain loads read in Chromium, bytes per second. @param {string} model @param {number} threads */
+export async function readBandwidth(model, threads) {
+  const server = await servePage(model, threads > 1);
+  const browser = await launch('chromium');
+  try {
+    return /** @type {number} */ (await ask(browser, server.url, { driver: 'reads', threads }));
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}
+
+/** @param {import('./sides.js').Side} side @param {object} job @returns {Promise<Sample>} */
+function inNode(side, job) {
+  const execPath = side.node?.();
+  if (!execPath) throw new Error('no such Node here');
+  const child = fork(at('tools', 'bench', 'node.js'), [JSON.stringify(job)], {
+    execPath, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  return new Promise((resolve, reject) => {
+    child.on('message', (/** @type {any} */ answer) => {
+      if (answer.error) reject(new Error(answer.error));
+      else resolve(answer);
+    });
+    child.on('error', reject);
+    child.on('exit', (status, signal) => reject(new Error(`its process ended: ${signal ?? status}`)));
+  });
+}
