@@ -1,0 +1,553 @@
+/* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then what ours promises. */
+#include "../../src/sampler.h"
+#include "test.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+enum { MOST = 16384 };
+
+static gw_error error;
+static int32_t ids[MOST];
+static double p[MOST];
+
+static void set(gw_sampler *s, const char *name, double value) {
+    if (gw_sampler_set(s, name, value, &error)) gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.expected);
+}
+
+/* A sampler of n tokens with every cut off. */
+static gw_sampler *plain(uint32_t n) {
+    gw_sampler *s = gw_sampler_new(n);
+    CHECK(s != NULL);
+    set(s, "top_k", 0);
+    set(s, "top_p", 1);
+    return s;
+}
+
+static uint64_t splitmix(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Logits like a model's: a bell (sum of four uniforms), scaled. */
+static float *bell(uint32_t n, uint64_t seed, double scale) {
+    float *x = malloc(n * sizeof *x);
+    for (uint32_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int j = 0; j < 4; j++) sum += (double)(splitmix(&seed) >> 11) * 0x1p-53 - 0.5;
+        x[i] = (float)(sum * scale);
+    }
+    return x;
+}
+
+/* --- llama.cpp's cases ------------------------------------------------------------------------------ */
+
+/* Probabilities in, probabilities of the surviving tokens out, by id; 0 for those cut off. */
+static void check_case(int line, gw_sampler *s, size_t n, const float *probabilities, const float *expected) {
+    float logits[8];
+    double got[8] = { 0 };
+    for (size_t i = 0; i < n; i++) logits[i] = logf(probabilities[i]);
+    int m = gw_sampler_distribution(s, logits, ids, p, MOST);
+    for (int i = 0; i < m; i++) {
+        got[ids[i]] = p[i];
+        if (i && p[i] > p[i - 1]) gw_test_fail(__FILE__, line, "not best first");
+    }
+    for (size_t i = 0; i < n; i++)
+        if (fabs(got[i] - expected[i]) > 1e-5)
+            gw_test_fail(__FILE__, line, "token %zu: expected %g, got %g", i, expected[i], got[i]);
+    gw_sampler_free(s);
+}
+
+static const float rising[] = { 0.1f, 0.2f, 0.3f, 0.4f };
+
+static void check_option(int line, const char *name, double value, float a, float b, float c, float d) {
+    gw_sampler *s = plain(4);
+    set(s, name, value);
+    check_case(line, s, 4, rising, (float[]){ a, b, c, d });
+}
+#define CASE(name, value, a, b, c, d) check_option(__LINE__, name, value, a, b, c, d)
+
+TEST(sampler_llama_temperature) {
+    CASE("temperature", 1, 0.1f, 0.2f, 0.3f, 0.4f);
+    CASE("temperature", 0, 0, 0, 0, 1);
+}
+
+TEST(sampler_llama_top_k) {
+    CASE("top_k", 1, 0, 0, 0, 1);
+    CASE("top_k", 3, 0, 0.22222f, 0.33333f, 0.44444f);
+    CASE("top_k", 4, 0.1f, 0.2f, 0.3f, 0.4f);
+    CASE("top_k", 0, 0.1f, 0.2f, 0.3f, 0.4f);
+}
+
+TEST(sampler_llama_top_p) {
+    CASE("top_p", 0, 0, 0, 0, 1);
+    CASE("top_p", 0.7f, 0, 0, 0.428571f, 0.571429f);
+    CASE("top_p", 0.8f, 0, 0.22222f, 0.33333f, 0.44444f);
+    CASE("top_p", 1, 0.1f, 0.2f, 0.3f, 0.4f);
+}
+
+TEST(sampler_llama_min_p) {
+    CASE("min_p", 0.00f, 0.1f, 0.2f, 0.3f, 0.4f);
+    CASE("min_p", 0.24f, 0.1f, 0.2f, 0.3f, 0.4f);
+    CASE("min_p", 0.26f, 0, 0.2f / 0.9f, 0.3f / 0.9f, 0.4f / 0.9f);
+    CASE("min_p", 0.49f, 0, 0.2f / 0.9f, 0.3f / 0.9f, 0.4f / 0.9f);
+    CASE("min_p", 0.51f, 0, 0, 0.3f / 0.7f, 0.4f / 0.7f);
+    CASE("min_p", 0.74f, 0, 0, 0.3f / 0.7f, 0.4f / 0.7f);
+    CASE("min_p", 0.76f, 0, 0, 0, 1);
+    CASE("min_p", 1.00f, 0, 0, 0, 1);
+}
+
+TEST(sampler_llama_typical) {
+    gw_sampler *s = plain(4);
+    set(s, "typical_p", 0.5);
+    check_case(__LINE__, s, 4, (float[]){ 0.97f, 0.01f, 0.01f, 0.01f }, (float[]){ 1, 0, 0, 0 });
+    s = plain(4);
+    set(s, "typical_p", 0.5);
+    float third = 1 / 3.f;   /* llama.cpp's 0.2 each, normalised */
+    check_case(__LINE__, s, 4, (float[]){ 0.4f, 0.2f, 0.2f, 0.2f }, (float[]){ 0, third, third, third });
+}
+
+static void check_penalties(int line, const char *accepted, double repetition, double frequency,
+                            double presence, float a, float b, float c, float d, float e) {
+    gw_sampler *s = plain(5);
+    set(s, "penalty_window", (double)strlen(accepted));
+    set(s, "repetition_penalty", repetition);
+    set(s, "frequency_penalty", frequency);
+    set(s, "presence_penalty", presence);
+    for (const char *t = accepted; *t; t++) gw_sampler_accept(s, *t - '0');
+    check_case(line, s, 5, (float[]){ 0.2f, 0.2f, 0.2f, 0.2f, 0.2f }, (float[]){ a, b, c, d, e });
+}
+
+TEST(sampler_llama_penalties) {
+    check_penalties(__LINE__, "0", 50, 0, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f);
+    check_penalties(__LINE__, "012", 50, 0, 0, 0, 0, 0, 0.5f, 0.5f);
+    check_penalties(__LINE__, "01200", 50, 0, 0, 0, 0, 0, 0.5f, 0.5f);
+    check_penalties(__LINE__, "0", 1, 5, 5, 0.000011f, 0.249997f, 0.249997f, 0.249997f, 0.249997f);
+    check_penalties(__LINE__, "012", 1, 5, 5, 0.000023f, 0.000023f, 0.000023f, 0.499966f, 0.499966f);
+    check_penalties(__LINE__, "01200", 1, 5, 5, 0, 0.000023f, 0.000023f, 0.499977f, 0.499977f);
+}
+
+/* Its queue of samplers over 10000 tokens of probability proportional to their id, in our one order:
+ * the survivors are the ids from `least` on. */
+static void check_queue(int line, int k, double top_p, double min_p) {
+    enum { N = 10000 };
+    static float logits[N];
+    for (int i = 0; i < N; i++) logits[i] = logf((float)i);
+    gw_sampler *s = plain(N);
+    set(s, "top_k", k);
+    set(s, "top_p", top_p);
+    set(s, "min_p", min_p);
+    int least = k && k < N ? N - k : 1;   /* token 0 has probability 0 */
+    double sum = 0, total = N * (N - 1) / 2.0 - least * (least - 1) / 2.0;
+    if (top_p < 1) {
+        least = N;
+        do sum += --least; while (sum < ceil(top_p * total));
+    }
+    if (min_p > 0) least = (int)fmax(least, ceil(min_p * (N - 1)));
+    int m = gw_sampler_distribution(s, logits, ids, p, MOST);
+    if (m != N - least) gw_test_fail(__FILE__, line, "expected %d survivors, got %d", N - least, m);
+    for (int i = 0; i < m; i++) CHECK_INT(ids[i], N - 1 - i);
+    gw_sampler_free(s);
+}
+
+TEST(sampler_llama_queue) {
+    check_queue(__LINE__, 10000, 1, 0);
+    check_queue(__LINE__, 1, 1, 0);
+    check_queue(__LINE__, 100, 1, 0);
+    check_queue(__LINE__, 5000, 1, 0);   /* above the heap's limit */
+    check_queue(__LINE__, 0, 0, 0);
+    check_queue(__LINE__, 0, 0.0003f, 0);
+    check_queue(__LINE__, 0, 0.8f, 0);
+    check_queue(__LINE__, 0, 1, 1);
+    check_queue(__LINE__, 0, 1, 1e-12);
+    check_queue(__LINE__, 0, 1, 9997.9f / 9999.0f);
+    check_queue(__LINE__, 0, 1, 0.1f);
+    check_queue(__LINE__, 100, 0.8f, 0);
+    check_queue(__LINE__, 100, 1, 0.1f);
+    check_queue(__LINE__, 0, 0.8f, 0.1f);
+    check_queue(__LINE__, 0, 0.8f, 9997.9f / 9999.0f);
+    check_queue(__LINE__, 100, 0.8f, 0.1f);
+}
+
+/* --- cuts against the slow way -------------------------------------------------------------------- */
+
+static const float *sorted_logits;
+
+static int by_logit(const void *a, const void *b) {
+    int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    float x = sorted_logits[i], y = sorted_logits[j];
+    return x != y ? (x < y) - (x > y) : (i > j) - (i < j);
+}
+
+/* All ids, best first, lowest id first on ties. */
+static int32_t *sorted(const float *x, uint32_t n) {
+    int32_t *order = malloc(n * sizeof *order);
+    for (uint32_t i = 0; i < n; i++) order[i] = (int32_t)i;
+    sorted_logits = x;
+    qsort(order, n, sizeof *order, by_logit);
+    return order;
+}
+
+static void check_prefix(const int32_t *order, int got, int expected) {
+    CHECK_INT(got, expected);
+    for (int i = 0; i < got && i < MOST; i++) CHECK_INT(ids[i], order[i]);
+}
+
+TEST(sampler_top_k_is_the_sorted_prefix) {
+    enum { N = 14000 };
+    uint32_t sizes[] = { N, 1000, 17, 2 };
+    for (size_t a = 0; a < COUNT(sizes); a++) {
+        uint32_t n = sizes[a];
+        float *x = bell(n, a, 6);
+        for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64;   /* many ties */
+        int32_t *order = sorted(x, n);
+        gw_sampler *s = plain(n);
+        int ks[] = { 1, 2, 3, 16, 64, 999, 4096, 4097, 12000 };
+        for (size_t b = 0; b < COUNT(ks); b++) {
+            set(s, "top_k", ks[b]);
+            int m = gw_sampler_distribution(s, x, ids, p, MOST);
+            if ((uint32_t)ks[b] < n) check_prefix(order, m, ks[b]);
+            else CHECK_INT(m, n);
+        }
+        gw_sampler_free(s);
+        free(order);
+        free(x);
+    }
+}
+
+TEST(sampler_top_p_is_the_sorted_prefix) {
+    enum { N = 14000 };
+    double scales[] = { 0, 0.5, 6, 20, 200 };   /* from all alike to one that has it all */
+    for (size_t a = 0; a < COUNT(scales); a++) {
+        float *x = bell(N, 5 + a, scales[a]);
+        int32_t *order = sorted(x, N);
+        double total = 0;
+        for (int i = 0; i < N; i++) total += exp((double)x[order[i]] - x[order[0]]);
+        gw_sampler *s = plain(N);
+        double ps[] = { 0.001, 0.1, 0.5, 0.9, 0.95, 0.999 };
+        for (size_t b = 0; b < COUNT(ps); b++) {
+            double have = 0;
+            int expected = 0;
+            while (expected < N && have < ps[b] * total) have += exp((double)x[order[expected++]] - x[order[0]]);
+            set(s, "top_p", ps[b]);
+            int m = gw_sampler_distribution(s, x, ids, p, MOST);
+            CHECK(abs(m - expected) <= 1);   /* sums in another order, masses as floats */
+            check_prefix(order, m, m);
+        }
+        gw_sampler_free(s);
+        free(order);
+        free(x);
+    }
+}
+
+/* Whatever is cut, the survivors' probabilities add up to 1 and keep their ratios. */
+TEST(sampler_probabilities_add_up) {
+    enum { N = 12000 };
+    float *x = bell(N, 3, 10);
+    gw_sampler *s = plain(N);
+    const char *names[] = { "top_k", "top_p", "min_p", "typical_p", "temperature" };
+    double values[] = { 500, 0.9, 0.01, 0.8, 0.7 };
+    for (int mask = 0; mask < 32; mask++) {
+        gw_sampler_reset(s);
+        set(s, "top_k", 0);
+        set(s, "top_p", 1);
+        for (int i = 0; i < 5; i++) if (mask >> i & 1) set(s, names[i], values[i]);
+        double sum = 0, temperature = mask >> 4 ? 0.7 : 1;
+        int m = gw_sampler_distribution(s, x, ids, p, MOST);
+        CHECK(m > 0 && m <= ((mask & 1) ? 500 : N));
+        for (int i = 0; i < m; i++) {
+            sum += p[i];
+            CHECK_NEAR(log(p[0] / p[i]), ((double)x[ids[0]] - x[ids[i]]) / temperature, 1e-5);
+        }
+        CHECK_NEAR(sum, 1, 1e-9);
+    }
+    gw_sampler_free(s);
+    free(x);
+}
+
+/* --- draws ------------------------------------------------------------------------------------------ */
+
+/* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes expected
+ * less than 8 times are put together. The limit is mean + 4 sigma, the seed is fixed. */
+static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
+    enum { DRAWS = 40000 };
+    int *counts = calloc(n, sizeof *counts);
+    double chi = 0, rest_expected = 0;
+    int classes = 0, rest = 0, m = gw_sampler_distribution(s, x, ids, p, MOST), all = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        int32_t id = gw_sampler_draw(s, x);
+        if (id < 0 || (uint32_t)id >= n) gw_test_fail(__FILE__, line, "drew %d", (int)id);
+        counts[id]++;
+    }
+    for (int i = 0; i < m; i++) {
+        double expected = p[i] * DRAWS;
+        all += counts[ids[i]];
+        if (expected < 8) {
+            rest += counts[ids[i]];
+            rest_expected += expected;
+            continue;
+        }
+        chi += (counts[ids[i]] - expected) * (counts[ids[i]] - expected) / expected;
+        classes++;
+    }
+    if (rest_expected >= 8) {
+        chi += (rest - rest_expected) * (rest - rest_expected) / rest_expected;
+        classes++;
+    }
+    double limit = classes - 1 + 4 * sqrt(2.0 * (classes > 1 ? classes - 1 : 1));
+    if (all != DRAWS) gw_test_fail(__FILE__, line, "%d draws were of cut tokens", DRAWS - all);
+    if (chi > limit) gw_test_fail(__FILE__, line, "chi-square %g in %d classes", chi, classes);
+    free(counts);
+}
+
+TEST(sampler_draws_follow_the_probabilities) {
+    enum { N = 2000 };
+    float *x = bell(N, 11, 8);
+    for (int i = 0; i < 6; i++) {
+        gw_sampler *s = plain(N);
+        set(s, "seed", 1234 + i);
+        if (i == 1) set(s, "top_k", 40);
+        if (i == 2) set(s, "top_p", 0.8);
+        if (i == 3) set(s, "min_p", 0.1);
+        if (i == 4) set(s, "typical_p", 0.7);
+        if (i == 5) set(s, "temperature", 2.5);
+        check_draws(__LINE__, s, x, N);
+        gw_sampler_free(s);
+    }
+    free(x);
+}
+
+TEST(sampler_draws_of_all_with_gaps) {
+    enum { N = 3000 };   /* several blocks, some of them without a token that can come */
+    float *x = bell(N, 12, 6);
+    for (int i = 0; i < N; i++) if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
+    gw_sampler *s = plain(N);
+    check_draws(__LINE__, s, x, N);
+    gw_sampler_free(s);
+    free(x);
+}
+
+TEST(sampler_seeds) {
+    enum { N = 1000, DRAWS = 64 };
+    float *x = bell(N, 4, 3);
+    int32_t first[DRAWS], again[DRAWS], other[DRAWS];
+    gw_sampler *s = plain(N);
+    for (int i = 0; i < 3; i++) {
+        int32_t *to = i == 0 ? first : i == 1 ? again : other;
+        set(s, "seed", i == 2 ? 8 : 7);
+        for (int j = 0; j < DRAWS; j++) to[j] = gw_sampler_draw(s, x);
+    }
+    CHECK(!memcmp(first, again, sizeof first));
+    CHECK(memcmp(first, other, sizeof first) != 0);
+    gw_sampler_reset(s);   /* seed 0, as a new sampler has it */
+    gw_sampler *fresh = gw_sampler_new(N);
+    for (int j = 0; j < DRAWS; j++) CHECK_INT(gw_sampler_draw(s, x), gw_sampler_draw(fresh, x));
+    gw_sampler_free(s);
+    gw_sampler_free(fresh);
+    free(x);
+}
+
+/* These draws are the same on every machine and in every build: native, simd128, relaxed. */
+TEST(sampler_draws_are_the_same_everywhere) {
+    enum { N = 5000 };
+    float *x = bell(N, 99, 7);
+    const char *names[] = { "top_k", "top_p", "min_p", "typical_p", "temperature" };
+    double values[] = { 100, 0.9, 0.02, 0.9, 1.5 };
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < 5; i++) {
+        gw_sampler *s = plain(N);
+        set(s, names[i], values[i]);
+        set(s, "seed", i);
+        for (int j = 0; j < 200; j++) hash = (hash ^ (uint64_t)gw_sampler_draw(s, x)) * 0x100000001b3u;
+        gw_sampler_free(s);
+    }
+    if (hash != 0x36070950fdfd366cu) gw_test_fail(__FILE__, __LINE__, "hash of 1000 draws: %llx", (unsigned long long)hash);
+    free(x);
+}
+
+TEST(sampler_draws_nothing_anew_from_a_singleton) {
+    float one[] = { 0 }, two[] = { 0, 0 }, many[256] = { 0 };
+    gw_sampler *a = plain(256), *b = plain(256);
+    float x[256], y[256];
+    for (int i = 0; i < 256; i++) x[i] = y[i] = -INFINITY;
+    x[0] = one[0];
+    memcpy(y, two, sizeof two);
+    gw_sampler_draw(a, x);   /* a certain draw takes its random number like any other */
+    gw_sampler_draw(b, y);
+    for (int i = 0; i < 8; i++) CHECK_INT(gw_sampler_draw(a, many), gw_sampler_draw(b, many));
+    gw_sampler_free(a);
+    gw_sampler_free(b);
+}
+
+/* --- greedy, bias, penalties ------------------------------------------------------------------------ */
+
+TEST(sampler_greedy) {
+    enum { N = 262144 };
+    float *x = bell(N, 21, 5);
+    gw_sampler *s = gw_sampler_new(N);
+    set(s, "temperature", 0);
+    int32_t places[] = { 0, 1, 15, 16, 131071, N - 1 };
+    for (size_t i = 0; i < COUNT(places); i++) {
+        float kept = x[places[i]];
+        x[places[i]] = 100;
+        CHECK_INT(gw_sampler_draw(s, x), places[i]);
+        x[places[i]] = kept;
+    }
+    x[70000] = x[80000] = x[60000] = 50;
+    CHECK_INT(gw_sampler_draw(s, x), 60000);   /* the lowest on ties */
+    for (int i = 0; i < N; i++) x[i] = i == 5 ? 0.0f : i == 3 ? -0.0f : -1e30f;
+    CHECK_INT(gw_sampler_draw(s, x), 3);       /* -0 equals 0 */
+    for (int i = 0; i < N; i++) x[i] = i == 9 ? -3e38f : -INFINITY;
+    CHECK_INT(gw_sampler_draw(s, x), 9);
+    gw_sampler_free(s);
+    free(x);
+}
+
+TEST(sampler_bias) {
+    float x[] = { 1, 2, 3, 4 };
+    gw_sampler *s = plain(4);
+    set(s, "temperature", 0);
+    CHECK_INT(gw_sampler_bias(s, 3, -INFINITY, &error), 0);
+    CHECK_INT(gw_sampler_draw(s, x), 2);
+    CHECK_INT(gw_sampler_bias(s, 0, 2.5f, &error), 0);
+    CHECK_INT(gw_sampler_draw(s, x), 0);
+    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0);   /* the last word holds */
+    CHECK_INT(gw_sampler_draw(s, x), 2);
+    CHECK_NEAR(x[3], 4, 0);   /* logits are only read */
+    CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
+    CHECK_TEXT(error.expected, "0 to 3");
+    CHECK_INT(gw_sampler_bias(s, -1, 1, &error), GW_E_BAD_TOKEN);
+    CHECK_INT(gw_sampler_bias(s, 1, NAN, &error), GW_E_BAD_OPTION);
+    CHECK_INT(gw_sampler_bias(s, 1, INFINITY, &error), GW_E_BAD_OPTION);
+    gw_sampler_reset(s);
+    set(s, "temperature", 0);
+    CHECK_INT(gw_sampler_draw(s, x), 3);
+    gw_sampler_free(s);
+}
+
+TEST(sampler_bias_table_is_bounded) {
+    gw_sampler *s = plain(2000);
+    for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
+    CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
+    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0);   /* one that is there may change */
+    gw_sampler_free(s);
+}
+
+TEST(sampler_penalty_window) {
+    float x[] = { 5, 4, 3, 2 };
+    gw_sampler *s = plain(4);
+    set(s, "temperature", 0);
+    set(s, "presence_penalty", 10);
+    gw_sampler_accept(s, 0);
+    CHECK_INT(gw_sampler_draw(s, x), 1);
+    set(s, "penalty_window", 2);
+    gw_sampler_accept(s, 1);
+    CHECK_INT(gw_sampler_draw(s, x), 2);
+    gw_sampler_accept(s, 2);
+    CHECK_INT(gw_sampler_draw(s, x), 0);   /* 0 has left the window */
+    set(s, "penalty_window", 0);
+    CHECK_INT(gw_sampler_draw(s, x), 0);
+    set(s, "penalty_window", 1 << 20);
+    for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3);   /* more than are remembered */
+    CHECK_INT(gw_sampler_draw(s, x), 0);
+    gw_sampler_accept(s, -1);
+    gw_sampler_accept(s, 4);   /* ids that no token has are ignored */
+    CHECK_INT(gw_sampler_draw(s, x), 0);
+    gw_sampler_free(s);
+}
+
+TEST(sampler_repetition_spares_nobody) {
+    float x[] = { -1, -1.5f, 3, 2 };
+    gw_sampler *s = plain(4);
+    set(s, "repetition_penalty", 2);
+    gw_sampler_accept(s, 0);
+    gw_sampler_accept(s, 2);
+    gw_sampler_accept(s, 2);
+    int m = gw_sampler_distribution(s, x, ids, p, MOST);
+    CHECK_INT(m, 4);
+    int32_t order[] = { 3, 2, 1, 0 };   /* 2, 3 / 2, -1.5, -1 * 2: counted once however often it came */
+    for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
+    CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
+    gw_sampler_free(s);
+}
+
+/* --- bad input -------------------------------------------------------------------------------------- */
+
+TEST(sampler_option_ranges) {
+    gw_sampler *s = plain(4);
+    struct { const char *name; double bad; } cases[] = {
+        { "temperature", -1 }, { "temperature", 101 }, { "temperature", NAN }, { "temperature", INFINITY },
+        { "top_k", -1 }, { "top_k", 1.5 }, { "top_p", -0.1 }, { "top_p", 1.1 }, { "min_p", 1.01 },
+        { "min_p", NAN }, { "typical_p", 2 }, { "repetition_penalty", 0 }, { "repetition_penalty", -2 },
+        { "frequency_penalty", 1000 }, { "presence_penalty", -INFINITY }, { "penalty_window", -1 },
+        { "penalty_window", 2.5 }, { "seed", -1 }, { "seed", 0.5 }, { "seed", 1e300 }, { "topk", 5 }, { "", 0 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (gw_sampler_set(s, cases[i].name, cases[i].bad, &error) != GW_E_BAD_OPTION)
+            gw_test_fail(__FILE__, __LINE__, "%s = %g was taken", cases[i].name, cases[i].bad);
+    CHECK_INT(gw_sampler_set(s, "temperature", -1, &error), GW_E_BAD_OPTION);
+    CHECK_TEXT(error.what, "temperature");
+    CHECK_TEXT(error.expected, "0 to 100");
+    CHECK_TEXT(error.got, "-1");
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0);   /* still usable */
+    gw_sampler_free(s);
+    CHECK(gw_sampler_new(0) == NULL);
+}
+
+TEST(sampler_bad_logits) {
+    gw_sampler *s = plain(3);
+    float bad[][3] = { { 1, NAN, 2 }, { 1, -NAN, 2 }, { 1, INFINITY, 2 },
+                       { -INFINITY, -INFINITY, -INFINITY }, { -INFINITY, NAN, 1 } };
+    for (size_t i = 0; i < COUNT(bad); i++)
+        for (int greedy = 0; greedy < 2; greedy++) {
+            set(s, "temperature", !greedy);
+            CHECK_INT(gw_sampler_draw(s, bad[i]), GW_E_BAD_STATE);
+            CHECK_INT(gw_sampler_distribution(s, bad[i], ids, p, MOST), GW_E_BAD_STATE);
+            CHECK_INT(gw_top_logprobs(bad[i], 3, 3, ids, (float[3]){ 0 }), 0);
+            CHECK(isnan(gw_logprob(bad[i], 3, 0)));
+        }
+    for (int i = 0; i < 3; i++) gw_sampler_bias(s, i, -INFINITY, &error);
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE);   /* every token banned */
+    gw_sampler_free(s);
+}
+
+/* Extremes that must neither trap nor leave the survivors. */
+TEST(sampler_extremes) {
+    float wide[] = { 3e38f, -3e38f, 0, -INFINITY, 2.9e38f };
+    double temperatures[] = { 0, 5e-324, 1e-30, 1, 100 };
+    for (size_t i = 0; i < COUNT(temperatures); i++)
+        for (int cut = 0; cut < 4; cut++) {
+            gw_sampler *s = plain(5);
+            set(s, "temperature", temperatures[i]);
+            if (cut == 1) set(s, "top_k", 3);
+            if (cut == 2) set(s, "typical_p", 0.5);
+            if (cut == 3) set(s, "top_p", 0.5);
+            int32_t id = gw_sampler_draw(s, wide);
+            CHECK_INT(id, 0);
+            gw_sampler_free(s);
+        }
+}
+
+/* --- log probabilities ------------------------------------------------------------------------------ */
+
+TEST(sampler_logprobs) {
+    enum { N = 262144 };
+    float *x = bell(N, 31, 9), top[64];
+    int32_t *order = sorted(x, N);
+    double total = 0;
+    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]);   /* smallest first */
+    for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
+    CHECK_INT(gw_top_logprobs(x, N, 64, ids, top), 64);
+    for (int i = 0; i < 64; i++) {
+        CHECK_INT(ids[i], order[i]);
+        CHECK_NEAR(top[i], x[order[i]] - log(total), 1e-6);
+    }
+    CHECK_INT(gw_top_logprobs(x, N, 1000, ids, top), 64);
+    CHECK_INT(gw_top_logprobs(x, 3, 64, ids, top), 3);
+    CHECK_INT(gw_top_logprobs(x, N, 0, ids, top), 0);
+    CHECK(isnan(gw_logprob(x, N, -1)) && isnan(gw_logprob(x, N, N)));
+    x[7] = -INFINITY;
+    CHECK(gw_logprob(x, N, 7) == -INFINITY);
+    free(order);
+    free(x);
+}
