@@ -1,0 +1,487 @@
+/* Evaluation through the API: right against a naive forward pass, and the same bits by every way:
+ * threads, prefill or steps, one row of logits or all, from a reused prefix or afresh, after an
+ * abort, beside another model. */
+#include "api.h"
+#include "load.h"
+#include "naive.h"
+#include "quant.h"
+#include "session.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+#include <malloc.h>
+#if !defined(__wasm__)
+#include <pthread.h>
+#endif
+
+/* The window (24) is less than a batch (64); the rings have 96 rows; context is far beyond. */
+static const tiny_config base = {
+    .n_embd = 32, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24,
+    .n_ctx = 400, .n_vocab = 50, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
+    .head = -1, .seed = 3,
+};
+enum { VOCAB = 50, MOST = 400 };
+
+/* --- a loaded model and what is done with it --- */
+
+typedef struct {
+    gw_pool *pool;
+    gw_model *m;
+} rig;
+
+static rig rig_new(const tiny_config *c, int threads, uint32_t n_ctx) {
+    tiny_file f = tiny_make(c);
+    rig r = { gw_pool_new(threads), NULL };
+    CHECK(r.pool);
+    r.m = gw_model_new(r.pool);
+    CHECK(r.m);
+    int state = tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx);
+    if (state != GW_LOAD_READY)
+        gw_test_fail(__FILE__, __LINE__, "load: %s: %s", gw_error_name(state), gw_error_text(r.m, "what"));
+    tiny_free(&f);
+    return r;
+}
+
+static void rig_free(rig *r) {
+    gw_model_free(r->m);
+    gw_pool_free(r->pool);
+}
+
+static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
+    uint64_t state = seed + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = (int32_t)((state >> 33) % n_vocab);
+    }
+}
+
+static void run(gw_model *m) {
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    CHECK_INT(gw_pending(m), 0);
+    CHECK_INT(gw_logit_rows(m), 1);
+    CHECK_INT(gw_logit_first(m), gw_position(m) - 1);
+}
+
+static uint32_t sync_run(gw_model *m, const int32_t *ids, uint32_t n) {
+    int kept = gw_sync(m, ids, n);
+    CHECK(kept >= 0 && (uint32_t)kept < n);
+    CHECK_INT(gw_position(m), kept);
+    CHECK_INT(gw_pending(m), n - (uint32_t)kept);
+    run(m);
+    CHECK_INT(gw_position(m), n);
+    return (uint32_t)kept;
+}
+
+static void step(gw_model *m, int32_t id) {
+    CHECK_INT(gw_append(m, id), 0);
+    run(m);
+}
+
+/* Logits of every position, [n][n_vocab], one token after another. */
+static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
+    gw_clear(m);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i == 0) sync_run(m, ids, 1);
+        else step(m, ids[i]);
+        memcpy(out + (size_t)i * n_vocab, gw_logits(m), n_vocab * sizeof *out);
+    }
+}
+
+/* The same, all rows of batches. */
+static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
+    uint32_t seen = 0;
+    CHECK(gw_sync(m, ids, n) >= 0);
+    gw_want_all(m, 1);
+    for (int how; (how = gw_run(m, 2)) != GW_RUN_DONE;) {
+        if (how == GW_RUN_MORE) continue;
+        CHECK_INT(how, GW_RUN_LOGITS);
+        CHECK_INT(gw_logit_first(m), seen);
+        memcpy(out + (size_t)seen * n_vocab, gw_logits(m), gw_logit_rows(m) * n_vocab * sizeof *out);
+        seen += gw_logit_rows(m);
+    }
+    CHECK_INT(seen, n);
+    CHECK(!memcmp(gw_logits(m), out + (size_t)(n - 1) * n_vocab, n_vocab * sizeof *out));
+}
+
+static void check_bits(const float *got, const float *expected, size_t n, const char *what, uint32_t at) {
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &expected[i], sizeof *got))
+            gw_test_fail(__FILE__, __LINE__, "%s %u, logit %zu: expected %.9g, got %.9g", what, at, i, expected[i], got[i]);
+}
+
+/* --- right --- */
+
+#define SHAPE(width, layers, ff, heads, kv, dim, win, vocab, every, bools, te, ta, tf, th)                \
+    { .n_embd = width, .n_layer = layers, .n_ff = ff, .n_head = heads, .n_head_kv = kv, .head_dim = dim, \
+      .window = win, .n_ctx = 200, .n_vocab = vocab, .pattern = every, .pattern_as_bools = bools,       \
+      .embd = te, .attn = ta, .ffn = tf, .head = th, .seed = 9 }
+static const struct { const char *name; double tolerance; tiny_config c; } shapes[] = {
+    { "heads 4/1, ff 36", 1e-6, SHAPE(32, 3, 36, 4, 1, 24, 24, 261, 3, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "heads 6/3, untied", 1e-6, SHAPE(36, 3, 40, 6, 3, 8, 24, 31, 3, false, GW_F32, GW_F32, GW_F32, GW_F32) },
+    { "heads 20/1, sizes not by 4", 1e-6, SHAPE(30, 3, 41, 20, 1, 8, 24, 33, 3, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "heads 34/2, f16, bf16", 1e-6, SHAPE(24, 3, 50, 34, 2, 40, 24, 29, 3, false, GW_F16, GW_BF16, GW_F16, GW_BF16) },
+    { "pattern as bools, window 1", 1e-6, SHAPE(16, 3, 24, 2, 2, 16, 1, 20, 3, true, GW_F32, GW_F32, GW_F32, -1) },
+    { "pattern by default, no window", 1e-6, SHAPE(16, 7, 24, 2, 1, 8, 999, 20, 0, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "all layers global", 1e-6, SHAPE(16, 3, 24, 2, 1, 8, 24, 20, 1, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "all layers local", 1e-6, SHAPE(16, 3, 24, 2, 1, 8, 24, 20, 4, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "the smallest", 1e-6, SHAPE(8, 1, 8, 1, 1, 8, 24, 7, 1, false, GW_F32, GW_F32, GW_F32, -1) },
+    { "Q8_0", 1e-5, SHAPE(64, 3, 96, 4, 2, 24, 24, 45, 3, false, GW_Q8_0, GW_Q8_0, GW_Q8_0, -1) },
+    { "Q4_0", 1e-3, SHAPE(64, 3, 96, 4, 4, 16, 24, 45, 3, false, GW_Q8_0, GW_Q4_0, GW_Q4_0, GW_Q4_0) },
+};
+
+static void check_shape(const tiny_config *c, double tolerance, const char *name) {
+    enum { N = 150 };
+    tiny_file f = tiny_make(c);
+    rig r = rig_new(c, 2, 0);
+    int32_t ids[N];
+    make_ids(ids, N, c->n_vocab, 5);
+    size_t n = (size_t)N * c->n_vocab;
+    float *steps = malloc(n * sizeof *steps), *rows = malloc(n * sizeof *rows);
+    double *truth = malloc(n * sizeof *truth);
+    CHECK(steps && rows && truth);
+    naive_logits(c, &f, ids, N, truth);
+    by_steps(r.m, ids, N, c->n_vocab, steps);
+    by_rows(r.m, ids, N, c->n_vocab, rows);
+    for (uint32_t i = 0; i < N; i++) {
+        size_t at = (size_t)i * c->n_vocab;
+        double error = naive_nmse(steps + at, truth + at, c->n_vocab);
+        if (!(error <= tolerance)) gw_test_fail(__FILE__, __LINE__, "%s: position %u: NMSE %g, at most %g", name, i, error, tolerance);
+    }
+    check_bits(rows, steps, n, name, 0);
+    sync_run(r.m, ids, N);
+    check_bits(gw_logits(r.m), steps + n - c->n_vocab, c->n_vocab, name, N);
+    free(steps), free(rows), free(truth);
+    rig_free(&r);
+    tiny_free(&f);
+}
+
+TEST(engine_agrees_with_a_naive_forward_pass) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
+}
+
+/* --- the same bits by every way --- */
+
+static void prefill_and_steps(int threads, float *out) {
+    rig r = rig_new(&base, threads, 0);
+    int32_t ids[160];
+    make_ids(ids, 160, VOCAB, 1);
+    sync_run(r.m, ids, 150);
+    memcpy(out, gw_logits(r.m), VOCAB * sizeof *out);
+    for (int i = 150; i < 160; i++) {
+        step(r.m, ids[i]);
+        memcpy(out + (i - 149) * VOCAB, gw_logits(r.m), VOCAB * sizeof *out);
+    }
+    rig_free(&r);
+}
+
+TEST(engine_threads_do_not_change_bits) {
+    float one[11 * VOCAB], many[11 * VOCAB];
+    prefill_and_steps(1, one);
+    for (int threads = 2; threads <= 5; threads++) {
+        prefill_and_steps(threads, many);
+        check_bits(many, one, 11 * VOCAB, "threads", (uint32_t)threads);
+    }
+}
+
+TEST(engine_prefill_equals_steps_equals_all_rows) {
+    static const uint32_t lengths[] = { 1, 2, 3, 23, 24, 25, 63, 64, 65, 66, 95, 96, 97, 127, 128, 129, 160 };
+    static float steps[160 * VOCAB], rows[160 * VOCAB];
+    rig r = rig_new(&base, 2, 0);
+    int32_t ids[160];
+    make_ids(ids, 160, VOCAB, 2);
+    by_steps(r.m, ids, 160, VOCAB, steps);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint32_t n = lengths[i];
+        gw_clear(r.m);
+        CHECK_INT(sync_run(r.m, ids, n), 0);
+        check_bits(gw_logits(r.m), steps + (n - 1) * VOCAB, VOCAB, "prefill of", n);
+        by_rows(r.m, ids, n, VOCAB, rows);
+        check_bits(rows, steps, n * VOCAB, "all rows of", n);
+    }
+    rig_free(&r);
+}
+
+TEST(engine_runs_in_portions_of_layers) {
+    float whole[VOCAB];
+    rig r = rig_new(&base, 2, 0);
+    int32_t ids[130];
+    make_ids(ids, 130, VOCAB, 2);
+    sync_run(r.m, ids, 130);
+    memcpy(whole, gw_logits(r.m), sizeof whole);
+    for (int layers = 1; layers <= 5; layers++) {
+        int how, calls = 0;
+        gw_clear(r.m);
+        CHECK_INT(gw_sync(r.m, ids, 130), 0);
+        while ((how = gw_run(r.m, layers)) == GW_RUN_MORE) calls++;
+        CHECK_INT(how, GW_RUN_DONE);
+        CHECK(calls >= 9 / layers);
+        check_bits(gw_logits(r.m), whole, VOCAB, "layers", (uint32_t)layers);
+        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE);   /* nothing pending: the logits stay */
+        check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
+    }
+    rig_free(&r);
+}
+
+/* --- a prefix of the past --- */
+
+static void check_fresh(gw_model *m, gw_model *reference, const int32_t *ids, uint32_t n, const char *what) {
+    gw_clear(reference);
+    CHECK_INT(sync_run(reference, ids, n), 0);
+    check_bits(gw_logits(m), gw_logits(reference), VOCAB, what, n);
+}
+
+static void append(gw_model *m, int32_t *ids, uint32_t *n, uint32_t count, uint32_t seed) {
+    make_ids(ids + *n, count, VOCAB, seed);
+    for (uint32_t i = 0; i < count; i++) step(m, ids[(*n)++]);
+}
+
+TEST(engine_reuses_what_the_cache_still_holds) {
+    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    int32_t ids[MOST], other[MOST];
+    uint32_t n = 250;
+    make_ids(ids, n, VOCAB, 1);
+    CHECK_INT(sync_run(a.m, ids, n), 0);
+    append(a.m, ids, &n, 20, 2);
+    check_fresh(a.m, b.m, ids, n, "prompt and answer");
+    make_ids(ids + n, 30, VOCAB, 3);
+    CHECK_INT(sync_run(a.m, ids, n + 30), n);                       /* the next turn */
+    check_fresh(a.m, b.m, ids, n += 30, "extension");
+    CHECK_INT(sync_run(a.m, ids, n), n - 1);                        /* the same once more */
+    check_fresh(a.m, b.m, ids, n, "repetition");
+    CHECK_INT(sync_run(a.m, ids, n - 10), n - 11);                  /* within the rings' reach */
+    check_fresh(a.m, b.m, ids, n - 10, "a little back");
+    append(a.m, ids, &n, 0, 0);
+    memcpy(other, ids, sizeof other);
+    make_ids(other + 280, 40, VOCAB, 4);
+    CHECK_INT(sync_run(a.m, other, 320), 280);                      /* another answer, within reach */
+    check_fresh(a.m, b.m, other, 320, "another answer");
+    make_ids(other, 40, VOCAB, 6);
+    CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]);       /* unrelated */
+    check_fresh(a.m, b.m, other, 320, "unrelated");
+    CHECK_INT(sync_run(a.m, other, 150), 0);                        /* behind the rings: nothing is left */
+    check_fresh(a.m, b.m, other, 150, "far back");
+    rig_free(&a);
+    rig_free(&b);
+}
+
+TEST(engine_retries_a_long_answer_from_the_saved_rings) {
+    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    int32_t ids[MOST];
+    uint32_t n = 200;
+    make_ids(ids, n, VOCAB, 1);
+    sync_run(a.m, ids, n);
+    for (uint32_t retry = 0; retry < 3; retry++) {
+        append(a.m, ids, &n, 150, 10 + retry);
+        CHECK_INT(sync_run(a.m, ids, 200), 199);
+        check_fresh(a.m, b.m, ids, 200, "retry");
+        n = 200;
+    }
+    append(a.m, ids, &n, 150, 10);
+    memcpy(ids + 200, ids + 300, 50 * sizeof *ids);
+    CHECK_INT(sync_run(a.m, ids, 250), 199);
+    check_fresh(a.m, b.m, ids, 250, "the prompt and other text");
+    rig_free(&a);
+    rig_free(&b);
+}
+
+/* Anything in any order, each time against a fresh evaluation. */
+TEST(engine_random_walk) {
+    tiny_config c = base;
+    c.n_layer = 2, c.pattern = 2, c.window = 16, c.seed = 8;
+    rig a = rig_new(&c, 2, 300), b = rig_new(&c, 1, 300);
+    int32_t ids[300];
+    uint32_t n = 40, random[3];
+    make_ids(ids, n, VOCAB, 1);
+    sync_run(a.m, ids, n);
+    for (uint32_t i = 0; i < 60; i++) {
+        int32_t draw[3];
+        make_ids(draw, 3, 1 << 20, 100 + i);
+        for (int k = 0; k < 3; k++) random[k] = (uint32_t)draw[k];
+        if (random[0] % 4 == 0) {
+            append(a.m, ids, &n, (uint32_t)gw_min(300 - n, random[1] % 60), i);
+        } else {
+            uint32_t common = random[0] % 4 == 1 ? random[1] % n : n - random[1] % (uint32_t)gw_min(n, 40);
+            n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
+            make_ids(ids + common, n - common, VOCAB, i);
+            CHECK(gw_sync(a.m, ids, n) >= 0);
+            if (random[0] % 4 == 2) {   /* given up in the middle */
+                CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
+                __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);
+                int how = gw_run(a.m, 0);
+                CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);
+                CHECK_INT(gw_pending(a.m), 0);
+            }
+            sync_run(a.m, ids, n);
+        }
+        check_fresh(a.m, b.m, ids, n, "walk");
+    }
+    rig_free(&a);
+    rig_free(&b);
+}
+
+/* --- edges --- */
+
+TEST(engine_fills_the_context_exactly) {
+    static const uint32_t sizes[] = { 1, 2, 16, 63, 64, 65, 100, 101 };
+    int32_t ids[102];
+    make_ids(ids, 102, VOCAB, 1);
+    rig b = rig_new(&base, 1, 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint32_t n = sizes[i];
+        rig a = rig_new(&base, 2, n);
+        CHECK_INT(gw_sync(a.m, ids, n + 1), GW_E_CONTEXT);
+        CHECK_TEXT(gw_error_text(a.m, "code"), "context-exceeded");
+        sync_run(a.m, ids, n);
+        check_fresh(a.m, b.m, ids, n, "context of");
+        CHECK_INT(gw_append(a.m, 1), GW_E_CONTEXT);
+        CHECK_INT(gw_pending(a.m), 0);
+        gw_clear(a.m);
+        sync_run(a.m, ids, 1);
+        for (uint32_t t = 1; t < n; t++) step(a.m, ids[t]);
+        check_fresh(a.m, b.m, ids, n, "steps through a context of");
+        CHECK_INT(gw_append(a.m, 1), GW_E_CONTEXT);
+        rig_free(&a);
+    }
+    rig_free(&b);
+}
+
+TEST(engine_refuses_bad_ids_and_stays_as_it_was) {
+    rig a = rig_new(&base, 1, 0), b = rig_new(&base, 1, 0);
+    int32_t ids[40], bad[3] = { 2, VOCAB, 3 };
+    uint32_t n = 30;
+    make_ids(ids, n, VOCAB, 1);
+    sync_run(a.m, ids, n);
+    CHECK_INT(gw_sync(a.m, bad, 3), GW_E_BAD_TOKEN);
+    CHECK_TEXT(gw_error_text(a.m, "expected"), "0 to 49");
+    CHECK_TEXT(gw_error_text(a.m, "got"), "50");
+    CHECK_INT(gw_sync(a.m, bad, 0), GW_E_BAD_OPTION);
+    CHECK_INT(gw_append(a.m, -1), GW_E_BAD_TOKEN);
+    CHECK_INT(gw_append(a.m, INT32_MAX), GW_E_BAD_TOKEN);
+    CHECK_INT(gw_position(a.m), n);
+    append(a.m, ids, &n, 5, 2);
+    check_fresh(a.m, b.m, ids, n, "after errors");
+    rig_free(&a);
+    rig_free(&b);
+}
+
+TEST(engine_aborts_between_layers_and_goes_on) {
+    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    int32_t ids[200];
+    make_ids(ids, 200, VOCAB, 1);
+    for (int layers = 0; layers < 15; layers++) {
+        gw_clear(a.m);
+        CHECK_INT(gw_sync(a.m, ids, 200), 0);
+        if (layers) CHECK_INT(gw_run(a.m, layers), GW_RUN_MORE);
+        *gw_abort_flag(a.m) = 1;
+        CHECK_INT(gw_run(a.m, 0), GW_E_ABORTED);
+        CHECK_TEXT(gw_error_text(a.m, "code"), "aborted");
+        CHECK_INT(*gw_abort_flag(a.m), 0);
+        CHECK_INT(gw_pending(a.m), 0);
+        CHECK_INT(gw_position(a.m), layers / 4 * 64);   /* three layers and the end of each batch */
+        uint32_t kept = gw_position(a.m);
+        CHECK_INT(sync_run(a.m, ids, 200), kept);
+        check_fresh(a.m, b.m, ids, 200, "after an abort");
+    }
+    *gw_abort_flag(a.m) = 1;
+    sync_run(a.m, ids, 199);   /* sync clears the flag */
+    rig_free(&a);
+    rig_free(&b);
+}
+
+#if !defined(__wasm__)
+
+typedef struct {
+    int32_t *flag;
+    _Atomic int stop;
+} nuisance;
+
+static void *set_flag(void *ctx) {
+    nuisance *n = ctx;
+    while (!atomic_load(&n->stop))
+        for (int i = 0; i < 100000; i++)
+            if (i == 0) __atomic_store_n(n->flag, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+TEST(engine_aborts_from_another_thread) {
+    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    int32_t ids[200];
+    make_ids(ids, 200, VOCAB, 1);
+    nuisance n = { gw_abort_flag(a.m), 0 };
+    pthread_t thread;
+    CHECK_INT(pthread_create(&thread, NULL, set_flag, &n), 0);
+    for (int aborted = 0; aborted < 5;) {   /* it comes at some time */
+        CHECK(gw_sync(a.m, ids, 200) >= 0);
+        int how = gw_run(a.m, 0);
+        CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);
+        aborted += how == GW_E_ABORTED;
+    }
+    atomic_store(&n.stop, 1);
+    pthread_join(thread, NULL);
+    sync_run(a.m, ids, 200);
+    check_fresh(a.m, b.m, ids, 200, "after aborts");
+    rig_free(&a);
+    rig_free(&b);
+}
+
+#endif
+
+TEST(engine_two_models_at_once) {
+    tiny_config other = base;
+    other.seed = 77, other.n_embd = 64, other.attn = GW_F16, other.window = 10;
+    float alone[2][VOCAB];
+    int32_t ids[2][140];
+    for (int k = 0; k < 2; k++) {
+        rig r = rig_new(k ? &other : &base, 2, 0);
+        make_ids(ids[k], 140, VOCAB, 5 + (uint32_t)k);
+        sync_run(r.m, ids[k], 140);
+        memcpy(alone[k], gw_logits(r.m), sizeof alone[k]);
+        rig_free(&r);
+    }
+    rig r[2] = { rig_new(&base, 2, 0), rig_new(&other, 3, 0) };
+    int how[2];
+    for (int k = 0; k < 2; k++) CHECK_INT(gw_sync(r[k].m, ids[k], 140), 0);
+    do
+        for (int k = 0; k < 2; k++) CHECK((how[k] = gw_run(r[k].m, 1)) >= 0);
+    while (how[0] != GW_RUN_DONE || how[1] != GW_RUN_DONE);
+    for (int k = 0; k < 2; k++) check_bits(gw_logits(r[k].m), alone[k], VOCAB, "model", (uint32_t)k);
+    rig_free(&r[1]);
+    CHECK_INT(gw_append(r[0].m, 1), 0);
+    run(r[0].m);   /* the first lives on */
+    rig_free(&r[0]);
+}
+
+/* --- nothing is allocated per token --- */
+
+static double heap_in_use(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__EMSCRIPTEN__)
+    return (double)mallinfo().uordblks;
+#elif defined(__GLIBC__)
+    struct mallinfo2 i = mallinfo2();
+    return (double)i.uordblks + (double)i.hblkhd;
+#else
+    return -1;
+#endif
+}
+
+TEST(engine_allocates_nothing_per_token) {
+    rig r = rig_new(&base, 1, 0);
+    int32_t ids[MOST];
+    uint32_t n = 100;
+    make_ids(ids, n, VOCAB, 1);
+    double before = heap_in_use();
+    sync_run(r.m, ids, n);
+    for (int i = 0; i < 200; i++) {
+        int32_t id = gw_sampler_draw(gw_sampler_of(r.m), gw_logits(r.m));
+        CHECK(id >= 0 && id < VOCAB);
+        gw_sampler_accept(gw_sampler_of(r.m), id);
+        step(r.m, id);
+    }
+    sync_run(r.m, ids, n);
+    double after = heap_in_use();
+    rig_free(&r);
+    CHECK_NEAR(after, before, 0);
+    if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
+}
