@@ -36,11 +36,14 @@ function(gw_module name objects)
     $<TARGET_FILE_DIR:${name}>/${name}.wasm ${PROJECT_SOURCE_DIR}/js/${name}.wasm)
 endfunction()
 
+add_custom_target(modules)   # the four, without the tests
+
 foreach(simd simd128 relaxed)
   gw_objects(gw-${simd} ${${simd}_flags})
   gw_objects(gw-${simd}-threads ${${simd}_flags} ${threads_flags})
   gw_module(gemma-${simd} gw-${simd})
   gw_module(gemma-${simd}-threads gw-${simd}-threads -sSHARED_MEMORY=1)
+  add_dependencies(modules gemma-${simd} gemma-${simd}-threads)
 
   add_executable(gw_tests_${simd} ${gw_test_sources} $<TARGET_OBJECTS:gw-${simd}>)
   set_target_properties(gw_tests_${simd} PROPERTIES SUFFIX .mjs)

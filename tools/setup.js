@@ -140,12 +140,13 @@ function dropStale(preset) {
 
 /**
  * Configures and builds one CMake preset. make itself skips what is up to date.
- * @param {string} preset
+ * @param {string} preset @param {string} [target]
  */
-export async function cmake(preset) {
+async function cmake(preset, target = 'all') {
   dropStale(preset);
   await must(`cmake-${preset}`, 'cmake', ['--preset', preset]);
-  await must(`build-${preset}`, 'cmake', ['--build', '--preset', preset, '-j', String(availableParallelism())]);
+  const jobs = String(availableParallelism());
+  await must(`build-${preset}`, 'cmake', ['--build', '--preset', preset, '-j', jobs, '--target', target]);
 }
 
 /** @param {string} name @param {() => Promise<void>} act @returns {Step} */
@@ -156,7 +157,7 @@ export const builds = {
   native: always('build the C natively', () => cmake('native')),
   asan: always('build the C with ASan and UBSan', () => cmake('asan')),
   tsan: always('build the C with TSan', () => cmake('tsan')),
-  wasm: always('build the wasm modules', () => cmake('wasm')),
+  wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
   types: always('write the types', () => {
     rmSync(at('types'), { recursive: true, force: true });
@@ -166,12 +167,13 @@ export const builds = {
 };
 
 const tools = [packages('build'), emcc, acorn];
+const wasmModules = always('build the wasm modules', () => cmake('wasm', 'modules'));
 
 /** @type {Record<string, Step[]>} */
 export const goals = {
-  build: [...tools, builds.wasm],
-  serve: [modules, ...tools, builds.wasm, builds.page],
-  package: [modules, ...tools, builds.wasm, builds.types],
+  build: [...tools, wasmModules],
+  serve: [modules, ...tools, wasmModules, builds.page],
+  package: [modules, ...tools, wasmModules, builds.types],
   testTools: [modules, packages('build'), packages('tests'), emcc, acorn, nodeNew],
 };
 goals.tests = [...goals.testTools, ...Object.values(builds)];
