@@ -270,7 +270,7 @@ TEST(sampler_probabilities_add_up) {
 /* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes expected
  * less than 8 times are put together. The limit is mean + 4 sigma, the seed is fixed. */
 static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
-    enum { DRAWS = 40000 };
+    enum { DRAWS = 20000 };
     int *counts = calloc(n, sizeof *counts);
     double chi = 0, rest_expected = 0;
     int classes = 0, rest = 0, m = gw_sampler_distribution(s, x, ids, p, MOST), all = 0;
@@ -301,7 +301,7 @@ static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
 }
 
 TEST(sampler_draws_follow_the_probabilities) {
-    enum { N = 2000 };
+    enum { N = 600 };
     float *x = bell(N, 11, 8);
     for (int i = 0; i < 6; i++) {
         gw_sampler *s = plain(N);
@@ -318,7 +318,7 @@ TEST(sampler_draws_follow_the_probabilities) {
 }
 
 TEST(sampler_draws_of_all_with_gaps) {
-    enum { N = 3000 };   /* several blocks, some of them without a token that can come */
+    enum { N = 1500 };   /* several blocks, some of them without a token that can come */
     float *x = bell(N, 12, 6);
     for (int i = 0; i < N; i++) if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
     gw_sampler *s = plain(N);
