@@ -130,7 +130,7 @@ static const struct { const char *name; double tolerance; tiny_config c; } shape
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 150 };
+    enum { N = 110 };   /* more than a batch, and than a ring has rows */
     tiny_file f = tiny_make(c);
     rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -293,7 +293,7 @@ TEST(engine_random_walk) {
     uint32_t n = 40, random[3];
     make_ids(ids, n, VOCAB, 1);
     sync_run(a.m, ids, n);
-    for (uint32_t i = 0; i < 60; i++) {
+    for (uint32_t i = 0; i < 45; i++) {
         int32_t draw[3];
         make_ids(draw, 3, 1 << 20, 100 + i);
         for (int k = 0; k < 3; k++) random[k] = (uint32_t)draw[k];
@@ -365,9 +365,12 @@ TEST(engine_refuses_bad_ids_and_stays_as_it_was) {
 }
 
 TEST(engine_aborts_between_layers_and_goes_on) {
-    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    rig a = rig_new(&base, 2, 0);
     int32_t ids[200];
+    float whole[VOCAB];
     make_ids(ids, 200, VOCAB, 1);
+    sync_run(a.m, ids, 200);
+    memcpy(whole, gw_logits(a.m), sizeof whole);
     for (int layers = 0; layers < 15; layers++) {
         gw_clear(a.m);
         CHECK_INT(gw_sync(a.m, ids, 200), 0);
@@ -380,12 +383,11 @@ TEST(engine_aborts_between_layers_and_goes_on) {
         CHECK_INT(gw_position(a.m), layers / 4 * 64);   /* three layers and the end of each batch */
         uint32_t kept = gw_position(a.m);
         CHECK_INT(sync_run(a.m, ids, 200), kept);
-        check_fresh(a.m, b.m, ids, 200, "after an abort");
+        check_bits(gw_logits(a.m), whole, VOCAB, "aborted after layers", (uint32_t)layers);
     }
     *gw_abort_flag(a.m) = 1;
     sync_run(a.m, ids, 199);   /* sync clears the flag */
     rig_free(&a);
-    rig_free(&b);
 }
 
 #if !defined(__wasm__)
