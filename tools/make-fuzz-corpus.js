@@ -36,6 +36,9 @@ const oneTensor = (...info) => [...head(3, 1, 0), ...info];
 
 const ALIGNMENT = 'general.alignment';
 
+/** Where tensor data would be. */
+const DATA = Buffer.alloc(2048);
+
 /** One value of every type, arrays, three tensors. @param {number} version */
 const good = (version) => [
   ...head(version, 3, 16),
@@ -48,7 +51,8 @@ const good = (version) => [
   ...array('tokenizer.ggml.tokens', 8, 3, text('<pad>'), text(''), text('▁a')),
   ...array('tokenizer.ggml.scores', 6, 2, u32(0), u32(0xc0000000)),
   ...array('nothing', 8, 0),
-  ...tensor('token_embd.weight', [64, 3], 0), ...tensor('v', [7], 768), ...tensor('cube', [2, 3, 4, 5], 832, 8),
+  ...tensor('token_embd.weight', [64, 3], 0), ...tensor('v', [7], 768), ...tensor('cube', [2, 3, 4, 5], 832),
+  DATA,
 ];
 
 /** @type {Record<string, Buffer[]>} */
@@ -101,7 +105,8 @@ const FILES = {
   'tensors-far-offset': oneTensor(...tensor('t', [32], 1n << 63n)),
   'tensors-duplicate-name': [...head(3, 2, 0), ...tensor('t', [32], 0), ...tensor('t', [32], 128)],
   'tensors-inconsistent-align': [...head(3, 1, 1), ...pair(ALIGNMENT, 4, u32(128)), ...tensor('t', [32], 32)],
-  'tensors-custom-align': [...head(3, 1, 1), ...pair(ALIGNMENT, 4, u32(8)), ...tensor('t', [32], 24)],
+  'tensors-custom-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(8)),
+    ...tensor('a', [6], 0), ...tensor('b', [6], 24), DATA],
   'tensors-cut': oneTensor(...tensor('t', [32], 0).slice(0, 3)),
   'data-mem-size-overflow': [...head(3, 2, 0), ...tensor('a', [0x7fffffffffffffc0n], 0, 24),
     ...tensor('b', [0x7fffffffffffffc0n], 0x7fffffffffffffc0n, 24)],
