@@ -3,8 +3,8 @@
  * 1 (it failed), 2 (it was called wrongly). */
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { GemmaError, inspectModel, loadModel } from './index.node.js';
 import { interact } from './cli-chat.js';
+import { GemmaError, inspectModel, loadModel } from './index.node.js';
 import { openHeader } from './model.js';
 
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
@@ -26,79 +26,129 @@ common    --threads N --context N --variant auto|relaxed|simd128
 
 class UsageError extends Error {}
 
-/** @typedef {{ type: 'string' | 'boolean', multiple?: boolean }} Flag */
 /** @typedef {Record<string, any>} Values */
-/** @type {Flag} */
-const TEXT = { type: 'string' };
-/** @type {Flag} */
-const SWITCH = { type: 'boolean' };
+/** @typedef {Record<string, { type: 'string' | 'boolean', multiple?: boolean }>} Flags */
 
-const COMMON = { threads: TEXT, context: TEXT, variant: TEXT, help: SWITCH };
-const NUMBERS = [
-  'max-tokens', 'temperature', 'top-k', 'top-p', 'min-p', 'typical-p', 'seed', 'logprobs',
-  'repetition-penalty', 'frequency-penalty', 'presence-penalty', 'penalty-window',
-];
-const SAMPLING = {
-  ...Object.fromEntries(NUMBERS.map((name) => [name, TEXT])),
-  stop: { ...TEXT, multiple: true },
-  system: TEXT,
-};
+/** @param {string} names @param {'string' | 'boolean'} type @returns {Flags} */
+const flags = (names, type) => Object.fromEntries(names.split(' ').map((name) => [name, { type }]));
+const JSON_FLAG = flags('json', 'boolean');
+const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
+  + 'frequency-penalty presence-penalty penalty-window';
+/** @type {Flags} */
+const SAMPLING = { ...flags(`${NUMBERS} system`, 'string'), stop: { type: 'string', multiple: true } };
+const COMMON = { ...flags('threads context variant', 'string'), ...flags('help', 'boolean') };
 
-/** @type {Record<string, { words: string[], flags: Record<string, Flag>, needs?: string[],
- *   run: (words: string[], values: Values) => Promise<void> }>} */
+/**
+ * @typedef {object} Command
+ * @property {string[]} [words] behind MODEL
+ * @property {string[]} [needs] flags that must be there
+ * @property {Flags} flags
+ * @property {(values: Values, source: string, text: string) => Promise<void>} run
+ */
+/** @type {Record<string, Command>} */
 const COMMANDS = {
-  inspect: { words: ['MODEL'], flags: { json: SWITCH }, run: inspect },
-  tokenize: { words: ['MODEL', 'TEXT'], flags: { bos: SWITCH, json: SWITCH }, run: tokenize },
-  detokenize: { words: ['MODEL'], flags: { ids: TEXT, json: SWITCH }, needs: ['ids'], run: detokenize },
+  inspect: { flags: JSON_FLAG, run: inspect },
+
+  tokenize: {
+    words: ['TEXT'],
+    flags: { ...flags('bos', 'boolean'), ...JSON_FLAG },
+    async run(values, source, text) {
+      const ids = await using(openHeader(source, loadOptions(values)),
+        (model) => model.tokenize(text, { bos: values.bos }));
+      print(values, { ids }, ids.join(','));
+    },
+  },
+
+  detokenize: {
+    needs: ['ids'],
+    flags: { ...flags('ids', 'string'), ...JSON_FLAG },
+    async run(values, source) {
+      const ids = idList(values.ids);
+      const text = await using(openHeader(source, loadOptions(values)), (model) => model.detokenize(ids));
+      print(values, { text }, text);
+    },
+  },
+
   generate: {
-    words: ['MODEL'],
-    flags: { prompt: TEXT, chat: SWITCH, json: SWITCH, ...SAMPLING },
     needs: ['prompt'],
-    run: generate,
+    flags: { ...flags('prompt', 'string'), ...flags('chat', 'boolean'), ...SAMPLING, ...JSON_FLAG },
+    async run(values, source) {
+      const { prompt, system, chat = system !== undefined } = values;
+      const options = samplingOptions(values);
+      await using(load(source, values), async (model) => {
+        const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
+        if (values.json) return print(values, await out.result(), '');
+        for await (const piece of out) process.stdout.write(piece);
+        process.stdout.write('\n');
+      });
+    },
   },
-  chat: { words: ['MODEL'], flags: SAMPLING, run: chat },
+
+  chat: {
+    flags: SAMPLING,
+    async run(values, source) {
+      const options = { ...samplingOptions(values), system: values.system };
+      await using(load(source, values), (model) => interact(model, options));
+    },
+  },
+
   logits: {
-    words: ['MODEL'], flags: { ids: TEXT, all: SWITCH, out: TEXT }, needs: ['ids', 'out'], run: logits,
+    needs: ['ids', 'out'],
+    flags: { ...flags('ids out', 'string'), ...flags('all', 'boolean') },
+    async run(values, source) {
+      const ids = idList(values.ids);
+      const rows = await using(load(source, values), (model) => model.logits(ids, { all: values.all }));
+      // Every machine that Node runs on here is little-endian, as WebAssembly is.
+      await writeFile(values.out, new Uint8Array(rows.buffer));
+      process.stderr.write(`${rows.length} values in ${values.out}\n`);
+    },
   },
+
   perplexity: {
-    words: ['MODEL'], flags: { file: TEXT, window: TEXT, json: SWITCH }, needs: ['file'], run: perplexity,
+    needs: ['file'],
+    flags: { ...flags('file window', 'string'), ...JSON_FLAG },
+    async run(values, source) {
+      const window = number(values, 'window');
+      const text = await readFile(values.file, 'utf8');
+      const result = await using(load(source, values), (model) => model.perplexity(text, { window }));
+      const { perplexity, nll, tokens } = result;
+      print(values, result, `perplexity ${perplexity}, nll ${nll}, ${tokens} tokens`);
+    },
   },
-  bench: {
-    words: ['MODEL'],
-    flags: { 'prompt-tokens': TEXT, 'gen-tokens': TEXT, runs: TEXT, json: SWITCH },
-    run: bench,
-  },
+
+  bench: { flags: { ...flags('prompt-tokens gen-tokens runs', 'string'), ...JSON_FLAG }, run: bench },
 };
 
 /** @param {string[]} argv */
-async function main([name, ...rest]) {
+async function main([name = '', ...rest]) {
   if (name === '--help' || name === 'help') return void process.stdout.write(USAGE);
-  const command = Object.hasOwn(COMMANDS, name ?? '') ? COMMANDS[name] : null;
-  if (!command) throw new UsageError(name ? `there is no command "${name}"` : 'which command?');
-  const { positionals, values } = parse(rest, { ...command.flags, ...COMMON });
+  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
+  const { words = [], needs = [], flags: own, run } = COMMANDS[name];
+  const { positionals, values } = parse(rest, { ...own, ...COMMON });
   if (values.help) return void process.stdout.write(USAGE);
-  if (positionals.length !== command.words.length) {
-    throw new UsageError(`${name}: expected ${command.words.join(' ')}, got ${positionals.length} words`);
+  if (positionals.length !== 1 + words.length) {
+    const wanted = ['MODEL', ...words].join(' ');
+    throw new UsageError(`${name}: expected ${wanted}, got ${positionals.length} words`);
   }
-  for (const flag of command.needs ?? []) {
+  for (const flag of needs) {
     if (values[flag] === undefined) throw new UsageError(`${name} needs --${flag}`);
   }
-  await command.run(positionals, values);
+  await run(values, positionals[0], positionals[1]);
 }
 
-/** @param {string[]} args @param {Record<string, Flag>} options */
+/** @param {string[]} args @param {Flags} options */
 function parse(args, options) {
+  // What follows a flag that takes a value is that value, also when it begins with a dash.
+  /** @type {string[]} */
+  const joined = [];
+  for (let i = 0; i < args.length; i++) {
+    const takes = args[i].startsWith('--') && options[args[i].slice(2)]?.type === 'string';
+    joined.push(takes && i + 1 < args.length ? `${args[i]}=${args[++i]}` : args[i]);
+    if (args[i] === '--') joined.push(...args.splice(i + 1));
+  }
   try {
-    // What follows a flag that takes a value is that value, also when it begins with a dash.
-    /** @type {string[]} */
-    const joined = [];
-    for (let i = 0; i < args.length; i++) {
-      const takes = args[i].startsWith('--') && options[args[i].slice(2)]?.type === 'string';
-      joined.push(takes && i + 1 < args.length ? `${args[i]}=${args[++i]}` : args[i]);
-      if (args[i] === '--') joined.push(...args.splice(i + 1));
-    }
-    return /** @type {{ positionals: string[], values: Values }} */ (
-      parseArgs({ args: joined, options, allowPositionals: true }));
+    const parsed = parseArgs({ args: joined, options, allowPositionals: true });
+    return { positionals: parsed.positionals, values: /** @type {Values} */ (parsed.values) };
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
@@ -108,47 +158,47 @@ function parse(args, options) {
 function number(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
-  const value = Number(text);
-  if (text.trim() === '' || Number.isNaN(value)) {
+  if (text.trim() === '' || Number.isNaN(Number(text))) {
     throw new UsageError(`--${name}: expected a number, got "${text}"`);
   }
-  return value;
+  return Number(text);
 }
 
-/** @param {Values} values */
-function idList({ ids }) {
-  const list = ids.split(',').map((/** @type {string} */ id) => id.trim());
-  if (list.length === 1 && list[0] === '') return [];
-  if (list.some((/** @type {string} */ id) => !/^\d+$/.test(id))) {
-    throw new UsageError(`--ids: expected numbers with commas between, got "${ids}"`);
-  }
-  return list.map(Number);
+/** @param {string} text */
+function idList(text) {
+  const ids = text.split(',').map((id) => id.trim());
+  if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
+  throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
 }
 
 /** @param {Values} values */
 function loadOptions(values) {
-  return {
-    threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
-  };
+  const contextLength = number(values, 'context');
+  return { threads: number(values, 'threads'), contextLength, variant: values.variant };
 }
 
 /** @param {Values} values */
 function samplingOptions(values) {
-  const camel = (/** @type {string} */ name) => name.replace(/-(.)/g, (_, c) => c.toUpperCase());
-  return {
-    ...Object.fromEntries(NUMBERS.map((name) => [camel(name), number(values, name)])),
-    stop: values.stop,
-  };
+  const named = NUMBERS.split(' ').map((name) => {
+    const camel = name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    return [camel, number(values, name)];
+  });
+  return { ...Object.fromEntries(named), stop: values.stop };
 }
 
-/** Run f with a loaded model. @param {string} source @param {Values} values
- * @param {(model: import('./model.js').Model) => Promise<void>} f */
-async function withModel(source, values, f) {
-  const options = loadOptions(values);
+/** @param {string} source @param {Values} values */
+function load(source, values) {
   const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  const model = await loadModel(source, { ...options, onProgress });
+  return loadModel(source, { ...loadOptions(values), onProgress });
+}
+
+/** Use what comes of `opening`, then dispose of it.
+ * @template {{ dispose: () => Promise<void> }} M @template T
+ * @param {Promise<M>} opening @param {(model: M) => Promise<T>} f */
+async function using(opening, f) {
+  const model = await opening;
   try {
-    await f(model);
+    return await f(model);
   } finally {
     await model.dispose();
   }
@@ -156,19 +206,17 @@ async function withModel(source, values, f) {
 
 /** @param {import('./stream.js').Progress} progress */
 function showProgress({ phase, loaded, total, bytesPerSecond }) {
-  const mb = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
-  const of = total === undefined ? '' : ` of ${mb(total)}`;
-  const line = phase === 'ready' ? '' : `${mb(loaded)}${of}, ${mb(bytesPerSecond)}/s`;
-  process.stderr.write(`\r\x1b[K${line}`);
+  const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
+  process.stderr.write(`\r\x1b[K${phase === 'ready' ? '' : `${done} of ${all} MB, ${rate} MB/s`}`);
 }
 
-/** @param {object} value */
-function printJson(value) {
-  process.stdout.write(`${JSON.stringify(value)}\n`);
+/** @param {Values} values @param {object} result @param {string} text */
+function print(values, result, text) {
+  process.stdout.write(`${values.json ? JSON.stringify(result) : text}\n`);
 }
 
-/** @param {string[]} words @param {Values} values */
-async function inspect([source], values) {
+/** @param {Values} values @param {string} source */
+async function inspect(values, source) {
   const { info, version, alignment, metadata, tensors } = await inspectModel(source, loadOptions(values));
   /** @type {Record<string, { tensors: number, bytes: number }>} */
   const types = {};
@@ -177,118 +225,43 @@ async function inspect([source], values) {
     types[type].tensors++;
     types[type].bytes += bytes;
   }
-  const { threads, variant, isolated, reason, ...file } = info;
-  if (values.json) return printJson({ ...file, version, alignment, types, metadata, tensors });
-  const lines = [
-    `${file.name || 'unnamed'}: ${file.architecture}, ${file.quantisation}, GGUF ${version}`,
-    `${file.parameters} parameters, ${file.vocabSize} tokens, ${file.fileBytes} bytes`,
-    `memory at a context of ${file.contextLength} (of ${file.trainedContextLength}): `
-      + Object.entries(file.memory).map(([part, bytes]) => `${part} ${bytes}`).join(', '),
-    '', 'metadata',
-    ...metadata.map((m) => `  ${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
-    '', 'tensors',
-    ...tensors.map((t) => `  ${t.name}: ${t.type} [${t.shape.join(', ')}]`),
-    '', 'types',
-    ...Object.entries(types).map(([type, t]) => `  ${type}: ${t.tensors} tensors, ${t.bytes} bytes`),
-  ];
-  process.stdout.write(`${lines.join('\n')}\n`);
+  const { threads, variant, isolated, reason, endTokens, ...file } = info;
+  print(values, { ...file, version, alignment, types, metadata, tensors }, [
+    ...Object.entries({ ...file, version, alignment }).map(([key, x]) => `${key}: ${JSON.stringify(x)}`),
+    '', ...metadata.map((m) => `${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
+    '', ...tensors.map((t) => `${t.name}: ${t.type} [${t.shape.join(', ')}]`),
+    '', ...Object.entries(types).map(([type, t]) => `${type}: ${t.tensors} tensors, ${t.bytes} bytes`),
+  ].join('\n'));
 }
 
-/** @param {string} source @param {Values} values
- * @param {(model: import('./model.js').HeaderModel) => Promise<void>} f */
-async function withHeader(source, values, f) {
-  const model = await openHeader(source, loadOptions(values));
-  try {
-    await f(model);
-  } finally {
-    await model.dispose();
+/** @param {Values} values @param {string} source */
+async function bench(values, source) {
+  const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs']
+    .map((name) => number(values, name));
+  if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
+    throw new UsageError('bench: expected whole numbers above 0');
   }
-}
-
-/** @param {string[]} words @param {Values} values */
-async function tokenize([source, text], values) {
-  await withHeader(source, values, async (model) => {
-    const ids = await model.tokenize(text, { bos: values.bos });
-    if (values.json) printJson({ ids });
-    else process.stdout.write(`${ids.join(',')}\n`);
-  });
-}
-
-/** @param {string[]} words @param {Values} values */
-async function detokenize([source], values) {
-  const ids = idList(values);
-  await withHeader(source, values, async (model) => {
-    const text = await model.detokenize(ids);
-    if (values.json) printJson({ text });
-    else process.stdout.write(`${text}\n`);
-  });
-}
-
-/** @param {string[]} words @param {Values} values */
-async function generate([source], values) {
-  const { prompt, system } = values;
-  const options = samplingOptions(values);
-  await withModel(source, values, async (model) => {
-    const asChat = values.chat || system !== undefined;
-    const out = asChat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
-    if (values.json) return printJson(await out.result());
-    for await (const piece of out) process.stdout.write(piece);
-    process.stdout.write('\n');
-  });
-}
-
-/** @param {string[]} words @param {Values} values */
-async function chat([source], values) {
-  const options = samplingOptions(values);
-  await withModel(source, values, (model) => interact(model, { ...options, system: values.system }));
-}
-
-/** @param {string[]} words @param {Values} values */
-async function logits([source], values) {
-  const ids = idList(values);
-  await withModel(source, values, async (model) => {
-    const rows = await model.logits(ids, { all: values.all });
-    // WebAssembly is little-endian, and so is every machine that Node runs on here.
-    await writeFile(values.out, new Uint8Array(rows.buffer));
-    process.stderr.write(`${rows.length} values in ${values.out}\n`);
-  });
-}
-
-/** @param {string[]} words @param {Values} values */
-async function perplexity([source], values) {
-  const window = number(values, 'window');
-  const text = await readFile(values.file, 'utf8');
-  await withModel(source, values, async (model) => {
-    const result = await model.perplexity(text, { window });
-    if (values.json) return printJson(result);
-    process.stdout.write(`perplexity ${result.perplexity}, nll ${result.nll}, ${result.tokens} tokens\n`);
-  });
-}
-
-/** @param {string[]} words @param {Values} values */
-async function bench([source], values) {
-  const promptTokens = number(values, 'prompt-tokens') ?? 128;
-  const genTokens = number(values, 'gen-tokens') ?? 32;
-  const runs = number(values, 'runs') ?? 5;
-  for (const n of [promptTokens, genTokens, runs]) {
-    if (!Number.isInteger(n) || n < 1) throw new UsageError('bench: expected whole numbers above 0');
-  }
-  const before = performance.now();
-  await withModel(source, values, async (model) => {
-    const loadMs = performance.now() - before;
-    const results = [];
-    for (let run = 0; run < runs; run++) results.push(await benchRun(model, promptTokens, genTokens, run));
-    const { threads, variant, memory, contextLength } = model.info;
-    const report = {
-      model: source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
-      prefillTokensPerSecond: median(results.map((r) => r.prefillTokensPerSecond)),
-      decodeTokensPerSecond: median(results.map((r) => r.decodeTokensPerSecond)),
-      firstTokenMs: median(results.map((r) => r.firstTokenMs)),
+  const start = performance.now();
+  await using(load(source, values), async (model) => {
+    const loadMs = performance.now() - start;
+    /** @type {import('./generation.js').GenerateResult['timings'][]} */
+    const timings = [];
+    for (let run = 0; run < runs; run++) {
+      timings.push(await benchRun(model, promptTokens, genTokens, run));
+    }
+    /** @param {keyof typeof timings[0]} name */
+    const median = (name) => {
+      const sorted = timings.map((timing) => timing[name]).sort((a, b) => a - b);
+      return (sorted[(runs - 1) >> 1] + sorted[runs >> 1]) / 2;
     };
-    if (values.json) return printJson(report);
-    process.stdout.write(`${variant}, ${threads} threads, medians of ${runs} runs\n`
-      + `prefill ${report.prefillTokensPerSecond.toFixed(2)} tokens/s (${promptTokens} tokens)\n`
-      + `decode  ${report.decodeTokensPerSecond.toFixed(2)} tokens/s (${genTokens} tokens)\n`);
+    const { threads, variant, memory, contextLength } = model.info;
+    const prefill = median('prefillTokensPerSecond'), decode = median('decodeTokensPerSecond');
+    print(values, {
+      model: source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
+      prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode, firstTokenMs: median('firstTokenMs'),
+    }, `${variant}, ${threads} threads, medians of ${runs} runs\n`
+      + `prefill ${prefill.toFixed(2)} tokens/s (${promptTokens} tokens)\n`
+      + `decode  ${decode.toFixed(2)} tokens/s (${genTokens} tokens)`);
   });
 }
 
@@ -303,20 +276,12 @@ async function benchRun(model, promptTokens, genTokens, run) {
   return (await out.result()).timings;
 }
 
-/** @param {number[]} values */
-function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
 try {
   await main(process.argv.slice(2));
 } catch (error) {
   const usage = error instanceof UsageError;
+  const code = error instanceof GemmaError ? error.code : '';
   const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof GemmaError ? ` (${error.code})` : '';
-  process.stderr.write(`gemma-wasm: ${message}${code}\n${usage ? `\n${USAGE}` : ''}`);
-  const asked = usage || (error instanceof GemmaError && error.code === 'bad-option');
-  process.exitCode = asked ? 2 : 1;
+  process.stderr.write(`gemma-wasm: ${message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
+  process.exitCode = usage || code === 'bad-option' ? 2 : 1;
 }

@@ -1,13 +1,16 @@
 /* heap: the one module that touches the engine's memory: copy in, copy out, strings.
  * Addresses from C are 32-bit and come as signed numbers: `>>> 0` makes them offsets.
  * memory.buffer is read anew for every access, because growth replaces it. */
+import { GemmaError } from './errors.js';
 
-/** Bytes of a WebAssembly page. */
-export const PAGE = 65536;
+const PAGE = 65536;
+const INITIAL_PAGES = 16;
+const MOST_PAGES = 65536;
+const LEAST_PAGES = 16384;
 
 const encoder = new TextEncoder();
 
-/** UTF-8 of a string. @param {string} text */
+/** @param {string} text */
 export const utf8 = (text) => encoder.encode(text);
 
 /** A decoder that gives back every character, a leading U+FEFF too. */
@@ -15,81 +18,83 @@ export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 export class Heap {
   #memory;
-  #alloc;
-  #free;
+  #exports;
 
-  /**
-   * @param {WebAssembly.Memory} memory
-   * @param {(bytes: number) => number} alloc
-   * @param {(address: number) => void} free
-   */
-  constructor(memory, alloc, free) {
+  /** @param {WebAssembly.Memory} memory @param {import('./engine.js').Exports} exports */
+  constructor(memory, exports) {
     this.#memory = memory;
-    this.#alloc = alloc;
-    this.#free = free;
+    this.#exports = exports;
   }
 
-  get byteLength() {
-    return this.#memory.buffer.byteLength;
-  }
-
-  /** The buffer itself, for the abort flag of threaded builds. */
   get buffer() {
     return this.#memory.buffer;
   }
 
-  /** A window on the heap, valid until the engine is called again.
-   * @param {number} address
-   * @param {number} length */
+  /** Valid until the engine is called again. @param {number} address @param {number} length */
   view(address, length) {
-    return new Uint8Array(this.#memory.buffer, address >>> 0, length);
-  }
-
-  /** @param {number} address @param {number} length */
-  copyOut(address, length) {
-    return this.view(address, length).slice();
+    return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
   /** @param {number} address @param {number} count */
   floats(address, count) {
-    return new Float32Array(this.#memory.buffer, address >>> 0, count).slice();
+    return new Float32Array(this.buffer, address >>> 0, count).slice();
   }
 
   /** @param {number} address @param {number} count */
   ints(address, count) {
-    return new Int32Array(this.#memory.buffer, address >>> 0, count).slice();
+    return new Int32Array(this.buffer, address >>> 0, count).slice();
   }
 
-  /** NUL-terminated UTF-8 at address; null for address 0. @param {number} address */
+  /** NUL-terminated UTF-8; null for address 0. @param {number} address */
   string(address) {
     const start = address >>> 0;
-    if (start === 0) return null;
-    const bytes = new Uint8Array(this.#memory.buffer);
+    if (!start) return null;
+    const bytes = new Uint8Array(this.buffer);
     // A decoder may refuse shared memory, so it gets a copy.
     return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 
-  /** A block of `bytes`, 0 if there is no memory. Give it back with release().
-   * @param {number} bytes */
+  /** A block, to be given back with release(). @param {number} bytes */
   reserve(bytes) {
-    return this.#alloc(Math.max(bytes, 1)) >>> 0;
+    const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
+    if (!address) throw new GemmaError('no-memory', 'heap block', { expected: `${bytes} bytes` });
+    return address;
   }
 
   /** @param {number} address */
   release(address) {
-    if (address) this.#free(address);
+    this.#exports.gw_free(address);
   }
 
-  /** Copy into a block at address. @param {number} address @param {ArrayBufferView} data */
-  write(address, data) {
-    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    this.view(address, bytes.length).set(bytes);
+  /** Run f with a copy of data in the heap.
+   * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
+  with(data, f) {
+    const address = this.reserve(data.byteLength);
+    try {
+      const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      this.view(address, bytes.length).set(bytes);
+      return f(address);
+    } finally {
+      this.release(address);
+    }
   }
 
-  /** Set one 32-bit integer, atomically where the memory is shared.
-   * @param {number} address @param {number} value */
+  /** Set a 32-bit integer. @param {number} address @param {number} value */
   store(address, value) {
-    Atomics.store(new Int32Array(this.#memory.buffer, address >>> 0, 1), 0, value);
+    Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
+  }
+}
+
+/** A memory that may grow as far as the platform grants. @param {boolean} shared */
+export function createMemory(shared) {
+  for (let maximum = MOST_PAGES; ; maximum /= 2) {
+    try {
+      return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
+    } catch (cause) {
+      if (maximum > LEAST_PAGES) continue;
+      throw new GemmaError('no-memory', 'the browser gives no memory to WebAssembly',
+        { expected: `${maximum * PAGE} bytes of address space`, cause });
+    }
   }
 }
 

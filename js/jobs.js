@@ -7,21 +7,25 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 const MAX_RESULT_BYTES = 2 ** 31;
 
+/** @import { Runner } from './runner.js' */
+/** @import { Prompt, Vocabulary } from './vocabulary.js' */
+/** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
 /**
- * @typedef {import('./runner.js').Job & {
- *   unacked: number,
- *   post: (kind: string, fields: object) => void,
- *   stalled: () => Promise<void>,
- *   othersWait: () => boolean }} EvaluationJob
+ * A call, as the host lends it.
+ * @typedef {object} EvaluationJob
+ * @property {number} id
+ * @property {boolean} aborted
+ * @property {number} unacked pieces that the consumer has not taken
+ * @property {(kind: string, fields: object) => void} post
+ * @property {() => Promise<unknown>} stalled until something changed
+ * @property {() => boolean} othersWait
  */
-/** @typedef {{ runner: import('./runner.js').Runner, vocabulary: import('./vocabulary.js').Vocabulary,
- *   contextLength: number }} Context */
 /** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
 /** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
 
 /**
  * @typedef {object} GenerateArgs
- * @property {import('./vocabulary.js').Prompt} prompt
+ * @property {Prompt} prompt
  * @property {[string, number][]} sampler options by their C names
  * @property {[number, number][]} bias
  * @property {number} maxTokens
@@ -68,7 +72,7 @@ class Generator {
     const { ids, text } = this.#context.vocabulary.ids(this.#args.prompt);
     this.#prompt = ids;
     this.#setSampler();
-    this.#reused = this.#native.sync(Int32Array.from(ids));
+    this.#reused = this.#native.sync(ids);
     await this.#runner.breathe();
     let finishReason = await this.#decode().catch((error) => {
       if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
@@ -135,7 +139,7 @@ class Generator {
   /** @param {() => void} [onSlice] */
   #settle(onSlice) {
     const resync = () => {
-      this.#native.sync(Int32Array.from([...this.#prompt, ...this.#tokens]));
+      this.#native.sync([...this.#prompt, ...this.#tokens]);
     };
     return this.#runner.settle(this.#job, { resync, onSlice });
   }
@@ -145,17 +149,15 @@ class Generator {
     this.#tokens.push(id);
     this.#native.accept(id);
     if (this.#args.logprobs !== null) this.#logprobs.push(this.#measure(id, this.#args.logprobs));
-    this.#outbox.add(this.#assembler.add(this.#context.vocabulary.bytes(id)));
+    this.#outbox.add(this.#assembler.add(this.#native.decode(id, false)));
   }
 
   /** @param {number} id @param {number} count @returns {TokenLogprob} */
   #measure(id, count) {
-    const top = count ? this.#native.topLogprobs(count) : [];
-    return {
-      id,
-      logprob: this.#native.logprob(id),
-      top: top.map((t) => ({ ...t, text: this.#context.vocabulary.decode([t.id], { special: true }) })),
-    };
+    const top = (count ? this.#native.topLogprobs(count) : []).map((likely) => {
+      return { ...likely, text: this.#context.vocabulary.decode([likely.id], true) };
+    });
+    return { id, logprob: this.#native.logprob(id), top };
   }
 
   /** @param {string} finishReason */
@@ -258,7 +260,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   }
   const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
   const resync = () => {
-    native.sync(Int32Array.from(ids));
+    native.sync(ids);
     if (all) native.wantAll();
   };
   resync();
@@ -293,14 +295,14 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
 }
 
 /** Sum of -log p of ids[from ..] in one window.
- * @param {import('./runner.js').Runner} runner @param {EvaluationJob} job
+ * @param {Runner} runner @param {EvaluationJob} job
  * @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;
   let sum = 0;
   const resync = () => {
     sum = 0;
-    native.sync(Int32Array.from(ids));
+    native.sync(ids);
     native.wantAll();
   };
   resync();

@@ -7,14 +7,16 @@ import { GemmaError } from './errors.js';
 import { Generation } from './generation.js';
 import {
   DEFAULT_MAX_TOKENS, GENERATE_OPTIONS, LOAD_OPTIONS, SIGNAL_OPTIONS, biasEntries, checkOptions,
-  checkValue, headerPairs,
+  checkValue, headerPairs, integer, string,
 } from './options.js';
 import { describeSource } from './source.js';
 
-/** @typedef {import('./chat.js').ChatMessage} ChatMessage */
-/** @typedef {import('./chat.js').ChatOptions} ChatOptions */
-/** @typedef {import('./host.js').ModelInfo} ModelInfo */
-/** @typedef {import('./stream.js').Progress} Progress */
+/** @import { ChatMessage, ChatOptions } from './chat.js' */
+/** @import { GenerationPlan } from './generation.js' */
+/** @import { ModelInfo } from './host.js' */
+/** @import { GenerateArgs } from './jobs.js' */
+/** @import { Progress } from './stream.js' */
+/** @import { Prompt as PostedPrompt } from './vocabulary.js' */
 
 /**
  * @typedef {object} GenerateOptions
@@ -139,7 +141,7 @@ export class HeaderModel {
    * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
    * @returns {Promise<number[]>} */
   async tokenize(text, { bos = false, special = false } = {}) {
-    checkValue('text', text, { type: 'string' });
+    checkValue('text', text, string);
     return this.connection.call('tokenize', { text, bos, special }).answer;
   }
 
@@ -184,7 +186,7 @@ export class HeaderModel {
     return list;
   }
 
-  /** @protected @param {any} prompt @returns {import('./vocabulary.js').Prompt} */
+  /** @protected @param {any} prompt @returns {PostedPrompt} */
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
@@ -241,8 +243,8 @@ export class Model extends HeaderModel {
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} nll: mean of -ln p over
    *   `tokens` scored tokens */
   async perplexity(text, { window = this.info.contextLength, signal } = {}) {
-    checkValue('text', text, { type: 'string' });
-    checkValue('window', window, { type: 'integer', min: 2, max: this.info.contextLength });
+    checkValue('text', text, string);
+    checkValue('window', window, integer(2, this.info.contextLength));
     checkOptions({ signal }, SIGNAL_OPTIONS);
     return this.#evaluate('perplexity', { text, window }, signal);
   }
@@ -261,9 +263,9 @@ export class Model extends HeaderModel {
   }
 
   /**
-   * @param {() => import('./vocabulary.js').Prompt} prompt
+   * @param {() => PostedPrompt} prompt
    * @param {GenerateOptions} options
-   * @param {Pick<import('./generation.js').GenerationPlan, 'onResult' | 'onError'>} hooks
+   * @param {Pick<GenerationPlan, 'onResult' | 'onError'>} hooks
    */
   #generation(prompt, options, hooks) {
     const { signal, onPrefillProgress } = options;
@@ -273,8 +275,7 @@ export class Model extends HeaderModel {
   }
 }
 
-/** @param {import('./vocabulary.js').Prompt} prompt @param {GenerateOptions} options
- * @returns {import('./jobs.js').GenerateArgs} */
+/** @param {PostedPrompt} prompt @param {GenerateOptions} options @returns {GenerateArgs} */
 function engineArgs(prompt, options) {
   /** @type {[string, number][]} */
   const sampler = [];

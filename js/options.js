@@ -3,83 +3,77 @@ import { GemmaError } from './errors.js';
 
 /**
  * @typedef {object} Rule
- * @property {'number' | 'integer' | 'string' | 'function' | 'signal' | 'other'} type
- * @property {number} [min]
- * @property {number} [max]
+ * @property {string} expected in words
+ * @property {(value: any) => boolean} fits
  * @property {string} [sampler] the engine's name for it
- * @property {string} [expected] in words, for `other`
- * @property {(value: any) => boolean} [test] for `other`
  */
 
 const MAX_TOKENS = 1 << 20;
-const MAX_TOP_LOGPROBS = 64;
 /** Answers end here when maxTokens is not given. */
 export const DEFAULT_MAX_TOKENS = 1024;
 
+/** @param {number} min @param {number} max @param {string} [sampler] @returns {Rule} */
+export const integer = (min, max, sampler) => ({
+  expected: `an integer from ${min} to ${max}`,
+  fits: (value) => Number.isInteger(value) && value >= min && value <= max,
+  sampler,
+});
+/** @param {number} min @param {number} max @param {string} sampler @returns {Rule} */
+const number = (min, max, sampler) => ({
+  expected: `a number from ${min} to ${max}`,
+  fits: (value) => typeof value === 'number' && value >= min && value <= max,
+  sampler,
+});
+/** @param {string} expected @param {(value: any) => boolean} fits @returns {Rule} */
+const rule = (expected, fits) => ({ expected, fits });
+
+export const string = rule('a string', (value) => typeof value === 'string');
+const callback = rule('a function', (value) => typeof value === 'function');
+const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
+
 /** @type {Record<string, Rule>} */
 export const GENERATE_OPTIONS = {
-  maxTokens: { type: 'integer', min: 0, max: MAX_TOKENS },
-  temperature: { type: 'number', min: 0, max: 100, sampler: 'temperature' },
-  topK: { type: 'integer', min: 0, max: 1 << 22, sampler: 'top_k' },
-  topP: { type: 'number', min: 0, max: 1, sampler: 'top_p' },
-  minP: { type: 'number', min: 0, max: 1, sampler: 'min_p' },
-  typicalP: { type: 'number', min: 0, max: 1, sampler: 'typical_p' },
-  repetitionPenalty: { type: 'number', min: 0.01, max: 100, sampler: 'repetition_penalty' },
-  frequencyPenalty: { type: 'number', min: -100, max: 100, sampler: 'frequency_penalty' },
-  presencePenalty: { type: 'number', min: -100, max: 100, sampler: 'presence_penalty' },
-  penaltyWindow: { type: 'integer', min: 0, max: MAX_TOKENS, sampler: 'penalty_window' },
-  seed: { type: 'integer', min: 0, max: 2 ** 32 - 1 },
-  logitBias: {
-    type: 'other',
-    expected: 'an object or Map of token ids to numbers (-Infinity bans a token)',
-    test: (value) => typeof value === 'object' && value !== null
-      && biasEntries(value).every(([id, bias]) => {
-        return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
-      }),
-  },
-  stop: {
-    type: 'other',
-    expected: 'a string or an array of strings, none of them empty',
-    test: (value) => [value].flat().every((s) => typeof s === 'string' && s !== ''),
-  },
-  logprobs: { type: 'integer', min: 0, max: MAX_TOP_LOGPROBS },
-  signal: { type: 'signal' },
-  onPrefillProgress: { type: 'function' },
+  maxTokens: integer(0, MAX_TOKENS),
+  temperature: number(0, 100, 'temperature'),
+  topK: integer(0, 1 << 22, 'top_k'),
+  topP: number(0, 1, 'top_p'),
+  minP: number(0, 1, 'min_p'),
+  typicalP: number(0, 1, 'typical_p'),
+  repetitionPenalty: number(0.01, 100, 'repetition_penalty'),
+  frequencyPenalty: number(-100, 100, 'frequency_penalty'),
+  presencePenalty: number(-100, 100, 'presence_penalty'),
+  penaltyWindow: integer(0, MAX_TOKENS, 'penalty_window'),
+  seed: integer(0, 2 ** 32 - 1),
+  logitBias: rule('an object or Map of token ids to numbers (-Infinity bans a token)',
+    (value) => typeof value === 'object' && biasEntries(value).every(([id, bias]) => {
+      return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
+    })),
+  stop: rule('a string or an array of strings, none of them empty',
+    (value) => [value].flat().every((s) => typeof s === 'string' && s !== '')),
+  logprobs: integer(0, 64),
+  signal,
+  onPrefillProgress: callback,
 };
 
 /** @type {Record<string, Rule>} */
 export const LOAD_OPTIONS = {
-  onProgress: { type: 'function' },
-  signal: { type: 'signal' },
-  threads: { type: 'integer', min: 1, max: 64 },
-  contextLength: { type: 'integer', min: 1, max: 1 << 20 },
-  variant: {
-    type: 'other',
-    expected: '"auto", "relaxed" or "simd128"',
-    test: (value) => ['auto', 'relaxed', 'simd128'].includes(value),
-  },
-  cache: {
-    type: 'other',
-    expected: 'false (keeping models in a cache comes in a later version)',
-    test: (value) => value === false,
-  },
-  sha256: {
-    type: 'other',
-    expected: '64 hexadecimal digits',
-    test: (value) => typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value),
-  },
-  headers: {
-    type: 'other',
-    expected: 'a Headers object, an object of strings, or pairs of strings',
-    test: (value) => headerPairs(value) !== null,
-  },
+  onProgress: callback,
+  signal,
+  threads: integer(1, 64),
+  contextLength: integer(1, 1 << 20),
+  variant: rule('"auto", "relaxed" or "simd128"',
+    (value) => ['auto', 'relaxed', 'simd128'].includes(value)),
+  cache: rule('false (a cache of models comes in a later version)', (value) => value === false),
+  sha256: rule('64 hexadecimal digits',
+    (value) => typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value)),
+  headers: rule('a Headers object, an object of strings, or pairs of strings',
+    (value) => headerPairs(value) !== null),
 };
 
-/** @type {Record<string, Rule>} */
-export const SIGNAL_OPTIONS = { signal: { type: 'signal' } };
+export const SIGNAL_OPTIONS = { signal };
 
-/** Throws `bad-option` for an unknown name, a wrong type, a value out of range. A value of
- * undefined is the same as none.
+/** Throws `bad-option` for an unknown name and for a value that does not fit. A value of undefined
+ * is the same as none.
  * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   if (typeof options !== 'object' || options === null) {
@@ -91,44 +85,20 @@ export function checkOptions(options, table) {
   }
 }
 
-/** @param {string} name @param {any} value @param {Rule} rule */
-export function checkValue(name, value, rule) {
-  const { expected, fits } = expectation(rule);
+/** @param {string} name @param {unknown} value @param {Rule} rule */
+export function checkValue(name, value, { expected, fits }) {
+  if (value !== null && fits(value)) return;
   // The value of `headers` may be a secret.
   const got = name === 'headers' ? '' : show(value);
-  if (!fits(value)) throw new GemmaError('bad-option', name, { expected, got });
-}
-
-/** @param {Rule} rule @returns {{ expected: string, fits: (value: any) => boolean }} */
-function expectation({ type, min = -Infinity, max = Infinity, expected = '', test }) {
-  /** @param {any} value */
-  const inRange = (value) => value >= min && value <= max;
-  switch (type) {
-    case 'integer':
-      return {
-        expected: `an integer from ${min} to ${max}`,
-        fits: (value) => Number.isInteger(value) && inRange(value),
-      };
-    case 'number':
-      return {
-        expected: `a number from ${min} to ${max}`,
-        fits: (value) => typeof value === 'number' && inRange(value),
-      };
-    case 'string': return { expected: 'a string', fits: (value) => typeof value === 'string' };
-    case 'function': return { expected: 'a function', fits: (value) => typeof value === 'function' };
-    case 'signal':
-      return { expected: 'an AbortSignal', fits: (value) => value instanceof AbortSignal };
-    case 'other': return { expected, fits: (value) => test?.(value) ?? true };
-  }
+  throw new GemmaError('bad-option', name, { expected, got });
 }
 
 /** @param {string} name @param {string[]} known */
 function unknownOption(name, known) {
-  const ranked = known.map((word) => ({ word, far: distance(name.toLowerCase(), word.toLowerCase()) }));
-  ranked.sort((a, b) => a.far - b.far);
-  return new GemmaError('bad-option', `there is no option "${name}"`, {
-    expected: ranked[0].far <= 3 ? `"${ranked[0].word}"?` : `one of ${known.join(', ')}`,
-  });
+  const far = known.map((word) => distance(name.toLowerCase(), word.toLowerCase()));
+  const least = Math.min(...far);
+  const expected = least <= 3 ? `"${known[far.indexOf(least)]}"?` : `one of ${known.join(', ')}`;
+  return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
 }
 
 /** Levenshtein's. @param {string} a @param {string} b */
@@ -147,14 +117,11 @@ function distance(a, b) {
 
 /** A value for a message, short. @param {any} value */
 function show(value) {
-  if (typeof value === 'function' || typeof value === 'symbol') return typeof value;
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  try {
-    const text = JSON.stringify(value) ?? String(value);
-    return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-  } catch {
-    return typeof value;
+  if (typeof value !== 'string' && typeof value !== 'object') {
+    return typeof value === 'function' ? 'a function' : String(value);
   }
+  const text = value instanceof Object ? Object.prototype.toString.call(value) : JSON.stringify(value);
+  return text.slice(0, 80);
 }
 
 /** @param {Map<number, number> | Record<string, number>} bias @returns {[number, number][]} */
@@ -163,8 +130,7 @@ export function biasEntries(bias) {
   return entries.map(([id, value]) => [Number(id), value]);
 }
 
-/** Pairs, or null if `headers` is not a list of headers. @param {any} headers
- * @returns {[string, string][] | null} */
+/** null if `headers` is not a list of headers. @param {any} headers */
 export function headerPairs(headers) {
   try {
     return /** @type {[string, string][]} */ ([...new Headers(headers)]);

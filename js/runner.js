@@ -6,13 +6,6 @@ import { RUN } from './engine.js';
 const SLICE_MS = 30;
 const BREATH_MS = 15;
 
-/**
- * A call that evaluates.
- * @typedef {object} Job
- * @property {number} id
- * @property {boolean} aborted
- */
-
 export class Runner {
   #platform;
   #lastBreath = 0;
@@ -29,7 +22,7 @@ export class Runner {
   }
 
   /** Evaluate until nothing is pending.
-   * @param {Job} job
+   * @param {{ aborted: boolean }} job
    * @param {object} hooks
    * @param {() => void} hooks.resync puts the context back after an abort that was not meant for job
    * @param {() => void} [hooks.onSlice]

@@ -3,7 +3,8 @@
 import { GemmaError } from './errors.js';
 import { CHUNK } from './protocol.js';
 
-/** @typedef {import('./protocol.js').SourceDescriptor} SourceDescriptor */
+/** @import { Platform } from './engine.js' */
+/** @import { SourceDescriptor } from './protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
 /**
  * A source in the worker. read() fills part of the view and gives the count; 0 is the end.
@@ -158,7 +159,7 @@ export class ChunkFeeder {
 
 /**
  * @param {SourceDescriptor} descriptor
- * @param {import('./engine.js').Platform} platform
+ * @param {Platform} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
  * @returns {Promise<Source>}
  */
@@ -167,19 +168,21 @@ export async function openSource(descriptor, platform, pull) {
     case 'url': return openUrl(descriptor);
     case 'blob': return openBlob(descriptor.blob);
     case 'path': return openPath(descriptor.path, platform);
-    case 'pull': return { network: false, total: descriptor.total, ...fromChunks(pull) };
+    case 'pull':
+      return { network: false, total: descriptor.total, read: readerOf(pull), close() {} };
   }
 }
 
-/** @param {string} path @param {import('./engine.js').Platform} platform @returns {Source} */
-function openPath(path, platform) {
-  if (!platform.openFile) throw new GemmaError('unsupported-source', 'no files by path here');
-  try {
-    const file = platform.openFile(path);
-    return { network: false, total: file.size, read: guarded(path, file.read), close: file.close };
-  } catch (cause) {
-    throw readError(path, cause);
-  }
+/** @param {string} path @param {Platform} platform @returns {Promise<Source>} */
+async function openPath(path, { openFile }) {
+  if (!openFile) throw new GemmaError('unsupported-source', 'no files by path here');
+  const file = await reading(path, () => openFile(path));
+  return {
+    network: false,
+    total: file.size,
+    read: (into) => reading(path, () => file.read(into)),
+    close: file.close,
+  };
 }
 
 /** @param {Blob} blob @returns {Source} */
@@ -189,41 +192,39 @@ function openBlob(blob) {
   return {
     network: false,
     total: blob.size,
-    read: guarded(name, async (into) => {
-      const part = await blob.slice(at, Math.min(at + into.length, blob.size)).arrayBuffer();
-      into.set(new Uint8Array(part));
-      at += part.byteLength;
-      return part.byteLength;
-    }),
+    async read(into) {
+      const part = blob.slice(at, Math.min(at + into.length, blob.size));
+      into.set(new Uint8Array(await reading(name, () => part.arrayBuffer())));
+      at += part.size;
+      return part.size;
+    },
     close() {},
   };
 }
 
-/** @param {string} name @param {(into: Uint8Array) => Promise<number> | number} read */
-function guarded(name, read) {
-  return async (/** @type {Uint8Array} */ into) => {
-    try {
-      return await read(into);
-    } catch (cause) {
-      throw readError(name, cause);
-    }
-  };
-}
-
-/** @param {string} name @param {unknown} cause */
-function readError(name, cause) {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new GemmaError('read-error', `${name} could not be read: ${why}`, { cause });
+/** What f gives; its failure as a `read-error`.
+ * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
+async function reading(name, f) {
+  try {
+    return await f();
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new GemmaError('read-error', `${name} could not be read: ${why}`, { cause });
+  }
 }
 
 /** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
-async function openUrl(descriptor) {
-  const shown = displayUrl(descriptor.url);
+async function openUrl({ url, headers, hub }) {
+  const shown = displayUrl(url);
   const abort = new AbortController();
-  const response = await request(descriptor, shown, abort.signal);
+  const response = await fetch(url, { headers, signal: abort.signal }).catch((error) => {
+    // Node hides the reason one level deeper; neither text holds request headers.
+    throw new GemmaError('network-error', `${shown} could not be reached (no network, no such `
+      + 'server, or one that allows no cross-origin reading)', { cause: error.cause ?? error });
+  });
   if (!response.ok || !response.body) {
     abort.abort();
-    throw httpError(response, shown, descriptor.hub);
+    throw httpError(response, shown, hub);
   }
   const total = bodyLength(response);
   const reader = response.body.getReader();
@@ -235,23 +236,10 @@ async function openUrl(descriptor) {
       return done ? null : value;
     } catch (cause) {
       throw new GemmaError('truncated', `the connection to ${shown} ended early`,
-        { expected: total === undefined ? 'more bytes' : `${total} bytes`, got: `${got} bytes`, cause });
+        { expected: `${total ?? 'more'} bytes`, got: `${got} bytes`, cause });
     }
   };
-  const chunks = fromChunks(next);
-  return { network: true, total, read: chunks.read, close: () => abort.abort() };
-}
-
-/** @param {Extract<SourceDescriptor, { kind: 'url' }>} d @param {string} shown @param {AbortSignal} signal */
-async function request({ url, headers }, shown, signal) {
-  try {
-    return await fetch(url, { headers, signal });
-  } catch (error) {
-    // Node hides the reason one level deeper; neither text holds request headers.
-    const cause = error instanceof Error && error.cause ? error.cause : error;
-    throw new GemmaError('network-error', `${shown} could not be reached (no network, no such `
-      + 'server, or a server that allows no cross-origin reading)', { cause });
-  }
+  return { network: true, total, read: readerOf(next), close: () => abort.abort() };
 }
 
 /** Content-Length, unless it counts compressed bytes. @param {Response} response */
@@ -287,22 +275,18 @@ function displayUrl(url) {
 
 /** A reader that hands on chunks of any size and never holds more than one.
  * @param {() => Promise<Uint8Array | null>} next */
-function fromChunks(next) {
+function readerOf(next) {
   /** @type {Uint8Array} */
   let chunk = new Uint8Array(0);
-  return {
-    /** @param {Uint8Array} into */
-    async read(into) {
-      while (!chunk.length) {
-        const more = await next();
-        if (more === null) return 0;
-        chunk = more;
-      }
-      const n = Math.min(chunk.length, into.length);
-      into.set(chunk.subarray(0, n));
-      chunk = chunk.subarray(n);
-      return n;
-    },
-    close() {},
+  return async (/** @type {Uint8Array} */ into) => {
+    while (!chunk.length) {
+      const more = await next();
+      if (more === null) return 0;
+      chunk = more;
+    }
+    const n = Math.min(chunk.length, into.length);
+    into.set(chunk.subarray(0, n));
+    chunk = chunk.subarray(n);
+    return n;
   };
 }

@@ -6,7 +6,8 @@ import { ChatTemplate } from './template.js';
 
 /** @typedef {import('./template.js').Message} Message */
 /** @typedef {import('./template.js').Prefix} Prefix */
-/** @typedef {{ text: string } | { ids: number[] } | { messages: Message[], prefix?: Prefix }} Prompt */
+/** @typedef {{ text: string } | { ids: number[] }
+ *   | { messages: Message[], prefix?: Prefix }} Prompt */
 
 export class Vocabulary {
   #native;
@@ -17,37 +18,35 @@ export class Vocabulary {
   constructor(native) {
     this.#native = native;
     this.size = native.number('n_vocab');
-    const bos = native.number('bos_id');
-    /** @type {number | null} */
-    this.bos = bos >= 0 ? bos : null;
+    this.bos = this.#id('bos');
   }
 
-  /** @param {string} text @param {{ bos?: boolean, special?: boolean }} [options] @returns {number[]} */
+  /** @param {string} name */
+  #id(name) {
+    const id = this.#native.number(`${name}_id`);
+    return id >= 0 ? id : null;
+  }
+
+  /** @param {string} text @param {{ bos?: boolean, special?: boolean }} [options] */
   encode(text, { bos = false, special = false } = {}) {
     const ids = Array.from(this.#native.encode(text, special));
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options] */
-  decode(ids, { special = false } = {}) {
+  /** @param {number[]} ids @param {boolean} [special] name control tokens */
+  decode(ids, special = false) {
     const decoder = textDecoder();
-    let text = '';
-    for (const id of Array.from(ids)) {
-      text += decoder.decode(this.#native.decode(id, special), { stream: true });
-    }
-    return text + decoder.decode();
-  }
-
-  /** Bytes of one token as it is shown. @param {number} id */
-  bytes(id) {
-    return this.#native.decode(id, false);
+    const part = (/** @type {number} */ id) => {
+      return decoder.decode(this.#native.decode(id, special), { stream: true });
+    };
+    return ids.map(part).join('') + decoder.decode();
   }
 
   /** Ids of a prompt; for messages also the text that a later prompt may continue.
    * @param {Prompt} prompt @returns {{ ids: number[], text?: string }} */
   ids(prompt) {
     if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: true }) };
-    if ('ids' in prompt) return { ids: prompt.ids };
+    if ('ids' in prompt) return prompt;
     return this.template.apply(prompt.messages, prompt.prefix);
   }
 
@@ -66,25 +65,19 @@ export class Vocabulary {
       throw new GemmaError('missing-template', 'this file has no chat template (a base model?); '
         + 'give the prompt as a string');
     }
+    /** @param {number | null} id */
+    const name = (id) => (id === null ? '' : this.decode([id], true));
     const control = this.#where((id) => this.#native.isControl(id));
-    const named = control.map((id) => /** @type {const} */ ([this.decode([id], { special: true }), id]));
-    /** @param {string} key */
-    const token = (key) => {
-      const id = this.#native.number(key);
-      return id >= 0 ? this.decode([id], { special: true }) : '';
-    };
     return new ChatTemplate(source, {
-      control: new Map(named.filter(([piece]) => piece !== '')),
+      control: new Map(control.map((id) => /** @type {const} */ ([name(id), id]))),
       encode: (text) => this.#native.encode(text, false),
       bos: this.bos,
-      variables: { bos_token: token('bos_id'), eos_token: token('eos_id') },
+      variables: { bos_token: name(this.bos), eos_token: name(this.#id('eos')) },
     });
   }
 
   /** @param {(id: number) => boolean} test */
   #where(test) {
-    const ids = [];
-    for (let id = 0; id < this.size; id++) if (test(id)) ids.push(id);
-    return ids;
+    return Array.from({ length: this.size }, (_, id) => id).filter(test);
   }
 }

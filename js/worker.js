@@ -23,10 +23,12 @@ async function compile(url) {
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
-const receive = serve({ post: (message, transfer) => self.postMessage(message, transfer ?? []) }, {
+const receive = serve((message, transfer = []) => self.postMessage(message, transfer), {
   compile,
   parallelism: () => navigator.hardwareConcurrency || 1,
-  createThread: () => browserPort(new Worker(new URL('./thread.js', import.meta.url), { type: 'module' })),
+  createThread: () => {
+    return browserPort(new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }));
+  },
   breathe: /** @type {() => Promise<void>} */ (breathe),
 });
 self.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);

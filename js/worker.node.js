@@ -20,10 +20,12 @@ function openFile(path) {
   };
 }
 
-const receive = serve({ post: (message, transfer) => port.postMessage(message, transfer ?? []) }, {
+const receive = serve((message, transfer = []) => port.postMessage(message, transfer), {
   compile: async (url) => WebAssembly.compile(await readFile(url)),
   parallelism: availableParallelism,
-  createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
+  createThread: () => {
+    return nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] }));
+  },
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
   createHash: () => {
