@@ -2,13 +2,18 @@
  * bench: gemma-wasm and its peers, side by side on this machine.
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
- *                    [--model NAME|PATH] [--prefill 256,1024] [--contexts 0,4096] [--tokens N] [--busy N]
+ *                    [--model NAME|PATH] [--prefill 256,1024] [--contexts 0,4096] [--tokens N] [--turn]
+ *                    [--busy N] [--patience SECONDS]
  *
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
  * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
  * times the same: load from a local server until ready, prefill (until the first token), decode
  * (greedy, end tokens ignored), peak memory of the process that holds the model. Printed are medians,
- * and ratios to the first of the sides at the same number of threads. --busy N: with N other processes that compute.
+ * and how many times better gemma-wasm in Chromium is than each other side at as many threads.
+ *
+ * --quick: gemma-wasm against wllama 2.4.0, 2 threads. --turn: also the first token of a new turn after a
+ * history, of sides that keep it. --busy N: with N other processes that compute. --patience N: before each
+ * visit wait until the machine is calm, N seconds at most.
  *
  * Peers come from npm when a side first needs them (build/peers); after that no network is used.
  */
@@ -22,6 +27,7 @@ import { Trouble, at, cli, output } from './proc.js';
 import { testEnvironment } from './setup.js';
 import { buildPage } from './bench/browser.js';
 import { install, isInstalled } from './bench/peers.js';
+import { TURN } from './bench/measure.js';
 import { OURS, QUICK, SIDES, USUAL } from './bench/sides.js';
 import { median, medians, ratios, render } from './bench/table.js';
 import { readBandwidth, visit } from './bench/visit.js';
@@ -45,7 +51,9 @@ const FLAGS = /** @type {const} */ ({
   prefill: { type: 'string' },
   contexts: { type: 'string', default: '0' },
   tokens: { type: 'string' },
+  turn: { type: 'boolean', default: false },
   busy: { type: 'string', default: '0' },
+  patience: { type: 'string', default: '0' },
   json: { type: 'string', default: at('build', 'bench.json') },
 });
 
@@ -65,8 +73,9 @@ function readOptions() {
   const [runs] = integers(values.runs ?? '3', 'runs', 1);
   const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
   const [busy] = integers(values.busy, 'busy', 0);
+  const [patience] = integers(values.patience, 'patience', 0);
   return {
-    ...values, sides, runs, tokens, busy,
+    ...values, sides, runs, tokens, busy, patience,
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
     prefill: integers(values.prefill ?? '256', 'prefill', 1),
     contexts: integers(values.contexts, 'contexts', 0),
@@ -106,6 +115,15 @@ async function busyShare() {
   return (busyAfter - busy) / (allAfter - all);
 }
 
+/** How busy the machine is when a visit begins; waits for a calm moment as long as it may.
+ * @param {Options} options */
+async function settleDown({ patience, busy }) {
+  const until = performance.now() + patience * 1000;
+  let share = await busyShare();
+  while (!busy && share > CALM && performance.now() < until) share = await busyShare();
+  return share;
+}
+
 /** @param {Options} options */
 function plan({ sides, threads }) {
   return sides.flatMap((side) => threads.map((count) => {
@@ -115,11 +133,12 @@ function plan({ sides, threads }) {
 
 /** What one visit of a result is asked for: long contexts only of sides that get there.
  * @param {Options} options @param {Result} result @param {number} round */
-function settings({ prefill, contexts, tokens }, { side, threads }, round) {
+function settings({ prefill, contexts, tokens, turn }, { side, threads }, round) {
   const own = contexts.filter((context) => context === 0 || SIDES[side].deep);
-  const longest = Math.max(...prefill, ...own) + tokens + 1;
+  const turnTokens = turn ? TURN.history + TURN.message : 0;
+  const longest = Math.max(...prefill, ...own, turnTokens) + tokens + 1;
   const contextLength = Math.ceil(longest / CONTEXT_STEP) * CONTEXT_STEP;
-  return { threads, prefill, contexts: own, tokens, contextLength, seed: 1000 * round };
+  return { threads, prefill, contexts: own, tokens, turn, contextLength, seed: 1000 * round };
 }
 
 /** @param {string} model @param {Options} options @param {Result[]} results @param {number} round */
@@ -128,7 +147,7 @@ async function playRound(model, options, results, round) {
   const shares = [];
   for (const result of round % 2 ? turned.reverse() : turned) {
     if (result.error) continue;
-    shares.push(await busyShare());
+    shares.push(await settleDown(options));
     try {
       result.samples.push(await visit(SIDES[result.side], model, settings(options, result, round)));
       report(result, round);
@@ -222,7 +241,7 @@ async function compare(options) {
   const { reads, busy } = await play(model, options, results);
   const about = machine(model);
   return {
-    date: new Date().toISOString(), options, machine: about, load: { before, after: loadavg(), busy },
+    date: new Date().toISOString(), options: { ...options, json: undefined }, machine: about, load: { before, after: loadavg(), busy },
     results: withRatios(results), reads, decodeShare: shares(results, about.weightBytes, reads),
   };
 }
@@ -233,11 +252,12 @@ function print({ options, machine: about, load, results, decodeShare }) {
   console.log(`${render(results, OURS)}\n`);
   for (const { threads, bytesPerSecond, share } of decodeShare) {
     const speed = (bytesPerSecond / 1e9).toFixed(1);
-    console.log(`plain reads, ${threads} threads: ${speed} GB/s; decode @0 of ours: ${percent(share)} of it`);
+    console.log(`plain reads, ${threads} threads: ${speed} GB/s; decode @0 of gemma-wasm in Chromium: ${percent(share)} of it`);
   }
   const most = Math.max(0, ...load.busy);
   const note = most > CALM && !options.busy ? ': not a calm machine' : '';
-  console.log(`others used ${percent(median(load.busy) ?? 0)} of the machine before a visit, ${percent(most)} at most${note}`);
+  const usual = percent(median(load.busy) ?? 0);
+  console.log(`others used ${usual} of the machine before a visit, ${percent(most)} at most${note}`);
 }
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;

@@ -17,6 +17,7 @@
  * @typedef {object} Opened
  * @property {(prompt: Prompt, tokens: number) => Promise<Timing>} run
  * @property {Record<string, unknown>} facts   what the side says of itself
+ * @property {boolean} [keepsPrefix]           a prompt that continues the last one costs only the rest
  *
  * @typedef {object} Job
  * @property {string} driver
@@ -28,17 +29,21 @@
  * @property {number[]} contexts     lengths of the context that decoding is timed at
  * @property {number} tokens         drawn at each of them
  * @property {number} seed           of the prompts
+ * @property {boolean} turn          time a new message after a history too, where prefixes are kept
  * @property {string} [variant]
  *
  * @typedef {object} Sample
  * @property {number} loadMs
  * @property {Record<string, number>} prefill   tokens/s by prompt length
  * @property {Record<string, number>} decode    tokens/s by context length
+ * @property {number} [turnMs]                  until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak, bytes
  */
 
 const WARM_UP = { prompt: 32, tokens: 4 };
+/** A turn of a conversation, in tokens. */
+export const TURN = { history: 1000, message: 20 };
 /** Ids that every test model has, of ordinary pieces. */
 const FIRST_ID = 300, IDS = 700;
 /** Words that are one token each of Gemma's vocabulary, with the blank before them. */
@@ -74,7 +79,7 @@ const perSecond = (count, ms) => count / ms * 1000;
 export async function measure(open, job) {
   let seed = job.seed;
   const before = performance.now();
-  const { run, facts } = await open(job);
+  const { run, facts, keepsPrefix } = await open(job);
   const loadMs = performance.now() - before;
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
@@ -88,5 +93,16 @@ export async function measure(open, job) {
     if (timing.tokens < job.tokens / 2) throw new Error(`only ${timing.tokens} tokens instead of ${job.tokens}`);
     sample.decode[context] = perSecond(timing.tokens, timing.tokensMs);
   }
+  if (job.turn && keepsPrefix) sample.turnMs = await timeTurn(run, seed++);
   return sample;
+}
+
+/** Milliseconds until the first token of the answer to a short message after a long history.
+ * @param {Opened['run']} run @param {number} seed */
+async function timeTurn(run, seed) {
+  const history = makePrompt(TURN.history, seed);
+  await run(history, 0);
+  const message = makePrompt(TURN.message, seed + 1);
+  const whole = { ids: [...history.ids, ...message.ids], text: history.text + message.text };
+  return (await run(whole, 0)).promptMs;
 }

@@ -12,15 +12,16 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Seconds and bytes are better when fewer. @param {string} column */
-const fewerIsBetter = (column) => /^(load|memory)/.test(column);
+/** Time and memory are better when fewer. @param {string} column */
+const fewerIsBetter = (column) => /^(load|turn|memory)/.test(column);
 
 /** @param {Sample} sample @returns {Figures} */
-function figures({ loadMs, prefill, decode, memory }) {
+function figures({ loadMs, prefill, decode, turnMs, memory }) {
   /** @type {Figures} */
   const all = { 'load s': loadMs / 1000 };
   for (const [length, rate] of Object.entries(prefill)) all[`prefill ${length}`] = rate;
   for (const [context, rate] of Object.entries(decode)) all[`decode @${context}`] = rate;
+  if (turnMs !== undefined) all['turn ms'] = turnMs;
   all['memory MB'] = memory === undefined ? undefined : memory / 1e6;
   return all;
 }
@@ -54,33 +55,45 @@ function align(rows) {
 /** @param {number | undefined} value @param {string} column */
 function show(value, column) {
   if (value === undefined) return '-';
-  return value.toFixed(column === 'memory MB' || value >= 100 ? 0 : value >= 10 ? 1 : 2);
+  return value.toFixed(/^(memory|turn)/.test(column) || value >= 100 ? 0 : value >= 10 ? 1 : 2);
 }
 
 /** @param {{ result: Result, figures: Figures }[]} entries */
 const columnsOf = (entries) => [...new Set(entries.flatMap((entry) => Object.keys(entry.figures)))]
   .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }));
-const rank = (/** @type {string} */ column) => ['load', 'prefill', 'decode', 'memory'].indexOf(column.split(' ')[0]);
+const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
+const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
 
-/** The table: medians of each side, then how many times better `reference` is, at the same threads.
+/** How many times better the reference is than each of the others, at the same threads.
+ * @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
+function comparisons(entries, reference, columns) {
+  return entries.filter(({ result }) => result.side === reference).flatMap((ours) => {
+    const others = entries.filter(({ result }) => result.side !== reference
+      && result.threads === ours.result.threads && result.samples.length);
+    return others.map((other) => {
+      const own = ratios(ours.figures, other.figures);
+      const cells = columns.map((column) => (own[column] === undefined ? '-' : `${show(own[column], '')} x`));
+      return [`better than ${label(other.result)}`, ...cells];
+    });
+  });
+}
+
+/** @param {Result} result */
+const label = ({ title, threads }) => `${title}, ${threads} thread${threads > 1 ? 's' : ''}`;
+
+/** The table: medians of each side, then how many times better `reference` is.
  * @param {Result[]} results @param {string} reference */
 export function render(results, reference) {
-  const entries = results.map((result) => ({ result, figures: medians(result.samples) }));
+  const entries = results.filter(({ samples }) => samples.length)
+    .map((result) => ({ result, figures: medians(result.samples) }));
   const columns = columnsOf(entries);
-  const label = (/** @type {Result} */ { title, threads }) => `${title}, ${threads} thread${threads > 1 ? 's' : ''}`;
-  const head = ['', ...columns];
-  const rows = entries.map(({ result, figures: own }) => result.samples.length
-    ? [label(result), ...columns.map((column) => show(own[column], column))]
-    : [`${label(result)}: ${result.error ?? 'not measured'}`]);
-  const compared = entries.flatMap((entry) => {
-    const ours = entries.find(({ result }) => result.side === reference && result.threads === entry.result.threads);
-    if (!ours || ours === entry || !entry.result.samples.length) return [];
-    const own = ratios(ours.figures, entry.figures);
-    const cells = columns.map((column) => (own[column] === undefined ? '-' : `${show(own[column], '')} x`));
-    return [[`${label(ours.result)} : ${entry.result.title}`, ...cells]];
+  const rows = entries.map(({ result, figures: own }) => {
+    return [label(result), ...columns.map((column) => show(own[column], column))];
   });
-  const [first, ...lines] = align([head, ...rows.filter((row) => row.length > 1), ...compared]);
-  const failed = rows.filter((row) => row.length === 1).map(([text]) => text);
-  const measured = rows.length - failed.length;
-  return [first, ...lines.slice(0, measured), ...failed, '', ...lines.slice(measured)].join('\n').trimEnd();
+  const compared = comparisons(entries, reference, columns);
+  const lines = align([['', ...columns], ...rows, ...compared]);
+  const ours = entries.find(({ result }) => result.side === reference)?.result.title;
+  const title = compared.length ? [`\n${ours} is`] : [];
+  const failed = results.filter(({ error }) => error).map((result) => `${label(result)} failed: ${result.error}`);
+  return [...lines.slice(0, rows.length + 1), ...failed, ...title, ...lines.slice(rows.length + 1)].join('\n');
 }

@@ -20,5 +20,5 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
       tokens: usage.completionTokens - 1, tokensMs: ms - timings.firstTokenMs,
     };
   };
-  return { run, facts: { build, threads: model.info.threads, memory } };
+  return { run, keepsPrefix: true, facts: { build, threads: model.info.threads, memory } };
 };

@@ -1,5 +1,7 @@
-/** node-llama-wasm: @fugood/node-llama-wasm in a browser, in its own worker. It takes text; the number of
- * tokens is what it reports. */
+/**
+ * node-llama-wasm: @fugood/node-llama-wasm in a browser, in its own worker. It takes text, and its worker
+ * hands out all tokens at the end, so times and counts are those that it reports.
+ */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model, peers, threads, contextLength }) {
@@ -11,16 +13,12 @@ export async function open({ model, peers, threads, contextLength }) {
   });
   /** @type {import('../measure.js').Opened['run']} */
   const run = async ({ text }, tokens) => {
-    const start = performance.now();
-    let first = 0;
-    const result = await context.completion(
+    const { timings } = await context.completion(
       { prompt: text, n_predict: tokens + 1, temperature: 0, ignore_eos: true },
-      () => { first ||= performance.now(); },
     );
-    const end = performance.now();
     return {
-      promptTokens: result.tokens_evaluated, promptMs: (first || end) - start,
-      tokens: result.tokens_predicted - 1, tokensMs: end - (first || end),
+      promptTokens: timings.prompt_n, promptMs: timings.prompt_ms,
+      tokens: timings.predicted_n, tokensMs: timings.predicted_ms,
     };
   };
   return { run, facts: { threads } };

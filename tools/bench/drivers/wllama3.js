@@ -1,6 +1,6 @@
 /**
  * wllama3: @wllama/wllama 3.x on the CPU. It has llama.cpp's server inside and no steps; the times
- * are the server's own. Its prompt may be token ids, as in the server's API.
+ * and counts are the server's own.
  */
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
@@ -16,9 +16,9 @@ export async function open({ model, peers, threads, contextLength }) {
   });
 
   /** @type {import('../measure.js').Opened['run']} */
-  const run = async ({ ids }, tokens) => {
+  const run = async ({ text }, tokens) => {
     const { timings } = await wllama.createCompletion({
-      prompt: ids, max_tokens: tokens + 1, temperature: 0, ignore_eos: true, cache_prompt: false,
+      prompt: text, max_tokens: tokens + 1, temperature: 0, ignore_eos: true, cache_prompt: false,
     });
     return {
       promptTokens: timings.prompt_n, promptMs: timings.prompt_ms,
