@@ -1,6 +1,10 @@
 /* chat: a conversation: keeps the messages and, per turn, what the engine's cache holds of them, so
  * that a turn evaluates only what is new. */
+/** @import { Generation, Hooks } from './generation.js' */
+/** @import { GenerateOptions } from './model.js' */
+/** @import { Prefix } from './template.js' */
 import { GemmaError } from './errors.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, string } from './options.js';
 
 /**
  * @typedef {object} ChatMessage
@@ -8,17 +12,10 @@ import { GemmaError } from './errors.js';
  * @property {string} content
  * @property {boolean} [aborted] an answer that was cut short by its reader
  */
-/** @typedef {import('./model.js').GenerateOptions} GenerateOptions */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
-/** @typedef {import('./template.js').Prefix} Prefix */
-
-/**
- * @typedef {object} Ask
- * @property {(options: GenerateOptions) => void} check throws for options that are not right
- * @property {(messages: () => { messages: ChatMessage[], prefix?: Prefix }, options: GenerateOptions,
- *   hooks: Pick<import('./generation.js').GenerationPlan, 'onResult' | 'onError'>)
- *   => import('./generation.js').Generation} generate
- */
+/** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
+/** Makes an answer; the prompt is asked for when it begins.
+ * @typedef {(prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation} Ask */
 
 export class Chat {
   #ask;
@@ -32,9 +29,9 @@ export class Chat {
 
   /** @param {Ask} ask @param {ChatOptions} options @param {{ last?: Prefix, next?: Prefix }} [prefixes] */
   constructor(ask, { system, messages = [], ...defaults }, prefixes = {}) {
-    ask.check(defaults);
+    checkOptions(defaults, GENERATE_OPTIONS);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
-    this.#messages = checkMessages([...opening, ...messages], true);
+    this.#messages = checkMessages(Array.isArray(messages) ? [...opening, ...messages] : messages);
     this.#ask = ask;
     this.#defaults = defaults;
     this.#prefixes = prefixes;
@@ -50,7 +47,7 @@ export class Chat {
    * character. An answer aborted later is kept as far as it came, marked `aborted`.
    * @param {string} text @param {GenerateOptions} [options] */
   send(text, options = {}) {
-    checkMessages([{ role: 'user', content: text }]);
+    checkValue('text', text, string);
     const past = () => ({ messages: this.#messages, prefix: this.#prefixes.next });
     return this.#answer(past, { role: 'user', content: text }, options);
   }
@@ -70,35 +67,27 @@ export class Chat {
     return new Chat(this.#ask, copy, this.#prefixes);
   }
 
-  /**
-   * @param {() => { messages: ChatMessage[], prefix?: Prefix }} past
-   * @param {ChatMessage} question
-   * @param {GenerateOptions} options
-   */
+  /** @param {() => Past} past @param {ChatMessage} question @param {GenerateOptions} options */
   #answer(past, question, options) {
-    /** @type {ChatMessage[]} */
-    let messages = [];
-    /** @type {Prefix | undefined} */
-    let last;
-    const begin = () => {
+    /** @type {Past | null} */
+    let begun = null;
+    return this.#ask(() => {
       if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
       this.#busy = true;
-      const { messages: before, prefix } = past();
-      messages = [...before, question];
-      last = prefix;
-      return { messages, prefix };
-    };
-    return this.#ask.generate(begin, { ...this.#defaults, ...options }, {
+      const { messages, prefix } = past();
+      return begun = { messages: [...messages, question], prefix };
+    }, { ...this.#defaults, ...options }, {
       onResult: ({ text, finishReason }, next) => {
         this.#busy = false;
+        const { messages, prefix } = /** @type {Past} */ (begun);
         const aborted = finishReason === 'aborted';
         if (aborted && text === '') return;
         const answer = { role: /** @type {const} */ ('assistant'), content: text };
         this.#messages = [...messages, aborted ? { ...answer, aborted } : answer];
-        this.#prefixes = { last, next };
+        this.#prefixes = { last: prefix, next };
       },
       onError: () => {
-        if (messages.length) this.#busy = false;
+        if (begun) this.#busy = false;
       },
     });
   }
@@ -106,21 +95,18 @@ export class Chat {
 
 const ROLES = ['system', 'user', 'assistant', 'model'];
 
-/** @param {any} messages @param {boolean} [mayBeEmpty] @returns {ChatMessage[]} */
-export function checkMessages(messages, mayBeEmpty = false) {
-  if (!Array.isArray(messages) || !(messages.length || mayBeEmpty)) {
+/** @param {any} messages @returns {ChatMessage[]} */
+export function checkMessages(messages) {
+  if (!Array.isArray(messages)) {
     throw new GemmaError('bad-option', 'messages', { expected: 'an array of { role, content }' });
   }
   return messages.map((message, i) => {
-    if (!ROLES.includes(message?.role)) {
+    const { role, content, aborted } = message ?? {};
+    if (!ROLES.includes(role)) {
       throw new GemmaError('bad-option', `role of message ${i}`,
-        { expected: `one of ${ROLES.join(', ')}`, got: String(message?.role) });
+        { expected: `one of ${ROLES.join(', ')}`, got: String(role) });
     }
-    if (typeof message.content !== 'string') {
-      throw new GemmaError('bad-option', `content of message ${i}`,
-        { expected: 'a string', got: typeof message.content });
-    }
-    const { role, content, aborted } = message;
+    checkValue(`content of message ${i}`, content, string);
     return aborted ? { role, content, aborted } : { role, content };
   });
 }

@@ -1,5 +1,8 @@
 /* generation: what generate() returns: an async iterable of pieces with a result. Nothing is sent
  * to the engine before someone asks for a piece or for the result. */
+/** @import { Connection } from './connection.js' */
+/** @import { GenerateArgs, TokenLogprob } from './jobs.js' */
+/** @import { GenerateOptions } from './model.js' */
 import { GemmaError } from './errors.js';
 
 /** Pieces that are acknowledged together. */
@@ -22,18 +25,17 @@ const ACK_EVERY = 16;
  * @property {{ firstTokenMs: number, prefillMs: number, decodeMs: number,
  *   prefillTokensPerSecond: number, decodeTokensPerSecond: number }} timings
  * @property {number} seed the one given, or the one that was chosen
- * @property {import('./jobs.js').TokenLogprob[]} [logprobs] one per token, if asked for
+ * @property {TokenLogprob[]} [logprobs] one per token, if asked for
  */
 
 /**
- * @typedef {object} GenerationPlan
- * @property {import('./connection.js').Connection} connection
- * @property {() => import('./jobs.js').GenerateArgs} prepare arguments, made when it starts
- * @property {AbortSignal} [signal]
- * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress]
- * @property {(result: GenerateResult, prefix: any) => void} [onResult] before anyone hears of it
- * @property {(error: unknown) => void} [onError]
+ * Called before anyone else hears of it.
+ * @typedef {object} Hooks
+ * @property {(result: GenerateResult, prefix: any) => void} [onResult]
+ * @property {() => void} [onError]
  */
+/** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
+ *   connection: Connection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
 /** @implements {AsyncIterable<string>} */
 export class Generation {
@@ -51,7 +53,7 @@ export class Generation {
   #wake = () => {};
   #abort = () => this.#plan.connection.abort(this.#id);
 
-  /** @param {GenerationPlan} plan */
+  /** @param {Plan} plan */
   constructor(plan) {
     this.#plan = plan;
   }
@@ -111,7 +113,7 @@ export class Generation {
       onResult?.(result, prefix);
       return result;
     } catch (error) {
-      onError?.(error);
+      onError?.();
       throw error;
     } finally {
       signal?.removeEventListener('abort', this.#abort);
@@ -120,14 +122,14 @@ export class Generation {
     }
   }
 
-  /** @param {import('./jobs.js').GenerateArgs} args
+  /** @param {GenerateArgs} args
    * @returns {Promise<GenerateResult & { prefix?: any }>} */
   async #ask(args) {
     const { connection, signal } = this.#plan;
     if (signal?.aborted) return emptyResult(args.seed);
     const { id, answer } = connection.call('generate', args, (event) => this.#onEvent(event));
     this.#id = id;
-    signal?.addEventListener('abort', this.#abort, { once: true });
+    signal?.addEventListener('abort', this.#abort);
     try {
       return await answer;
     } catch (error) {

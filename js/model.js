@@ -1,22 +1,20 @@
 /* model: what a program holds: loadModel() and the object it gives. A proxy of the engine's worker;
  * checks what it is given, so that mistakes are told where they are made. */
+/** @import { ChatMessage, ChatOptions } from './chat.js' */
+/** @import { Hooks } from './generation.js' */
+/** @import { ModelInfo } from './host.js' */
+/** @import { Progress } from './stream.js' */
+/** @import { Prompt as PostedPrompt } from './vocabulary.js' */
 import { Chat, checkMessages } from './chat.js';
 import { Connection } from './connection.js';
 import { environment } from './env.js';
 import { GemmaError } from './errors.js';
 import { Generation } from './generation.js';
 import {
-  DEFAULT_MAX_TOKENS, GENERATE_OPTIONS, LOAD_OPTIONS, SIGNAL_OPTIONS, biasEntries, checkOptions,
-  checkValue, headerPairs, integer, string,
+  GENERATE_OPTIONS, LOAD_OPTIONS, SIGNAL_OPTIONS, checkOptions, checkValue, headerPairs, integer,
+  postable, string,
 } from './options.js';
 import { describeSource } from './source.js';
-
-/** @import { ChatMessage, ChatOptions } from './chat.js' */
-/** @import { GenerationPlan } from './generation.js' */
-/** @import { ModelInfo } from './host.js' */
-/** @import { GenerateArgs } from './jobs.js' */
-/** @import { Progress } from './stream.js' */
-/** @import { Prompt as PostedPrompt } from './vocabulary.js' */
 
 /**
  * @typedef {object} GenerateOptions
@@ -30,11 +28,11 @@ import { describeSource } from './source.js';
  * @property {number} [frequencyPenalty] default 0: off
  * @property {number} [presencePenalty] default 0: off
  * @property {number} [penaltyWindow] last tokens that the penalties look at
- * @property {Record<number, number> | Map<number, number>} [logitBias] added to logits, by token id
+ * @property {Record<number, number> | Map<number, number>} [logitBias] by token id; -Infinity bans
  * @property {number} [seed] 0 to 2^32 - 1; by default chosen at random, and told in the result
  * @property {string | string[]} [stop] text that ends the answer and is not part of it
  * @property {number} [logprobs] 0 to 64: log probabilities of each token and of that many others
- * @property {AbortSignal} [signal] ends the answer; the result says `aborted` and holds the text so far
+ * @property {AbortSignal} [signal] ends the answer; the result says `aborted` and has the text so far
  * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress] in tokens
  */
 
@@ -62,12 +60,11 @@ import { describeSource } from './source.js';
 /** Load a model into a worker of its own.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
-  const { connection, info } = await open(source, options, false);
-  return new Model(connection, info);
+  return new Model(...await open(source, options, false));
 }
 
 /**
- * What a file says of itself: its header only is read, whatever its size.
+ * What a file says of itself.
  * @typedef {object} Inspection
  * @property {ModelInfo} info
  * @property {number} version of GGUF
@@ -76,11 +73,12 @@ export async function loadModel(source, options = {}) {
  * @property {{ name: string, type: string, shape: number[], offset: number, bytes: number }[]} tensors
  */
 
-/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
+/** Read the header only, whatever the size of the file.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
-    return { info: header.info, ...await header.inspect() };
+    return { info: header.info, ...await header.call('inspect', {}) };
   } finally {
     await header.dispose();
   }
@@ -89,24 +87,23 @@ export async function inspectModel(source, options = {}) {
 /** A model without weights, for what needs only the vocabulary.
  * @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
-  const { connection, info } = await open(source, options, true);
-  return new HeaderModel(connection, info);
+  return new HeaderModel(...await open(source, options, true));
 }
 
-/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly */
+/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
+ * @returns {Promise<[Connection, ModelInfo]>} */
 async function open(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
-  const { signal, onProgress, threads, contextLength, variant, sha256, headers } = options;
+  const { signal, onProgress, headers, cache, ...wanted } = options;
   const { descriptor, bytes } = describeSource(source, environment().describe);
-  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? undefined;
+  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? [];
   if (signal?.aborted) throw abortError(signal);
   const connection = new Connection(environment().createWorker());
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
-  signal?.addEventListener('abort', onAbort, { once: true });
+  signal?.addEventListener('abort', onAbort);
   try {
-    const wanted = { threads, contextLength, variant, sha256, headerOnly };
-    const info = await connection.open(descriptor, bytes, wanted, ({ value }) => onProgress?.(value));
-    return { connection, info };
+    return [connection, await connection.open(descriptor, bytes, { ...wanted, headerOnly },
+      ({ value }) => onProgress?.(value))];
   } catch (error) {
     connection.kill(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
@@ -124,16 +121,12 @@ function abortError(signal) {
 export class HeaderModel {
   /** @protected */
   connection;
-  #info;
 
   /** @param {Connection} connection @param {ModelInfo} info */
   constructor(connection, info) {
     this.connection = connection;
-    this.#info = Object.freeze(info);
-  }
-
-  get info() {
-    return this.#info;
+    /** @readonly */
+    this.info = Object.freeze(info);
   }
 
   /** Ids of a text. `bos` puts the BOS in front; `special` lets the text name control tokens: never
@@ -142,29 +135,26 @@ export class HeaderModel {
    * @returns {Promise<number[]>} */
   async tokenize(text, { bos = false, special = false } = {}) {
     checkValue('text', text, string);
-    return this.connection.call('tokenize', { text, bos, special }).answer;
+    return this.call('tokenize', { text, bos, special });
   }
 
   /** Text of ids; control tokens are left out unless `special`.
-   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options] @returns {Promise<string>} */
+   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
+   * @returns {Promise<string>} */
   async detokenize(ids, { special = false } = {}) {
-    return this.connection.call('detokenize', { ids: this.checkIds(ids, 0), special }).answer;
+    return this.call('detokenize', { ids: this.checkIds(ids, 0), special });
   }
 
   /** Tokens that generate(prompt) would evaluate: the BOS and the chat template included.
    * @param {Prompt} prompt @returns {Promise<number>} */
   async countTokens(prompt) {
-    return this.connection.call('count', { prompt: this.describePrompt(prompt) }).answer;
+    return this.call('count', { prompt: this.describePrompt(prompt) });
   }
 
-  /** Everything in the header. @returns {Promise<Omit<Inspection, 'info'>>} */
-  async inspect() {
-    return this.connection.call('inspect', {}).answer;
-  }
-
-  /** Bytes of the engine's heap; it does not grow after loading but for long texts. */
+  /** Bytes of the engine's heap; it does not grow after loading but for long texts.
+   * @returns {Promise<number>} */
   async heapBytes() {
-    return /** @type {Promise<number>} */ (this.connection.call('heapBytes', {}).answer);
+    return this.call('heapBytes', {});
   }
 
   /** Frees the worker, its threads and the heap. Calls that wait fail with the code `disposed`. */
@@ -172,36 +162,45 @@ export class HeaderModel {
     await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
   }
 
+  /** @internal @param {string} method @param {object} args @param {AbortSignal} [signal] */
+  async call(method, args, signal) {
+    checkOptions({ signal }, SIGNAL_OPTIONS);
+    if (signal?.aborted) throw abortError(signal);
+    const { id, answer } = this.connection.call(method, args);
+    const onAbort = () => this.connection.abort(id);
+    signal?.addEventListener('abort', onAbort);
+    try {
+      return await answer;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
   /** @protected @param {any} ids @param {number} least @returns {number[]} */
   checkIds(ids, least) {
     const list = typeof ids?.length === 'number' && typeof ids !== 'string' ? Array.from(ids) : null;
-    const top = this.#info.vocabSize - 1;
-    const wrong = list?.find((id) => !(Number.isInteger(id) && id >= 0 && id <= top));
-    if (wrong !== undefined) {
-      throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: String(wrong) });
-    }
     if (!list || list.length < least) {
       throw new GemmaError('bad-option', 'ids', { expected: 'a list with at least one token id' });
     }
-    return list;
+    const top = this.info.vocabSize - 1;
+    const wrong = list.find((id) => !(Number.isInteger(id) && id >= 0 && id <= top));
+    if (wrong === undefined) return list;
+    throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: String(wrong) });
   }
 
   /** @protected @param {any} prompt @returns {PostedPrompt} */
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
-      return { messages: forTemplate(checkMessages(prompt)) };
+      return { messages: checkMessages(prompt) };
     }
     return { ids: this.checkIds(prompt, 1) };
   }
 }
 
 if (Symbol.asyncDispose) {
-  Object.defineProperty(HeaderModel.prototype, Symbol.asyncDispose, {
-    value() {
-      return this.dispose();
-    },
-  });
+  Object.defineProperty(HeaderModel.prototype, Symbol.asyncDispose,
+    { value: HeaderModel.prototype.dispose });
 }
 
 /** A loaded model. */
@@ -217,16 +216,9 @@ export class Model extends HeaderModel {
 
   /** A conversation; options are defaults for each of its answers. @param {ChatOptions} [options] */
   chat(options = {}) {
-    return new Chat({
-      check: (defaults) => checkOptions(defaults, GENERATE_OPTIONS),
-      generate: (begin, answerOptions, hooks) => {
-        checkOptions(answerOptions, GENERATE_OPTIONS);
-        const prompt = () => {
-          const { messages, prefix } = begin();
-          return { messages: forTemplate(messages), prefix };
-        };
-        return this.#generation(prompt, answerOptions, hooks);
-      },
+    return new Chat((prompt, answerOptions, hooks) => {
+      checkOptions(answerOptions, GENERATE_OPTIONS);
+      return this.#generation(prompt, answerOptions, hooks);
     }, options);
   }
 
@@ -234,71 +226,24 @@ export class Model extends HeaderModel {
    * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, { all = false, signal } = {}) {
-    checkOptions({ signal }, SIGNAL_OPTIONS);
-    return this.#evaluate('logits', { ids: this.checkIds(ids, 1), all }, signal);
+    return this.call('logits', { ids: this.checkIds(ids, 1), all }, signal);
   }
 
-  /** How well the model foretells a text. The BOS is put in front and not scored.
+  /** How well the model foretells a text. The BOS is put in front and not scored. `nll` is the mean
+   * of -ln p over the `tokens` scored.
    * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
-   * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} nll: mean of -ln p over
-   *   `tokens` scored tokens */
+   * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, { window = this.info.contextLength, signal } = {}) {
     checkValue('text', text, string);
     checkValue('window', window, integer(2, this.info.contextLength));
-    checkOptions({ signal }, SIGNAL_OPTIONS);
-    return this.#evaluate('perplexity', { text, window }, signal);
+    return this.call('perplexity', { text, window }, signal);
   }
 
-  /** @param {string} method @param {object} args @param {AbortSignal} [signal] */
-  async #evaluate(method, args, signal) {
-    if (signal?.aborted) throw abortError(signal);
-    const { id, answer } = this.connection.call(method, args);
-    const onAbort = () => this.connection.abort(id);
-    signal?.addEventListener('abort', onAbort, { once: true });
-    try {
-      return await answer;
-    } finally {
-      signal?.removeEventListener('abort', onAbort);
-    }
-  }
-
-  /**
-   * @param {() => PostedPrompt} prompt
-   * @param {GenerateOptions} options
-   * @param {Pick<GenerationPlan, 'onResult' | 'onError'>} hooks
-   */
+  /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks */
   #generation(prompt, options, hooks) {
     const { signal, onPrefillProgress } = options;
-    const prepare = () => engineArgs(prompt(), options);
+    const prepare = () => ({ prompt: prompt(), ...postable(options) });
     const { connection } = this;
     return new Generation({ connection, prepare, signal, onPrefillProgress, ...hooks });
   }
-}
-
-/** @param {PostedPrompt} prompt @param {GenerateOptions} options @returns {GenerateArgs} */
-function engineArgs(prompt, options) {
-  /** @type {[string, number][]} */
-  const sampler = [];
-  for (const [name, { sampler: inEngine }] of Object.entries(GENERATE_OPTIONS)) {
-    const value = options[/** @type {keyof GenerateOptions} */ (name)];
-    if (inEngine && value !== undefined) sampler.push([inEngine, Number(value)]);
-  }
-  const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], logprobs } = options;
-  return {
-    prompt,
-    sampler,
-    maxTokens,
-    bias: biasEntries(logitBias),
-    stop: [stop].flat(),
-    seed: options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
-    logprobs: logprobs ?? null,
-    progress: options.onPrefillProgress !== undefined,
-  };
-}
-
-/** Templates know 'assistant'. @param {ChatMessage[]} messages */
-function forTemplate(messages) {
-  return messages.map(({ role, content }) => {
-    return { role: role === 'model' ? 'assistant' : role, content };
-  });
 }

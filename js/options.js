@@ -9,8 +9,7 @@ import { GemmaError } from './errors.js';
  */
 
 const MAX_TOKENS = 1 << 20;
-/** Answers end here when maxTokens is not given. */
-export const DEFAULT_MAX_TOKENS = 1024;
+const DEFAULT_MAX_TOKENS = 1024;
 
 /** @param {number} min @param {number} max @param {string} [sampler] @returns {Rule} */
 export const integer = (min, max, sampler) => ({
@@ -124,8 +123,26 @@ function show(value) {
   return text.slice(0, 80);
 }
 
+/** Checked options of generate in the form that the worker takes.
+ * @param {import('./model.js').GenerateOptions} options */
+export function postable({ maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest }) {
+  const values = Object.entries(rest).filter(([, value]) => value !== undefined);
+  return {
+    maxTokens,
+    bias: biasEntries(logitBias),
+    stop: [stop].flat(),
+    sampler: values.flatMap(([name, value]) => {
+      const { sampler } = GENERATE_OPTIONS[name];
+      return sampler ? [/** @type {[string, number]} */ ([sampler, value])] : [];
+    }),
+    seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
+    logprobs: rest.logprobs ?? null,
+    progress: rest.onPrefillProgress !== undefined,
+  };
+}
+
 /** @param {Map<number, number> | Record<string, number>} bias @returns {[number, number][]} */
-export function biasEntries(bias) {
+function biasEntries(bias) {
   const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
   return entries.map(([id, value]) => [Number(id), value]);
 }

@@ -48,7 +48,7 @@ export class ChatTemplate {
   apply(messages, prefix) {
     while (messages.some((m) => m.content.includes(this.#seam))) this.#seam = newSeam();
     const text = this.#render(messages.map(({ role, content }) => {
-      return { role, content: this.protect(content) };
+      return { role: role === 'model' ? 'assistant' : role, content: this.protect(content) };
     }));
     if (prefix && this.#continues(text, prefix.text)) {
       const rest = this.#tokens(text.slice(prefix.text.length));
