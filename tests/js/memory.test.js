@@ -1,0 +1,52 @@
+/* Memory of the engine's process with a 1B-shaped file of 720 MB: the plan, and what the system saw. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+import { testModel } from './models.js';
+
+const ENTRY = fileURLToPath(new URL('../../js/index.node.js', import.meta.url));
+
+/* A process of its own: its peak is the engine's, not the test runner's. */
+const PROGRAM = `
+  import { readFileSync } from 'node:fs';
+  const [entry, path, contextLength] = process.argv.slice(1);
+  const { loadModel } = await import(entry);
+  const model = await loadModel(path, { contextLength: Number(contextLength), threads: 2 });
+  const text = 'A history of the world in one sentence: '.repeat(20);
+  const { usage } = await model.generate(text, { maxTokens: 8, temperature: 0 }).result();
+  const { memory } = model.info;
+  await model.dispose();
+  const peak = Number(/VmHWM:\\s+(\\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
+  console.log(JSON.stringify({ memory, usage, peak }));
+`;
+
+/** @param {number} contextLength */
+async function run(contextLength) {
+  const path = await testModel('oneb-q4_0');
+  const args = ['--input-type=module', '-e', PROGRAM, ENTRY, path, String(contextLength)];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  return JSON.parse(stdout);
+}
+
+const skip = existsSync('/proc/self/status') ? false : 'the peak of a process is read from /proc (Linux)';
+const mb = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(0);
+
+test('1B Q4_0: the process never takes more than 1.15 x (weights + KV + scratch)', { skip }, async (t) => {
+  const { memory, peak, usage } = await run(4096);
+  const { weights, kv, scratch } = memory;
+  const planned = weights + kv + scratch;
+  t.diagnostic(`weights ${mb(weights)} MB, KV ${mb(kv)} MB, scratch ${mb(scratch)} MB; `
+    + `peak of the process ${mb(peak)} MB = ${(peak / planned).toFixed(3)} x`);
+  assert.ok(usage.completionTokens > 0);
+  assert.ok(peak <= 1.15 * planned, `peak ${peak}, planned ${planned}`);
+});
+
+test('1B Q4_0: a context of 32768 tokens has a KV cache below 200 MB', { skip }, async (t) => {
+  const { memory, peak } = await run(32768);
+  t.diagnostic(`KV ${mb(memory.kv)} MB; peak of the process ${mb(peak)} MB`);
+  assert.ok(memory.kv < 200e6, `KV ${memory.kv}`);
+});
