@@ -1,3 +1,4 @@
+/* test: see test.h */
 #include "test.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* threads: every item once, whatever the number of threads, and results that are seen afterwards. */
 #include "../../src/threads.h"
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* Conversations: turns that build on the cache, clones, retries, aborted answers, and users' text as text. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open, refuses } from './helpers.js';

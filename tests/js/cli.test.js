@@ -1,3 +1,4 @@
+/* The command line as a program: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

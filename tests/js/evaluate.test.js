@@ -1,3 +1,4 @@
+/* Logits, perplexity, tokenize and detokenize, and what model.info tells. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';

@@ -1,3 +1,4 @@
+/* generate(): streams and results, seeds, sampling options, stop sequences, log probabilities, aborts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';

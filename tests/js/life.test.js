@@ -1,3 +1,4 @@
+/* Life of models: several at once, dispose at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+/* Options: ranges of each, unknown names, and that the engine takes whatever JavaScript lets through. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';

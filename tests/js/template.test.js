@@ -1,3 +1,4 @@
+/* Chat templates: Gemma's own, one BOS, no control tokens out of users' text, hostile templates. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GemmaError } from '../../js/errors.js';

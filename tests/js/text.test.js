@@ -1,3 +1,4 @@
+/* Text as it is put together from tokens: whole characters, stop sequences; SHA-256. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
