@@ -150,8 +150,9 @@ export class NativeModel {
     return this.#exports[`gw_${name}`](this.#address, ...args);
   }
 
-  /** The same; a negative result is an error. @param {string} name @param {number[]} args */
-  #call(name, ...args) {
+  /** The same; a negative result is an error. For all that take and give numbers only.
+   * @param {string} name @param {number[]} args */
+  call(name, ...args) {
     const result = this.#raw(name, ...args);
     if (result < 0) throw this.#error(result);
     return result;
@@ -181,19 +182,9 @@ export class NativeModel {
     return this.#heap.view(this.#raw('load_window'), room);
   }
 
-  /** @param {number} n @returns {number} one of LOAD */
-  commit(n) {
-    return this.#call('load_commit', n);
-  }
-
-  /** The source has ended: throws `truncated` unless all tensors are in place. */
-  end() {
-    this.#call('load_end');
-  }
-
   /** @param {number} contextLength */
   reserve(contextLength) {
-    this.#call('load_reserve', contextLength);
+    this.call('load_reserve', contextLength);
     this.#vocab = this.number('n_vocab');
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
   }
@@ -231,7 +222,7 @@ export class NativeModel {
     const bytes = utf8(text);
     const { length } = bytes;
     return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(length), (ids) => {
-      const n = this.#call('encode', p, length, Number(special), ids, length);
+      const n = this.call('encode', p, length, Number(special), ids, length);
       return this.#heap.ints(ids, n);
     }));
   }
@@ -239,7 +230,7 @@ export class NativeModel {
   /** The bytes of one token. @param {number} id @param {boolean} special name control tokens */
   decode(id, special) {
     const piece = this.#piece;
-    const read = () => this.#call('decode', id, Number(special), piece.address, piece.size);
+    const read = () => this.call('decode', id, Number(special), piece.address, piece.size);
     let n = read();
     if (n > piece.size) {
       this.#heap.release(piece.address);
@@ -250,35 +241,11 @@ export class NativeModel {
     return this.#heap.view(piece.address, n).slice();
   }
 
-  /** @param {number} id */
-  isEnd(id) {
-    return this.#raw('is_end', id) === 1;
-  }
-
-  /** @param {number} id */
-  isControl(id) {
-    return this.#raw('is_control', id) === 1;
-  }
-
   // Evaluation
 
   /** Make the context equal ids; gives how many were there already. @param {ArrayLike<number>} ids */
   sync(ids) {
-    return this.#heap.with(Int32Array.from(ids), (p) => this.#call('sync', p, ids.length));
-  }
-
-  /** @param {number} id */
-  append(id) {
-    this.#call('append', id);
-  }
-
-  /** @param {number} layers 0: all @returns {number} one of RUN */
-  run(layers) {
-    return this.#call('run', layers);
-  }
-
-  wantAll() {
-    this.#raw('want_all', 1);
+    return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
   get pending() {
@@ -336,7 +303,7 @@ export class NativeModel {
 
   /** @param {number} id @param {number} bias */
   setBias(id, bias) {
-    this.#call('set_bias', id, bias);
+    this.call('set_bias', id, bias);
   }
 
   /** @param {number} id */

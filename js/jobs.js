@@ -36,12 +36,11 @@ const MAX_RESULT_BYTES = 2 ** 31;
  */
 
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
-export async function generate(context, job, args) {
-  return new Generator(context, job, args).run();
-}
+export const generate = (context, job, args) => new Generator(context, job, args).run();
 
 class Generator {
-  #context;
+  #vocabulary;
+  #contextLength;
   #native;
   #runner;
   #job;
@@ -58,10 +57,11 @@ class Generator {
   #time = { start: performance.now(), prefill: 0, decode: 0, first: 0 };
 
   /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
-  constructor(context, job, args) {
-    this.#context = context;
-    this.#runner = context.runner;
-    this.#native = context.runner.native;
+  constructor({ runner, vocabulary, contextLength }, job, args) {
+    this.#vocabulary = vocabulary;
+    this.#contextLength = contextLength;
+    this.#runner = runner;
+    this.#native = runner.native;
     this.#job = job;
     this.#args = args;
     this.#assembler = new TextAssembler(args.stop);
@@ -69,12 +69,12 @@ class Generator {
   }
 
   async run() {
-    const { ids, text } = this.#context.vocabulary.ids(this.#args.prompt);
+    const { ids, text } = this.#vocabulary.ids(this.#args.prompt);
     this.#prompt = ids;
     this.#setSampler();
     this.#reused = this.#native.sync(ids);
     await this.#runner.breathe();
-    let finishReason = await this.#decode().catch((error) => {
+    const finishReason = await this.#decode().catch((error) => {
       if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
       throw error;
     });
@@ -88,34 +88,34 @@ class Generator {
     this.#native.resetSampler();
     for (const [name, value] of sampler) this.#native.setOption(name, value);
     this.#native.setOption('seed', seed);
-    for (const [id, value] of bias) this.#native.setBias(id, value);
+    for (const [id, value] of bias) this.#native.call('set_bias', id, value);
     for (const id of this.#prompt) this.#native.accept(id);
   }
 
-  /** Tokens until a reason to stop. @returns {Promise<string>} */
+  /** Tokens until a reason to stop. */
   async #decode() {
     const { maxTokens } = this.#args;
     await this.#prefill();
-    for (;;) {
+    while (this.#tokens.length < maxTokens) {
       if (this.#job.aborted) return 'aborted';
-      if (this.#tokens.length >= maxTokens) return 'length';
       const id = this.#native.draw();
       this.#time.first ||= performance.now() - this.#time.start;
-      if (this.#native.isEnd(id)) return 'stop';
+      if (this.#native.call('is_end', id)) return 'stop';
       this.#take(id);
       if (this.#assembler.stopped !== null) return 'stop-sequence';
-      if (this.#tokens.length >= maxTokens) return 'length';
-      if (this.#prompt.length + this.#tokens.length > this.#context.contextLength) return 'context';
+      if (this.#tokens.length === maxTokens) break;
+      if (this.#prompt.length + this.#tokens.length > this.#contextLength) return 'context';
       await this.#outbox.settle();
       await this.#step(id);
     }
+    return 'length';
   }
 
   async #prefill() {
-    const total = this.#native.pending;
+    const total = this.#native.call('pending');
     const report = () => {
       if (!this.#args.progress) return;
-      const done = total - this.#native.pending;
+      const done = total - this.#native.call('pending');
       this.#job.post('progress', { value: { done, total } });
     };
     report();
@@ -130,7 +130,7 @@ class Generator {
   /** @param {number} id */
   async #step(id) {
     const before = performance.now();
-    this.#native.append(id);
+    this.#native.call('append', id);
     await this.#settle();
     await this.#runner.pause();
     this.#time.decode += performance.now() - before;
@@ -138,9 +138,7 @@ class Generator {
 
   /** @param {() => void} [onSlice] */
   #settle(onSlice) {
-    const resync = () => {
-      this.#native.sync([...this.#prompt, ...this.#tokens]);
-    };
+    const resync = () => this.#native.sync([...this.#prompt, ...this.#tokens]);
     return this.#runner.settle(this.#job, { resync, onSlice });
   }
 
@@ -155,7 +153,7 @@ class Generator {
   /** @param {number} id @param {number} count @returns {TokenLogprob} */
   #measure(id, count) {
     const top = (count ? this.#native.topLogprobs(count) : []).map((likely) => {
-      return { ...likely, text: this.#context.vocabulary.decode([likely.id], true) };
+      return { ...likely, text: this.#vocabulary.decode([likely.id], true) };
     });
     return { id, logprob: this.#native.logprob(id), top };
   }
@@ -163,24 +161,20 @@ class Generator {
   /** @param {string} finishReason */
   #result(finishReason) {
     const { prefill, decode, first } = this.#time;
-    const tokens = this.#tokens;
-    const evaluated = this.#prompt.length - this.#reused;
+    const { text, stopped } = this.#assembler;
+    const promptTokens = this.#prompt.length, completionTokens = this.#tokens.length;
     return {
-      text: this.#assembler.text,
-      tokens,
+      text,
+      tokens: this.#tokens,
       finishReason,
-      ...(this.#assembler.stopped !== null && { stopSequence: this.#assembler.stopped }),
-      usage: {
-        promptTokens: this.#prompt.length,
-        reusedTokens: this.#reused,
-        completionTokens: tokens.length,
-      },
+      ...(stopped !== null && { stopSequence: stopped }),
+      usage: { promptTokens, reusedTokens: this.#reused, completionTokens },
       timings: {
         firstTokenMs: first,
         prefillMs: prefill,
         decodeMs: decode,
-        prefillTokensPerSecond: rate(evaluated, prefill),
-        decodeTokensPerSecond: rate(tokens.length - 1, decode),
+        prefillTokensPerSecond: rate(promptTokens - this.#reused, prefill),
+        decodeTokensPerSecond: rate(completionTokens - 1, decode),
       },
       seed: this.#args.seed,
       ...(this.#args.logprobs !== null && { logprobs: this.#logprobs }),
@@ -192,20 +186,21 @@ class Generator {
    * @param {string | undefined} prompt seamed text @param {string} finishReason
    * @returns {import('./template.js').Prefix | undefined} */
   #prefix(prompt, finishReason) {
-    if (prompt === undefined || finishReason === 'stop-sequence') return undefined;
-    const { vocabulary } = this.#context;
     const { text, incomplete } = this.#assembler;
+    if (prompt === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
+    const trimmed = text.trimEnd();
     const tokens = this.#tokens.slice();
-    let end = text.length;
-    while (tokens.length && end > text.trimEnd().length) {
-      const piece = vocabulary.decode(tokens.slice(-1));
-      if (piece.trim() !== '' || !text.slice(0, end).endsWith(piece)) break;
-      end -= piece.length;
-      tokens.pop();
+    let rest = text;
+    while (rest.length > trimmed.length && tokens.length) {
+      const piece = this.#vocabulary.decode(tokens.splice(-1));
+      if (!rest.endsWith(piece)) return undefined;
+      rest = rest.slice(0, rest.length - piece.length);
     }
-    if (incomplete || text.slice(0, end).trim() !== text.slice(0, end)) return undefined;
-    const answer = vocabulary.template.protect(text.slice(0, end));
-    return { text: prompt + answer, ids: [...this.#prompt, ...tokens] };
+    if (rest !== text.trim()) return undefined;
+    return {
+      text: prompt + this.#vocabulary.template.protect(rest),
+      ids: [...this.#prompt, ...tokens],
+    };
   }
 }
 
@@ -261,7 +256,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
   const resync = () => {
     native.sync(ids);
-    if (all) native.wantAll();
+    if (all) native.call('want_all', 1);
   };
   resync();
   await runner.settle(job, {
@@ -285,8 +280,7 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
   let count = 0;
   for (let start = 0, scored = 1; scored < ids.length; start += stride) {
     const end = Math.min(start + width, ids.length);
-    const part = await windowLoss(runner, job, ids.slice(start, end), scored - start);
-    sum += part;
+    sum += await windowLoss(runner, job, ids.slice(start, end), scored - start);
     count += end - scored;
     scored = end;
   }
@@ -303,7 +297,7 @@ async function windowLoss(runner, job, ids, from) {
   const resync = () => {
     sum = 0;
     native.sync(ids);
-    native.wantAll();
+    native.call('want_all', 1);
   };
   resync();
   await runner.settle(job, {

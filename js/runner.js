@@ -50,11 +50,11 @@ export class Runner {
 
   /** One slice; its length is steered by how long it took. null: aborted. */
   #slice() {
-    const kind = this.native.pending > 1 ? 'batch' : 'single';
+    const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
     const before = performance.now();
     try {
-      return this.native.run(layers);
+      return this.native.call('run', layers);
     } catch (error) {
       if (error instanceof GemmaError && error.code === 'aborted') return null;
       throw error;

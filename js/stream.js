@@ -27,21 +27,21 @@ const DRAIN_BYTES = 1 << 20;
  */
 export async function loadInto(native, source, { plan, headerOnly, report, digest }) {
   const meter = new Meter(source, report);
-  let state = native.commit(0);
+  let state = native.call('load_commit', 0);
   while (state !== LOAD.READY) {
     if (state === LOAD.PLAN) {
       if (headerOnly) return;
       meter.total = wholeFile(source, native.number('file_bytes'));
       plan();
-      state = native.commit(0);
+      state = native.call('load_commit', 0);
       continue;
     }
     const window = native.window();
     const n = await source.read(window);
-    if (n === 0) native.end();
+    if (n === 0) native.call('load_end');
     digest?.hash.update(window.subarray(0, n));
     meter.add(n);
-    state = native.commit(n);
+    state = native.call('load_commit', n);
   }
   if (digest) await checkDigest(source, digest);
   meter.finish();

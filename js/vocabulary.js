@@ -52,7 +52,7 @@ export class Vocabulary {
 
   /** Ids at which an answer ends. */
   get endTokens() {
-    return this.#where((id) => this.#native.isEnd(id));
+    return this.#where((id) => this.#native.call('is_end', id) === 1);
   }
 
   get template() {
@@ -67,7 +67,7 @@ export class Vocabulary {
     }
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
-    const control = this.#where((id) => this.#native.isControl(id));
+    const control = this.#where((id) => this.#native.call('is_control', id) === 1);
     return new ChatTemplate(source, {
       control: new Map(control.map((id) => /** @type {const} */ ([name(id), id]))),
       encode: (text) => this.#native.encode(text, false),
