@@ -88,7 +88,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   return { engine: new Engine(exports, memory, helpers), isolated, reason };
 }
 
-/** @param {string} variant @param {import('./features.js').Features} features */
+/** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
 function chooseVariant(variant, { simd, relaxed }) {
   if (!simd) throw new GemmaError('unsupported-platform', 'WebAssembly SIMD is not available');
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
@@ -246,15 +246,6 @@ export class NativeModel {
   /** Make the context equal ids; gives how many were there already. @param {ArrayLike<number>} ids */
   sync(ids) {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
-  }
-
-  get pending() {
-    return this.#raw('pending');
-  }
-
-  /** Rows that are there after RUN.LOGITS, and the position of the first. */
-  logitRows() {
-    return { rows: this.#raw('logit_rows'), first: this.#raw('logit_first') };
   }
 
   /** A copy of the first rows. @param {number} [rows] */

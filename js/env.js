@@ -1,5 +1,5 @@
-/* env: the slot for what differs between browser and Node on the client's side. The package's
- * entry (index.js, index.node.js) fills it; model.js asks it. */
+/* env: the slot for what differs between browser and Node on the client's side; the package's entry
+ * fills it. */
 import { GemmaError } from './errors.js';
 
 /**
@@ -11,13 +11,9 @@ import { GemmaError } from './errors.js';
  * @property {() => unknown} terminate
  * @property {(on: boolean) => void} keepAlive whether it holds the process (Node) open
  */
-
-/**
- * @typedef {object} Environment
- * @property {() => Port} createWorker starts worker.js or worker.node.js
- * @property {(text: string) => import('./protocol.js').SourceDescriptor} describe
- *   what a string given as a source means here
- */
+/** describe: what a string given as a source means.
+ * @typedef {{ createWorker: () => Port,
+ *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */
 
 /** @type {Environment | null} */
 let current = null;
@@ -27,7 +23,6 @@ export function setEnvironment(environment) {
   current = environment;
 }
 
-/** @returns {Environment} */
 export function environment() {
   if (!current) throw new GemmaError('bad-state', 'import the package by its entry, not model.js');
   return current;

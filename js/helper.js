@@ -12,7 +12,7 @@ export function helper(post) {
       const module = message.module;
       const instance = await WebAssembly.instantiate(module, imports(message.memory));
       exports = /** @type {any} */ (instance.exports);
-      post({ kind: THREAD.ready });
+      post(null);
     } else if (message.kind === THREAD.enter) {
       exports._emscripten_stack_restore(message.stack);
       exports.gw_pool_enter(message.pool, message.index);

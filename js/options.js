@@ -100,17 +100,16 @@ function unknownOption(name, known) {
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
 }
 
-/** Levenshtein's. @param {string} a @param {string} b */
+/** Levenshtein's. @param {string} a @param {string} b @returns {number} */
 function distance(a, b) {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = row[j - 1] + Number(a[i - 1] !== b[j - 1]);
-      next.push(Math.min(change, row[j] + 1, next[j - 1] + 1));
-    }
+  let row = [...b, ''].map((_, j) => j);
+  [...a].forEach((letter, i) => {
+    const next = [i + 1];
+    [...b].forEach((other, j) => {
+      next.push(Math.min(row[j] + Number(letter !== other), row[j + 1] + 1, next[j] + 1));
+    });
     row = next;
-  }
+  });
   return row[b.length];
 }
 

@@ -9,7 +9,7 @@ export const TO_WORKER = Object.freeze({
   abort: 'abort',     // { id }: of a call that has not been answered
   ack: 'ack',         // { id, count }: pieces that the consumer has taken
   chunk: 'chunk',     // { bytes | null, error? }: answer to pull; null is the end
-  dispose: 'dispose', // {}
+  dispose: 'dispose',
 });
 
 /** Worker to client. */
@@ -18,54 +18,42 @@ export const FROM_WORKER = Object.freeze({
   progress: 'progress', // { id, value }
   started: 'started',   // { id }: the call is being worked on
   pieces: 'pieces',     // { id, pieces: string[] }
-  pull: 'pull',         // { size }: the next bytes of a source that the client holds, please
+  pull: 'pull',         // the next bytes of a source that the client holds, please
   done: 'done',         // { id, value }
   failed: 'failed',     // { id, error }
   fatal: 'fatal',       // { error }: the engine is lost
-  disposed: 'disposed', // {}
+  disposed: 'disposed',
 });
 
-/** Engine worker to helper thread, and back. */
+/** Engine worker to helper thread; the helper answers `prepare` once, when it is ready. */
 export const THREAD = Object.freeze({
   prepare: 'prepare', // { module, memory }
-  ready: 'ready',     // {}
   enter: 'enter',     // { pool, index, stack }
 });
 
 /** Pieces a consumer may be behind before the engine waits for it. */
 export const CREDIT = 64;
-
-/** Bytes of one answer to pull, at most. */
+/** Bytes in an answer to pull, at most. */
 export const CHUNK = 1 << 20;
 
 /**
- * A model source in a form that can be posted.
+ * A model source that can be posted.
  * @typedef {{ kind: 'url', url: string, hub: boolean, headers?: [string, string][] }
  *   | { kind: 'blob', blob: Blob }
  *   | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor
  */
 
-/**
- * @typedef {object} WireError
- * @property {string} code
- * @property {string} what
- * @property {string | number} expected
- * @property {string | number} got
- * @property {string} cause
- */
-
-/** @param {unknown} error @returns {WireError} */
+/** @param {unknown} error */
 export function packError(error) {
   if (error instanceof GemmaError) {
     const { code, what, expected, got, cause } = error;
     return { code, what, expected, got, cause: cause === undefined ? '' : String(cause) };
   }
-  const what = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { code: 'worker-failed', what, expected: '', got: '', cause: '' };
+  return { code: 'worker-failed', what: String(error), expected: '', got: '', cause: '' };
 }
 
-/** @param {WireError} wire */
+/** @param {ReturnType<typeof packError>} packed */
 export function unpackError({ code, what, expected, got, cause }) {
   return new GemmaError(code, what, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

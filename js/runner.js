@@ -1,10 +1,12 @@
 /* runner: evaluates what is pending in slices short enough that the worker hears its messages, and
- * ends evaluation when its job was aborted. Knows jobs only by their abort mark. */
-import { GemmaError } from './errors.js';
+ * ends when its job was aborted. */
+/** @import { NativeModel, Platform } from './engine.js' */
 import { RUN } from './engine.js';
+import { GemmaError } from './errors.js';
 
 const SLICE_MS = 30;
 const BREATH_MS = 15;
+const MAX_LAYERS = 1 << 20;
 
 export class Runner {
   #platform;
@@ -12,10 +14,7 @@ export class Runner {
   /** Layers that fit into a slice, for batches and for single tokens. */
   #layers = { batch: 1, single: 1 };
 
-  /**
-   * @param {import('./engine.js').NativeModel} native
-   * @param {import('./engine.js').Platform} platform
-   */
+  /** @param {NativeModel} native @param {Platform} platform */
   constructor(native, platform) {
     this.native = native;
     this.#platform = platform;
@@ -24,10 +23,9 @@ export class Runner {
   /** Evaluate until nothing is pending.
    * @param {{ aborted: boolean }} job
    * @param {object} hooks
-   * @param {() => void} hooks.resync puts the context back after an abort that was not meant for job
+   * @param {() => void} hooks.resync puts the context back after an abort that was not for this job
    * @param {() => void} [hooks.onSlice]
-   * @param {(rows: number, first: number) => void} [hooks.onRows] after wantAll()
-   */
+   * @param {(rows: number, first: number) => void} [hooks.onRows] logits, after want_all */
   async settle(job, { resync, onSlice, onRows }) {
     for (;;) {
       if (job.aborted) this.native.setAbort();
@@ -39,8 +37,7 @@ export class Runner {
         continue;
       }
       if (state === RUN.LOGITS) {
-        const { rows, first } = this.native.logitRows();
-        onRows?.(rows, first);
+        onRows?.(this.native.call('logit_rows'), this.native.call('logit_first'));
       }
       onSlice?.();
       if (state === RUN.DONE) return;
@@ -48,7 +45,7 @@ export class Runner {
     }
   }
 
-  /** One slice; its length is steered by how long it took. null: aborted. */
+  /** One slice; how long it took steers the length of the next. null: aborted. */
   #slice() {
     const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
@@ -59,15 +56,14 @@ export class Runner {
       if (error instanceof GemmaError && error.code === 'aborted') return null;
       throw error;
     } finally {
-      const took = performance.now() - before;
-      if (took > SLICE_MS) this.#layers[kind] = Math.max(1, Math.floor(layers * SLICE_MS / took));
-      else if (took < SLICE_MS / 2) this.#layers[kind] = Math.min(layers * 2, 1 << 20);
+      const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
+      this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     }
   }
 
-  /** Hear messages, if it has been a while. @returns {Promise<void> | undefined} */
-  pause() {
-    return performance.now() - this.#lastBreath > BREATH_MS ? this.breathe() : undefined;
+  /** Hear messages, if it has been a while. */
+  async pause() {
+    if (performance.now() - this.#lastBreath > BREATH_MS) await this.breathe();
   }
 
   async breathe() {
