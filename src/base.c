@@ -50,7 +50,8 @@ void *gw_arena_take(gw_arena *a, size_t bytes) {
 
 void *gw_alloc(size_t bytes) {
     size_t size = gw_round_up(bytes ? bytes : 1, GW_ALIGN);
-    return size < bytes ? NULL : aligned_alloc(GW_ALIGN, size);
+    /* Close to the end of the address space emmalloc's own additions wrap, and it gives a small block. */
+    return size < bytes || size > SIZE_MAX - 65536 ? NULL : aligned_alloc(GW_ALIGN, size);
 }
 
 void gw_free(void *p) { free(p); }

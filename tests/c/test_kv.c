@@ -193,6 +193,7 @@ TEST(kv_sizes_beyond_the_address_space_saturate) {
     gw_kv kv;
     gw_kv_init(&kv, shape, &a);
     if (sizeof(size_t) == 4) CHECK(a.used == SIZE_MAX);
+    for (size_t less = 0; less < 65536; less += 13) CHECK(!gw_alloc(SIZE_MAX - less));
     CHECK((double)a.used >= fmin((double)SIZE_MAX, 2.0 * 2 * (1 << 20) * 2147483648.0));
 }
 

@@ -375,7 +375,7 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
-    c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4032;
+    c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
     check_too_large(c, "kv", 8192.0 * 1024 * 512 * 2 * 2);
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 4096.0 / 2 * 1024 * 514 * 4);
