@@ -241,7 +241,8 @@ async function compare(options) {
   const { reads, busy } = await play(model, options, results);
   const about = machine(model);
   return {
-    date: new Date().toISOString(), options: { ...options, json: undefined }, machine: about, load: { before, after: loadavg(), busy },
+    date: new Date().toISOString(), options: { ...options, json: undefined }, machine: about,
+    load: { before, after: loadavg(), busy },
     results: withRatios(results), reads, decodeShare: shares(results, about.weightBytes, reads),
   };
 }
@@ -252,7 +253,8 @@ function print({ options, machine: about, load, results, decodeShare }) {
   console.log(`${render(results, OURS)}\n`);
   for (const { threads, bytesPerSecond, share } of decodeShare) {
     const speed = (bytesPerSecond / 1e9).toFixed(1);
-    console.log(`plain reads, ${threads} threads: ${speed} GB/s; decode @0 of gemma-wasm in Chromium: ${percent(share)} of it`);
+    const ours = `decode @0 of ${SIDES[OURS].title}: ${percent(share)} of it`;
+    console.log(`plain reads, ${threads} threads: ${speed} GB/s; ${ours}`);
   }
   const most = Math.max(0, ...load.busy);
   const note = most > CALM && !options.busy ? ': not a calm machine' : '';

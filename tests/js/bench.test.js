@@ -1,0 +1,91 @@
+/* The benchmark's own arithmetic: what it asks of a side, what it makes of the answers, and the module
+ * that measures reads. No timings are asserted. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
+import { median, medians, ratios, render } from '../../tools/bench/table.js';
+import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
+
+const JOB = {
+  driver: '', model: '', peers: '', threads: 1, contextLength: 512, prefill: [64, 128], contexts: [0, 256], tokens: 8,
+  seed: 5, turn: true,
+};
+
+/** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. */
+function fake(calls, { drawn = (n) => n, keepsPrefix = true } = {}) {
+  const run = async (prompt, tokens) => {
+    calls.push({ prompt, tokens });
+    const count = drawn(tokens);
+    return { promptTokens: prompt.ids.length, promptMs: 2 * prompt.ids.length, tokens: count, tokensMs: 10 * count };
+  };
+  return async () => ({ run, facts: { threads: 1 }, keepsPrefix });
+}
+
+test('a visit warms up, then asks for what the job says, with prompts that share no beginning', async () => {
+  const calls = [];
+  const sample = await measure(fake(calls), JOB);
+  assert.deepEqual(calls.map(({ prompt, tokens }) => [prompt.ids.length, tokens]),
+    [[32, 4], [64, 0], [128, 0], [1, 8], [256, 8], [TURN.history, 0], [TURN.history + TURN.message, 0]]);
+  assert.deepEqual(sample.prefill, { 64: 500, 128: 500 });
+  assert.deepEqual(sample.decode, { 0: 100, 256: 100 });
+  assert.equal(sample.turnMs, 2 * (TURN.history + TURN.message));
+  const firsts = calls.slice(0, 6).map(({ prompt }) => prompt.ids[0]);
+  assert.equal(new Set(firsts).size, firsts.length, `two of the prompts begin with the same id: ${firsts}`);
+  assert.deepEqual(calls[6].prompt.ids.slice(0, TURN.history), calls[5].prompt.ids);
+});
+
+test('a side that stops early is an error, not a fast side; one that keeps nothing has no turn', async () => {
+  await assert.rejects(measure(fake([], { drawn: () => 2 }), JOB), /only 2 tokens instead of 8/);
+  const sample = await measure(fake([], { keepsPrefix: false }), JOB);
+  assert.equal(sample.turnMs, undefined);
+});
+
+test('the same seed gives the same prompt', () => {
+  assert.deepEqual(makePrompt(50, 9), makePrompt(50, 9));
+  assert.notDeepEqual(makePrompt(50, 9).ids, makePrompt(50, 10).ids);
+});
+
+test('medians, and ratios that are above one where ours is better', () => {
+  assert.equal(median([3, undefined, 1, 2]), 2);
+  assert.equal(median([4, 1]), 2.5);
+  assert.equal(median([undefined]), undefined);
+  const samples = [1000, 3000, 2000].map((loadMs) => ({ loadMs, prefill: { 256: loadMs }, decode: {}, facts: {}, memory: 5e6 }));
+  assert.deepEqual(medians(samples), { 'load s': 2, 'prefill 256': 2000, 'memory MB': 5 });
+  const better = ratios({ 'load s': 2, 'decode @0': 30, 'memory MB': 4 }, { 'load s': 4, 'decode @0': 10, 'turn ms': 1 });
+  assert.deepEqual(better, { 'load s': 2, 'decode @0': 3 });
+});
+
+test('the table has a row for each side, a ratio for each peer at as many threads, and names what failed', () => {
+  const sample = (rate) => ({ loadMs: 500, prefill: { 256: rate }, decode: { 0: rate / 4 }, facts: {} });
+  const text = render([
+    { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)] },
+    { side: 'b', title: 'Peer', threads: 2, samples: [sample(10)] },
+    { side: 'b', title: 'Peer', threads: 1, samples: [sample(5)] },
+    { side: 'c', title: 'Broken', threads: 2, samples: [], error: 'no memory' },
+  ], 'a');
+  assert.match(text, /^Ours, 2 threads +0\.50 +100 +25\.0 +-$/m);
+  assert.match(text, /^better than Peer, 2 threads +1\.00 x +10\.0 x +10\.0 x +-$/m);
+  assert.doesNotMatch(text, /better than Peer, 1 thread/);
+  assert.match(text, /^Broken, 2 threads failed: no memory$/m);
+});
+
+test('the reading module reads every byte of each stream, and no other', async () => {
+  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1 });
+  const { instance } = await WebAssembly.instantiate(readModule(1, false), { env: { memory } });
+  const bytes = new Uint8Array(memory.buffer);
+  const [start, stride, rounds] = [128, 4096, 3];
+  const seen = Array.from({ length: STREAMS * stride + 256 }, (_, at) => {
+    bytes[at] = 1;
+    const found = instance.exports.read(start, stride, rounds);
+    bytes[at] = 0;
+    return found === 1;
+  });
+  const expected = seen.map((_, at) => at >= start && (at - start) % stride < 64 * rounds
+    && at < start + STREAMS * stride);
+  assert.deepEqual(seen, expected);
+  assert.equal(seen.filter(Boolean).length, rounds * BYTES_PER_ROUND);
+});
+
+test('a module for shared memory is valid too', () => {
+  assert.ok(WebAssembly.validate(readModule(8192, true)));
+});
