@@ -201,7 +201,8 @@ gw_sampler *gw_sampler_of(gw_model *m) { return m->sampler; }
 
 static int no_sampler(gw_model *m) {
     if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved\nload state %d", m->loader.state);
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved\nload state %d",
+                   m->loader.state);
 }
 
 int gw_set_option(gw_model *m, const char *name, double value) {

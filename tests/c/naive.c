@@ -94,7 +94,8 @@ static void add_normed(const pass *p, const char *name, double *h, double *x) {
 static void token_through_layer(const pass *p, uint32_t pos, double *x) {
     const tiny_config *c = p->c;
     uint32_t kv_width = c->n_head_kv * c->head_dim, q_width = c->n_head * c->head_dim;
-    double *h = zeros(c->n_embd), *q = zeros(q_width), *a = zeros(q_width), *gate = zeros(c->n_ff), *up = zeros(c->n_ff);
+    double *h = zeros(c->n_embd), *q = zeros(q_width), *a = zeros(q_width);
+    double *gate = zeros(c->n_ff), *up = zeros(c->n_ff);
     double *k = p->k + (size_t)pos * kv_width;
     norm(p, "attn_norm", x, h);
     product(p, "attn_q", h, q);
@@ -129,9 +130,11 @@ void naive_logits(const tiny_config *c, const tiny_file *f, const int32_t *ids, 
     }
     for (p.layer = 0; p.layer < c->n_layer; p.layer++)
         for (uint32_t t = 0; t < n; t++) token_through_layer(&p, t, x + (size_t)t * c->n_embd);
+    const char *head = c->head >= 0 ? "output.weight" : "token_embd.weight";
     for (uint32_t t = 0; t < n; t++) {
-        norm(&p, "output_norm.weight", x + (size_t)t * c->n_embd, x + (size_t)t * c->n_embd);
-        product(&p, c->head >= 0 ? "output.weight" : "token_embd.weight", x + (size_t)t * c->n_embd, logits + (size_t)t * c->n_vocab);
+        double *last = x + (size_t)t * c->n_embd;
+        norm(&p, "output_norm.weight", last, last);
+        product(&p, head, last, logits + (size_t)t * c->n_vocab);
     }
     free(row), free(x), free(p.k), free(p.v);
 }

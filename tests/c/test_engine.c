@@ -106,7 +106,8 @@ static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_voca
 static void check_bits(const float *got, const float *expected, size_t n, const char *what, uint32_t at) {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&got[i], &expected[i], sizeof *got))
-            gw_test_fail(__FILE__, __LINE__, "%s %u, logit %zu: expected %.9g, got %.9g", what, at, i, expected[i], got[i]);
+            gw_test_fail(__FILE__, __LINE__, "%s %u, logit %zu: expected %.9g, got %.9g", what, at, i, expected[i],
+                         got[i]);
 }
 
 /* --- right --- */
@@ -145,7 +146,8 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
     for (uint32_t i = 0; i < N; i++) {
         size_t at = (size_t)i * c->n_vocab;
         double error = naive_nmse(steps + at, truth + at, c->n_vocab);
-        if (!(error <= tolerance)) gw_test_fail(__FILE__, __LINE__, "%s: position %u: NMSE %g, at most %g", name, i, error, tolerance);
+        if (!(error <= tolerance))
+            gw_test_fail(__FILE__, __LINE__, "%s: position %u: NMSE %g, at most %g", name, i, error, tolerance);
     }
     check_bits(rows, steps, n, name, 0);
     sync_run(r.m, ids, N);
@@ -156,7 +158,8 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
 }
 
 TEST(engine_agrees_with_a_naive_forward_pass) {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
 
 /* --- the same bits by every way --- */

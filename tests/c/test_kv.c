@@ -38,12 +38,12 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
     while (n > 0) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
         gw_kv_reserve(&r->kv, rows);
-        float first = r->count;
-        r->count += 4.0f * (float)rows;
+        float marks[BATCH];
+        for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);   /* exact in f16 */
         for (uint32_t l = 0; l < layers; l++)
-            for (uint32_t i = 0; i < rows; i++) store(r, l, pos + i, fmodf(first + 4.0f * (float)i, 2000.0f));   /* exact in f16 */
+            for (uint32_t i = 0; i < rows; i++) store(r, l, pos + i, marks[i]);
         if (layers < LAYERS) return;   /* aborted */
-        for (uint32_t i = 0; i < rows; i++) r->stored[pos + i] = fmodf(first + 4.0f * (float)i, 2000.0f);
+        memcpy(r->stored + pos, marks, rows * sizeof *marks);
         gw_kv_advance(&r->kv, rows);
         n -= rows;
     }
@@ -63,7 +63,8 @@ static void check_visible(const rig *r) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
                 if (k != expected || v != -expected)
-                    gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p, r->kv.pos, expected, k, v);
+                    gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p,
+                                 r->kv.pos, expected, k, v);
             }
     }
 }
@@ -161,7 +162,8 @@ TEST(kv_random_walk) {
         if (kind == 2 && room) write(&r, (uint32_t)gw_min(room, 1 + draw(&state, BATCH)), draw(&state, LAYERS));
         if (kind == 3 && pos) gw_kv_save(&r.kv, pos - (uint32_t)gw_min(pos, draw(&state, 3)));
         if (kind == 4) {
-            uint32_t length = pos - (uint32_t)gw_min(pos, draw(&state, draw(&state, 3) ? 40 : 200)), saved = r.kv.saved_pos;
+            uint32_t back = draw(&state, draw(&state, 3) ? 40 : 200), saved = r.kv.saved_pos;
+            uint32_t length = pos - (uint32_t)gw_min(pos, back);
             uint32_t kept = gw_kv_rewind(&r.kv, length);
             CHECK(kept <= length && (kept == length || kept == saved || kept == 0));
             CHECK(r.kv.saved_pos <= kept);

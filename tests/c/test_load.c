@@ -70,7 +70,8 @@ TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
     gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&small);
     gw_model *m = fresh(pool);
-    double end = (double)f.header + (double)f.tensors[f.n_tensors - 1].offset + (double)f.tensors[f.n_tensors - 1].bytes;
+    const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
+    double end = (double)(f.header + last->offset + last->bytes);
     CHECK_INT(tiny_feed(m, f.data, (size_t)end - 1, 0, 0), GW_LOAD_WEIGHTS);
     CHECK_NEAR(gw_model_number(m, "file_bytes"), end, 0);
     CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
@@ -123,49 +124,80 @@ typedef struct {
 
 #define KEY(name) "gemma3." name
 static const bad_file bad_files[] = {
-    { TINY_DROP_TENSOR, "blk.1.ffn_up.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.1.ffn_up.weight", "", "missing" },
-    { TINY_DROP_TENSOR, "blk.0.attn_q_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "blk.0.attn_q_norm.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "blk.1.ffn_up.weight", 0, 0,
+      GW_E_MISSING_TENSOR, "blk.1.ffn_up.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "blk.0.attn_q_norm.weight", 0, 0,
+      GW_E_MISSING_TENSOR, "blk.0.attn_q_norm.weight", "", "missing" },
     { TINY_DROP_TENSOR, "token_embd.weight", 0, 0, GW_E_MISSING_TENSOR, "token_embd.weight", "", "missing" },
-    { TINY_DROP_TENSOR, "output_norm.weight", 0, 0, GW_E_MISSING_TENSOR, "output_norm.weight", "", "missing" },
+    { TINY_DROP_TENSOR, "output_norm.weight", 0, 0,
+      GW_E_MISSING_TENSOR, "output_norm.weight", "", "missing" },
     { TINY_TWICE, "blk.0.attn_v.weight", 0, 0, GW_E_DUPLICATE, "blk.0.attn_v.weight", "once", "twice" },
     { TINY_TWICE, "blk.1.ffn_norm.weight", 0, 0, GW_E_DUPLICATE, "blk.1.ffn_norm.weight", "once", "twice" },
-    { TINY_SHAPE, "blk.0.attn_k.weight", 12, 0, GW_E_BAD_SHAPE, "blk.0.attn_k.weight", "[32, 16]", "[32, 12" },
+    { TINY_SHAPE, "blk.0.attn_k.weight", 12, 0,
+      GW_E_BAD_SHAPE, "blk.0.attn_k.weight", "[32, 16]", "[32, 12" },
     { TINY_SHAPE, "blk.1.attn_norm.weight", 31, 0, GW_E_BAD_SHAPE, "blk.1.attn_norm.weight", "[32]", "[31" },
     { TINY_SHAPE, "token_embd.weight", 41, 0, GW_E_BAD_SHAPE, "token_embd.weight", "[32, 40]", "[32, 41" },
-    { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
-    { TINY_TYPE, "blk.0.ffn_down.weight", 6, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q5_0" },
-    { TINY_TYPE, "blk.0.attn_norm.weight", 20, 0, GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "IQ4_NL" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0,
+      GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 6, 0,
+      GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q5_0" },
+    { TINY_TYPE, "blk.0.attn_norm.weight", 20, 0,
+      GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "IQ4_NL" },
     { TINY_TYPE, "blk.1.attn_q.weight", 9999, 0, GW_E_UNSUPPORTED_TYPE, "blk.1.attn_q.weight", "", "9999" },
-    { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "at least", "0" },
-    { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0,
+      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "at least", "0" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0,
+      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "2^53", "" },
-    { TINY_DROP_KEY, "general.architecture", 0, 0, GW_E_MISSING_KEY, "general.architecture", "gemma3", "no such key" },
-    { TINY_SET_KEY, "general.architecture", 0, "llama", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "llama" },
-    { TINY_SET_KEY, "general.architecture", 0, "gemma3n", GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "gemma3n" },
-    { TINY_DROP_KEY, KEY("embedding_length"), 0, 0, GW_E_MISSING_KEY, KEY("embedding_length"), "a number", "no such key" },
-    { TINY_DROP_KEY, KEY("attention.sliding_window"), 0, 0, GW_E_MISSING_KEY, KEY("attention.sliding_window"), "", "" },
-    { TINY_SET_KEY, KEY("embedding_length"), 0, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "0" },
-    { TINY_SET_KEY, KEY("embedding_length"), 32.5, 0, GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "32.5" },
+    { TINY_DROP_KEY, "general.architecture", 0, 0,
+      GW_E_MISSING_KEY, "general.architecture", "gemma3", "no such key" },
+    { TINY_SET_KEY, "general.architecture", 0, "llama",
+      GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "llama" },
+    { TINY_SET_KEY, "general.architecture", 0, "gemma3n",
+      GW_E_UNSUPPORTED_ARCH, "general.architecture", "gemma3", "gemma3n" },
+    { TINY_DROP_KEY, KEY("embedding_length"), 0, 0,
+      GW_E_MISSING_KEY, KEY("embedding_length"), "a number", "no such key" },
+    { TINY_DROP_KEY, KEY("attention.sliding_window"), 0, 0,
+      GW_E_MISSING_KEY, KEY("attention.sliding_window"), "", "" },
+    { TINY_SET_KEY, KEY("embedding_length"), 0, 0,
+      GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "0" },
+    { TINY_SET_KEY, KEY("embedding_length"), 32.5, 0,
+      GW_E_BAD_METADATA, KEY("embedding_length"), "whole number", "32.5" },
     { TINY_SET_KEY, KEY("block_count"), 4e9, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "4e+09" },
     { TINY_SET_KEY, KEY("block_count"), -1, 0, GW_E_BAD_METADATA, KEY("block_count"), "1 to 512", "-1" },
     { TINY_SET_KEY, KEY("block_count"), 3, 0, GW_E_MISSING_TENSOR, "blk.2.", "", "missing" },
-    { TINY_SET_KEY, KEY("feed_forward_length"), NAN, 0, GW_E_BAD_METADATA, KEY("feed_forward_length"), "", "nan" },
-    { TINY_SET_KEY, KEY("feed_forward_length"), 96, 0, GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "[96, 32]", "[64, 32" },
-    { TINY_SET_KEY, KEY("context_length"), 1e9, 0, GW_E_BAD_METADATA, KEY("context_length"), "1 to 1048576", "1e+09" },
-    { TINY_KEY_AS_TEXT, KEY("context_length"), 0, 0, GW_E_BAD_METADATA, KEY("context_length"), "whole number", "" },
-    { TINY_SET_KEY, KEY("attention.head_count"), 3, 0, GW_E_BAD_METADATA, KEY("attention.head_count"), "multiple", "3" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), NAN, 0,
+      GW_E_BAD_METADATA, KEY("feed_forward_length"), "", "nan" },
+    { TINY_SET_KEY, KEY("feed_forward_length"), 96, 0,
+      GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "[96, 32]", "[64, 32" },
+    { TINY_SET_KEY, KEY("context_length"), 1e9, 0,
+      GW_E_BAD_METADATA, KEY("context_length"), "1 to 1048576", "1e+09" },
+    { TINY_KEY_AS_TEXT, KEY("context_length"), 0, 0,
+      GW_E_BAD_METADATA, KEY("context_length"), "whole number", "" },
+    { TINY_SET_KEY, KEY("attention.head_count"), 3, 0,
+      GW_E_BAD_METADATA, KEY("attention.head_count"), "multiple", "3" },
     { TINY_SET_KEY, KEY("attention.key_length"), 12, 0, GW_E_BAD_METADATA, KEY("attention."), "", "" },
-    { TINY_SET_KEY, KEY("attention.value_length"), 16, 0, GW_E_BAD_METADATA, KEY("attention.value_length"), "8", "16" },
-    { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0, GW_E_BAD_METADATA, "epsilon", "positive", "-1" },
-    { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0, GW_E_BAD_METADATA, "rope.freq_base", "positive", "inf" },
-    { TINY_DROP_KEY, "tokenizer.ggml.model", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.model", "", "no such key" },
-    { TINY_DROP_KEY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "no such key" },
-    { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0, GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
-    { TINY_SET_KEY, "tokenizer.ggml.model", 0, "gpt2", GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama", "gpt2" },
+    { TINY_SET_KEY, KEY("attention.value_length"), 16, 0,
+      GW_E_BAD_METADATA, KEY("attention.value_length"), "8", "16" },
+    { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0,
+      GW_E_BAD_METADATA, "epsilon", "positive", "-1" },
+    { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0,
+      GW_E_BAD_METADATA, "rope.freq_base", "positive", "inf" },
+    { TINY_DROP_KEY, "tokenizer.ggml.model", 0, 0,
+      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.model", "", "no such key" },
+    { TINY_DROP_KEY, "tokenizer.ggml.tokens", 0, 0,
+      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "no such key" },
+    { TINY_EMPTY_ARRAY, "tokenizer.ggml.tokens", 0, 0,
+      GW_E_MISSING_TOKENIZER, "tokenizer.ggml.tokens", "", "" },
+    { TINY_SET_KEY, "tokenizer.ggml.model", 0, "gpt2",
+      GW_E_BAD_TOKENIZER, "tokenizer.ggml.model", "llama", "gpt2" },
     { TINY_DROP_KEY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "0" },
-    { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
-    { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0, GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40", "39" },
-    { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0, GW_E_BAD_METADATA, "sliding_window_pattern", "2", "1" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.scores", 0, 0,
+      GW_E_BAD_TOKENIZER, "tokenizer.ggml.scores", "40", "39" },
+    { TINY_SHORT_ARRAY, "tokenizer.ggml.token_type", 0, 0,
+      GW_E_BAD_TOKENIZER, "tokenizer.ggml.token_type", "40", "39" },
+    { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0,
+      GW_E_BAD_METADATA, "sliding_window_pattern", "2", "1" },
 };
 
 static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
@@ -176,8 +208,8 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
     gw_model *m = fresh(pool);
     int code = tiny_feed(m, f.data, f.size, chunk, 0);
     if (code != b->code)
-        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (%s)", b->victim, gw_error_name(b->code), gw_error_name(code),
-                     gw_error_text(m, "what"));
+        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (%s)", b->victim, gw_error_name(b->code),
+                     gw_error_name(code), gw_error_text(m, "what"));
     CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(b->code));
     check_error(m, "what", b->what);
     check_error(m, "expected", b->expected);
@@ -271,7 +303,8 @@ TEST(load_reads_what_the_file_says) {
         { "n_ff", 64 }, { "n_head", 4 }, { "n_head_kv", 2 }, { "head_dim", 8 }, { "window", 8 }, { "alignment", 128 },
         { "gguf_version", 3 }, { "bos_id", 2 }, { "eos_id", 1 }, { "eot_id", 4 }, { "add_bos", 1 }, { "n_tensors", 28 },
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
     CHECK(isnan(gw_model_number(m, "pad_id")) && isnan(gw_model_number(m, "nonsense")));
     CHECK_TEXT(gw_model_text(m, "architecture"), "gemma3");
     CHECK_TEXT(gw_model_text(m, "quantisation"), "F16");
@@ -303,7 +336,8 @@ static double heap_in_use(void) {
 
 static const tiny_config one_b = {   /* Gemma 3 1B's shape */
     .n_embd = 1152, .n_layer = 26, .n_ff = 6912, .n_head = 4, .n_head_kv = 1, .head_dim = 256, .window = 512,
-    .n_ctx = 32768, .n_vocab = 262144, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1, .header_only = true,
+    .n_ctx = 32768, .n_vocab = 262144, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1,
+    .header_only = true,
 };
 
 TEST(load_plan_is_what_reserve_takes) {
@@ -325,7 +359,8 @@ TEST(load_plan_is_what_reserve_takes) {
     for (uint32_t i = 0; i < f.n_tensors; i++) matrices += f.tensors[i].bytes;
     CHECK(weights >= (double)matrices && weights < (double)matrices * 1.02);
     /* Scratch also counts the tokenizer and the metadata, which are there already. */
-    if (before >= 0) CHECK(taken <= total + 20000 && taken > weights + kv);
+    if (before >= 0 && !(taken <= total + 20000 && taken >= total - 200000))
+        gw_test_fail(__FILE__, __LINE__, "reserve: expected about %.0f bytes, got %.0f", total, taken);
     gw_model_free(m);
     tiny_free(&f);
     gw_pool_free(pool);
@@ -363,7 +398,8 @@ static void check_too_large(tiny_config c, const char *part, double least) {
     CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
     double bytes = gw_plan_bytes(m, c.n_ctx, part);
     if (bytes < fmin(least, (double)SIZE_MAX))
-        gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, fmin(least, (double)SIZE_MAX), bytes);
+        gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, fmin(least, (double)SIZE_MAX),
+                     bytes);
     if (sizeof(size_t) == 4) {
         CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
         CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);

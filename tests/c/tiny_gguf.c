@@ -213,7 +213,8 @@ static float draw(uint64_t *state) {
     return (float)(int32_t)(*state >> 32) / 2147483648.0f;
 }
 
-static void put_row(writer *w, const gw_type *type, float *row, uint64_t k, float middle, float spread, uint64_t *state) {
+static void put_row(writer *w, const gw_type *type, float *row, uint64_t k, float middle, float spread,
+                    uint64_t *state) {
     uint64_t bytes = (k + type->items - 1) / type->items * type->bytes;
     void *to = gw_buffer_add(&w->out, bytes);
     if (!to) abort();

@@ -16,7 +16,8 @@ static tiny_file file_of(const uint8_t *data) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
     tiny_config c = {
         .n_embd = 32, .n_layer = 1 + data[0] % 2, .n_ff = 32, .n_head = 2, .n_head_kv = 1 + data[0] / 2 % 2,
-        .head_dim = 16, .window = 1 + data[1] % 40, .n_ctx = 96, .n_vocab = 5 + data[2] % 40, .pattern = data[0] / 4 % 3,
+        .head_dim = 16, .window = 1 + data[1] % 40, .n_ctx = 96, .n_vocab = 5 + data[2] % 40,
+        .pattern = data[0] / 4 % 3,
         .pattern_as_bools = data[0] / 16 % 2, .embd = types[data[3] % 5], .attn = types[data[3] / 5 % 5],
         .ffn = types[data[4] % 5], .head = data[4] / 5 % 6 ? -1 : GW_Q8_0, .seed = data[5],
     };
