@@ -1,0 +1,76 @@
+/**
+ * readme: fills the generated parts of README.md and docs/*.md. They stand between
+ * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
+ * codes and fields from the code itself, so that neither is ever typed.
+ *
+ *   node tools/readme.js            fill
+ *   node tools/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
+ *                                   (npm run bench), the sizes of what is built, the parity tests
+ *   node tools/readme.js --check    write nothing; status 1 when a part is stale or something public
+ *                                   is not in docs/api.md
+ */
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
+import { Trouble, at, cli } from './proc.js';
+import { PARTS } from './readme/parts.js';
+import { take } from './readme/take.js';
+
+/** @typedef {import('./readme/take.js').Measured} Measured */
+
+const MEASURED = at('docs', 'measured.json');
+const PART = /(<!-- begin ([\w-]+) -->\n)[^]*?(<!-- end \2 -->)/g;
+
+/** @returns {Measured} */
+function readMeasured() {
+  return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
+}
+
+const documents = () => ['README.md', ...readdirSync(at('docs')).filter((name) => name.endsWith('.md'))
+  .sort().map((name) => `docs/${name}`)];
+
+/** A document with its parts as they should be.
+ * @param {string} name @param {Measured} measured */
+async function filled(name, measured) {
+  const text = readFileSync(at(name), 'utf8');
+  /** @type {Map<string, string>} */
+  const parts = new Map();
+  for (const [, , part] of text.matchAll(PART)) {
+    const make = PARTS[part];
+    if (!make) throw new Trouble(`${name}: no part is called "${part}"; there are ${Object.keys(PARTS).join(', ')}`);
+    parts.set(part, await make(measured));
+  }
+  const wanted = text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
+  return { text, wanted };
+}
+
+/** Public names that docs/api.md does not mention. */
+function unmentioned() {
+  const text = readFileSync(at('docs', 'api.md'), 'utf8');
+  const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation].flatMap((type) => {
+    return Object.getOwnPropertyNames(type.prototype);
+  }).filter((name) => !['constructor', 'connection', 'checkIds', 'describePrompt'].includes(name));
+  return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
+}
+
+/** Links to files that are not there. @param {string} name */
+function deadLinks(name) {
+  const folder = name.includes('/') ? 'docs' : '';
+  const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
+  return [...links].map(([, link]) => link).filter((link) => !existsSync(at(folder, link)));
+}
+
+await cli(async () => {
+  const { values } = parseArgs({ options: { check: { type: 'boolean' }, take: { type: 'boolean' } } });
+  if (values.take) writeFileSync(MEASURED, `${JSON.stringify(take(readMeasured()), null, 1)}\n`);
+  const measured = readMeasured();
+  const problems = unmentioned().map((name) => `docs/api.md does not mention ${name}`);
+  for (const name of documents()) {
+    const { text, wanted } = await filled(name, measured);
+    problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
+    if (text === wanted) continue;
+    if (values.check) problems.push(`${name} is stale: run node tools/readme.js`);
+    else writeFileSync(at(name), wanted);
+  }
+  if (problems.length) throw new Trouble(problems.join('\n'));
+});

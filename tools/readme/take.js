@@ -1,0 +1,76 @@
+/**
+ * take: measurements of this checkout, condensed for docs/measured.json. What was not measured now
+ * stays as it was.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { Trouble, at, output } from '../proc.js';
+
+/**
+ * @typedef {object} Speed    of build/bench.json (tools/bench.js)
+ * @property {string} date
+ * @property {{ processor: string, cores: number, memory: number, node: string, chromium: string,
+ *   firefox: string, model: string, modelBytes: number, weightBytes: number }} machine
+ * @property {number} runs
+ * @property {number[]} busy    share of the machine that other programs used before each visit
+ * @property {{ side: string, title: string, threads: number, medians: Record<string, number>,
+ *   oursIsBetterBy: Record<string, number>, samples: number, error?: string }[]} results
+ * @property {{ threads: number, bytesPerSecond: number, share: number }[]} decodeShare
+ */
+/** @typedef {{ what: string, kilobytes: number, gzipped?: number, packed?: number }[]} Sizes */
+/** @typedef {{ largest: number, mean: number }} Errors */
+/** @typedef {{ model: string, truth: string, ways: Record<string, Errors> }[]} Accuracy */
+/** @typedef {{ speed?: Speed, sizes?: Sizes, accuracy?: Accuracy }} Measured */
+
+const BENCH = at('build', 'bench.json');
+
+/** @param {Measured} before @returns {Measured} */
+export function take(before) {
+  return {
+    speed: existsSync(BENCH) ? speed(JSON.parse(readFileSync(BENCH, 'utf8'))) : before.speed,
+    sizes: sizes(),
+    accuracy: accuracy(),
+  };
+}
+
+/** @param {any} bench @returns {Speed} */
+function speed({ date, machine, options, load, results, decodeShare }) {
+  return {
+    date, machine, runs: options.runs, busy: load.busy,
+    results: results.map((/** @type {any} */ { samples, ...result }) => ({ ...result, samples: samples.length })),
+    decodeShare,
+  };
+}
+
+/** What tools/size-report.js prints: name, size, and in brackets how far it packs. @returns {Sizes} */
+function sizes() {
+  // Its status is the tests' affair: a size above its limit is a size all the same.
+  const { stdout } = spawnSync(process.execPath, [at('tools', 'size-report.js')], { encoding: 'utf8', cwd: at() });
+  const lines = stdout.split('\n');
+  const rows = lines.flatMap((line) => {
+    const match = line.match(/^(\S.*?)\s+([\d.]+) KB\s+limit \d+ KB.*?(?:\(([\d.]+) KB (gzipped|packed)\))?$/);
+    if (!match) return [];
+    const [, what, kilobytes, more, how] = match;
+    return [{ what, kilobytes: Number(kilobytes), ...(how && { [how]: Number(more) }) }];
+  });
+  if (!rows.length) throw new Trouble('tools/size-report.js fails: nothing to take from it');
+  return rows;
+}
+
+/** What the parity tests say on the way, which they only do when all of them pass. @returns {Accuracy} */
+function accuracy() {
+  const lines = output(process.execPath, ['--test', '--test-reporter=tap', at('tests', 'js', 'parity.test.js')]);
+  /** @type {Accuracy} */
+  const rows = [];
+  let way = '';
+  for (const line of lines.split('\n')) {
+    const title = line.match(/^# Subtest: (\S+) against (.+)$/);
+    if (title) rows.push({ model: title[1], truth: title[2], ways: {} });
+    const figures = line.match(/^# ([\w. ]+): largest NMSE (\S+) at row \d+, mean (\S+)$/);
+    if (!figures) continue;
+    way = figures[1];
+    rows[rows.length - 1].ways[way] = { largest: Number(figures[2]), mean: Number(figures[3]) };
+  }
+  if (!way) throw new Trouble('tests/js/parity.test.js fails: nothing to take from it');
+  return rows;
+}

@@ -1,0 +1,29 @@
+/** typedefs: the properties of a JSDoc typedef, as a JavaScript file of this project declares it. */
+import { readFileSync } from 'node:fs';
+import ts from 'typescript';
+import { Trouble, at } from '../proc.js';
+
+/** @typedef {{ name: string, type: string, optional: boolean }} Property */
+
+/** On one line. @param {string} text */
+const flat = (text) => text.replace(/^\s*\*/gm, ' ').replace(/\s+/g, ' ').trim();
+
+/** @param {import('typescript').Node} node @returns {import('typescript').JSDocTypedefTag[]} */
+function typedefsOf(node) {
+  const docs = /** @type {any} */ (node).jsDoc ?? [];
+  return docs.flatMap((/** @type {import('typescript').JSDoc} */ doc) => (doc.tags ?? []).filter(ts.isJSDocTypedefTag));
+}
+
+/** @param {string} file @param {string} name @returns {Property[]} */
+export function properties(file, name) {
+  const text = readFileSync(at(file), 'utf8');
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
+  const all = [...source.statements, source.endOfFileToken].flatMap(typedefsOf);
+  const found = all.find((tag) => tag.name?.text === name)?.typeExpression;
+  if (!found || !ts.isJSDocTypeLiteral(found)) throw new Trouble(`${file} has no typedef ${name} with properties`);
+  return (found.jsDocPropertyTags ?? []).map((tag) => ({
+    name: tag.name.getText(source),
+    type: flat(tag.typeExpression?.type.getText(source) ?? ''),
+    optional: tag.isBracketed,
+  }));
+}

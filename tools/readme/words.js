@@ -1,0 +1,82 @@
+/**
+ * words: what docs/api.md says of options and fields beyond the short JSDoc of the package, whose bytes
+ * are counted. Names, types, ranges and the sampler's defaults are not here: they come from the code.
+ */
+import { postable } from '../../js/options.js';
+
+/** Per option: meaning; default where no table of the code has it; what its number counts.
+ * @type {Record<string, Record<string, { meaning: string, standard?: string, unit?: string }>>} */
+export const OPTIONS = {
+  LoadOptions: {
+    onProgress: { meaning: 'called while the model is read' },
+    signal: { meaning: 'ends loading, at any time, with the code `aborted`' },
+    threads: { meaning: 'threads that compute, the engine\'s own included; more than one only where memory can be shared',
+      standard: 'all cores', unit: 'threads' },
+    contextLength: { meaning: 'how much text the model can look back on; its memory is reserved while loading',
+      standard: 'the model\'s own, at most 4096', unit: 'tokens' },
+    variant: { meaning: 'the build of the engine; `auto` takes relaxed SIMD where it is, else simd128', standard: 'auto' },
+    cache: { meaning: 'room for a later version, which will keep models' },
+    sha256: { meaning: 'of the whole source, checked while it is read; a difference is `sha256-mismatch`' },
+    headers: { meaning: 'of the request for the model, such as `Authorization`' },
+  },
+  GenerateOptions: {
+    maxTokens: { meaning: 'the answer ends here at the latest; 0 only evaluates the prompt',
+      standard: String(postable({}).maxTokens), unit: 'tokens' },
+    temperature: { meaning: 'logits are divided by it before the draw: lower is more predictable; 0 always takes the most '
+      + 'likely token' },
+    topK: { meaning: 'draw among so many of the most likely tokens; 0: off', unit: 'tokens' },
+    topP: { meaning: 'draw among the most likely tokens that together reach this probability; 1: off', unit: 'probability' },
+    minP: { meaning: 'leave out tokens less likely than this share of the most likely one; 0: off', unit: 'share' },
+    typicalP: { meaning: 'keep the tokens whose surprise is nearest to the expected one, up to this probability; 1: off',
+      unit: 'probability' },
+    repetitionPenalty: { meaning: 'logits of tokens seen before are divided by it if positive, multiplied if not; 1: off',
+      unit: 'factor' },
+    frequencyPenalty: { meaning: 'taken from a token\'s logit for each time it was seen; 0: off', unit: 'logits' },
+    presencePenalty: { meaning: 'taken from a token\'s logit if it was seen at all; 0: off', unit: 'logits' },
+    penaltyWindow: { meaning: 'how far back the penalties look, into the prompt too; 0: no penalties', unit: 'tokens' },
+    seed: { meaning: 'the same seed, prompt and options give the same answer', standard: 'random, told in the result' },
+    logitBias: { meaning: 'added to the logits of single tokens, by id; `-Infinity` bans one; at most 1024 of them',
+      unit: 'logits' },
+    stop: { meaning: 'text that ends the answer; it is not part of it' },
+    logprobs: { meaning: 'the result has the log probability of each token and, at most, of so many others; 0 of the token '
+      + 'alone', unit: 'tokens' },
+    signal: { meaning: 'ends the answer; the result says `aborted` and has the text so far' },
+    onPrefillProgress: { meaning: 'called while the prompt is evaluated, with tokens `done` and in `total`' },
+  },
+};
+
+/** Per field.
+ * @type {Record<string, Record<string, string>>} */
+export const FIELDS = {
+  Progress: {
+    phase: '`fetch`: from the network; `load`: from elsewhere; `ready`: the model can be used (once, last)',
+    loaded: 'bytes so far', total: 'bytes in all, once known', bytesPerSecond: 'over the last three seconds',
+  },
+  Inspection: {
+    info: 'as `model.info`; its `memory` is what loading with these options would take', version: 'of the GGUF format',
+    alignment: 'of tensor data, in bytes', metadata: 'every key; of arrays only type and count',
+    tensors: 'every tensor, with the innermost dimension first; offset and size in bytes of the file',
+  },
+  ModelInfo: {
+    architecture: '`gemma3`', name: 'as the file says; may be empty',
+    quantisation: 'the type that holds most weights of the layers', parameters: 'how many numbers the weights are',
+    contextLength: 'tokens that fit, as loaded', trainedContextLength: 'tokens, the file\'s own',
+    vocabSize: 'tokens', memory: 'bytes, as reserved',
+    threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
+    isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
+    fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether the file has one',
+    bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
+  },
+  GenerateResult: {
+    text: 'the whole answer', tokens: 'ids drawn, without the one that ends an answer', finishReason: 'see below',
+    stopSequence: 'the one of `stop` that was met', usage: 'in tokens; `reusedTokens` is the part of the prompt that was '
+      + 'evaluated before and not again',
+    timings: 'milliseconds, and tokens per second; `firstTokenMs` is from the start of the call in the worker',
+    seed: 'the one given, or the one that was chosen',
+    logprobs: 'one per token, if asked for: `{ id, logprob, top: [{ id, logprob, text }] }`, natural logarithms of the raw '
+      + 'logits\' probabilities',
+  },
+  ChatMessage: {
+    role: '`model` is the same as `assistant`', content: 'text', aborted: 'an answer that was cut short',
+  },
+};
