@@ -96,7 +96,9 @@ export class Conversation {
     });
   }
 
-  /** The package's chat keeps a turn only when it has an answer: what it does not hold is sent, what it holds is retried.
+  /**
+   * The package's chat keeps a turn only when it has an answer: what it does not hold is sent, what it
+   * holds is retried.
    * @param {Turn} turn @param {AbortSignal} signal */
   async #run(turn, signal) {
     const { answer, text } = turn;

@@ -76,8 +76,10 @@ function addCopy(pre) {
   const code = pre.querySelector('code');
   const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
   code?.removeAttribute('class');
-  const button = el('button', { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' }, 'Copy');
-  const frame = el('div', { className: 'code' }, el('div', { className: 'code-head' }, el('span', {}, language), button));
+  const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' };
+  const button = el('button', look, 'Copy');
+  const head = el('div', { className: 'code-head' }, el('span', {}, language), button);
+  const frame = el('div', { className: 'code' }, head);
   pre.tabIndex = 0;   // long lines scroll sideways: reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);

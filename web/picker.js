@@ -63,7 +63,8 @@ export function showPickerError(error) {
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
-    const load = el('button', { type: 'button', disabled: Boolean(preset.unreadable) }, preset.gated ? 'Enter token…' : 'Start');
+    const disabled = Boolean(preset.unreadable);
+    const load = el('button', { type: 'button', disabled }, preset.gated ? 'Enter token…' : 'Start');
     load.setAttribute('aria-label', `${load.textContent} ${preset.name}, ${sizeOf(preset)}`);
     load.addEventListener('click', () => {
       if (preset.gated) askToken(preset);
@@ -118,7 +119,9 @@ function hubChoice() {
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
     throw new PageError('The repository is not complete.', 'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
   }
-  if (!file) throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
+  if (!file) {
+    throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
+  }
   const known = revision ? undefined : presetOf(repo, file);
   return {
     source: { repo, file, ...(revision && { revision }) },
@@ -218,7 +221,14 @@ export function forgetToken() {
  * @returns {boolean} whether the link asks to load at once (&load=1)
  */
 export function fillFromLink(query) {
-  const pairs = { 'web-url': 'model', 'hub-repo': 'repo', 'hub-file': 'file', 'hub-revision': 'revision', 'opt-contextLength': 'context', 'opt-threads': 'threads' };
+  const pairs = {
+    'web-url': 'model',
+    'hub-repo': 'repo',
+    'hub-file': 'file',
+    'hub-revision': 'revision',
+    'opt-contextLength': 'context',
+    'opt-threads': 'threads',
+  };
   for (const [id, name] of Object.entries(pairs)) {
     const value = query.get(name);
     if (value === null) continue;

@@ -9,7 +9,10 @@ import { MarkdownView } from './markdown.js';
 /** Longer answers are announced by their beginning only. */
 const ANNOUNCED = 600;
 
-/** @typedef {{ stats: string, hint: string, kept: boolean }} End   numbers under an answer; kept: the model remembers it */
+/**
+ * Numbers under an answer; kept: the model remembers it.
+ * @typedef {{ stats: string, hint: string, kept: boolean }} End
+ */
 
 /** One answer: waiting, streaming, then finished with its numbers, or failed. */
 export class Answer {
