@@ -103,10 +103,14 @@ function speedTable({ speed }) {
   return `${table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1)}\n\n${conditions(speed)}`;
 }
 
+/** Share of the machine that others may use before a remark is due, as in tools/bench.js. */
+const CALM = 0.1;
+
 /** Under which the numbers hold. @param {Speed} speed */
 function conditions({ date, machine: about, runs, busy, results, decodeShare }) {
   const sorted = [...busy].sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
+  const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
   const shape = about.model.startsWith('oneb-') ? ' (the exact shape of Gemma 3 1B, random weights)' : '';
   const name = about.model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '');
   const model = `${name}, ${(about.modelBytes / 1e6).toFixed(0)} MB${shape}`;
@@ -118,7 +122,7 @@ function conditions({ date, machine: about, runs, busy, results, decodeShare }) 
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
     `Model: ${model}. Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides.`,
-    `Other programs used ${usual} of the machine before a visit, ${most} at most.`, ...limits, ...failed,
+    `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`, ...limits, ...failed,
   ].join(' ');
 }
 
