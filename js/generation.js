@@ -9,11 +9,10 @@ import { GemmaError } from './errors.js';
 const ACK_EVERY = 16;
 
 /**
+ * stop: the model ended its answer; length: maxTokens; stop-sequence: one of `stop` was met;
+ * aborted: by the signal, or the loop was left; context: the context is full
  * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason
- *   stop: the model ended its answer; length: maxTokens; stop-sequence: one of `stop` was met;
- *   aborted: the signal, or the loop was left; context: the context is full
  */
-
 /**
  * @typedef {object} GenerateResult
  * @property {string} text
@@ -27,13 +26,8 @@ const ACK_EVERY = 16;
  * @property {number} seed the one given, or the one that was chosen
  * @property {TokenLogprob[]} [logprobs] one per token, if asked for
  */
-
-/**
- * Called before anyone else hears of it.
- * @typedef {object} Hooks
- * @property {(result: GenerateResult, prefix: any) => void} [onResult]
- * @property {() => void} [onError]
- */
+/** Called before anyone else hears of it.
+ * @typedef {{ onResult?: (result: GenerateResult, prefix: any) => void, onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
  *   connection: Connection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
@@ -45,11 +39,11 @@ export class Generation {
   #id = 0;
   /** @type {string[]} */
   #pieces = [];
+  #unacked = 0;
   #settled = false;
   #iterated = false;
   /** Whether the engine may run ahead of the consumer. */
   #free = false;
-  #unacked = 0;
   #wake = () => {};
   #abort = () => this.#plan.connection.abort(this.#id);
 
@@ -67,7 +61,7 @@ export class Generation {
     return this.#iterate();
   }
 
-  /** Everything, when it is finished. @returns {Promise<GenerateResult>} */
+  /** Everything, when it is finished. */
   result() {
     this.#free = true;
     const result = this.#start();
@@ -75,7 +69,7 @@ export class Generation {
     return result;
   }
 
-  /** The whole text, when it is finished. @returns {Promise<string>} */
+  /** The whole text, when it is finished. */
   async text() {
     return (await this.result()).text;
   }
@@ -91,7 +85,7 @@ export class Generation {
           if (taken >= ACK_EVERY || !this.#pieces.length) this.#ack(taken);
         }
         if (this.#settled) break;
-        await new Promise((resolve) => { this.#wake = () => resolve(undefined); });
+        await new Promise((resolve) => { this.#wake = () => resolve(null); });
       }
       await result;
     } finally {
@@ -106,6 +100,7 @@ export class Generation {
     return this.#result;
   }
 
+  /** @returns {Promise<GenerateResult>} */
   async #run() {
     const { prepare, signal, onResult, onError } = this.#plan;
     try {
@@ -122,8 +117,7 @@ export class Generation {
     }
   }
 
-  /** @param {GenerateArgs} args
-   * @returns {Promise<GenerateResult & { prefix?: any }>} */
+  /** @param {GenerateArgs} args @returns {Promise<GenerateResult & { prefix?: any }>} */
   async #ask(args) {
     const { connection, signal } = this.#plan;
     if (signal?.aborted) return emptyResult(args.seed);
@@ -140,20 +134,17 @@ export class Generation {
   }
 
   /** @param {any} event */
-  #onEvent(event) {
-    if (event.pieces) {
-      this.#unacked += event.pieces.length;
-      this.#pieces.push(...event.pieces);
-      if (this.#free) this.#ack(this.#unacked);
-      this.#wake();
-    } else {
-      this.#plan.onPrefillProgress?.(event.value);
-    }
+  #onEvent({ pieces, value }) {
+    if (!pieces) return this.#plan.onPrefillProgress?.(value);
+    this.#pieces.push(...pieces);
+    this.#unacked += pieces.length;
+    if (this.#free) this.#ack(this.#unacked);
+    this.#wake();
   }
 
   /** @param {number} count */
   #ack(count) {
-    if (count <= 0) return;
+    if (!count) return;
     this.#unacked -= count;
     this.#plan.connection.ack(this.#id, count);
   }
