@@ -38,13 +38,9 @@ const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprob
 const SAMPLING = { ...flags(`${NUMBERS} system`, 'string'), stop: { type: 'string', multiple: true } };
 const COMMON = { ...flags('threads context variant', 'string'), ...flags('help', 'boolean') };
 
-/**
- * @typedef {object} Command
- * @property {string[]} [words] behind MODEL
- * @property {string[]} [needs] flags that must be there
- * @property {Flags} flags
- * @property {(values: Values, source: string, text: string) => Promise<void>} run
- */
+/** words: behind MODEL; needs: flags that must be there.
+ * @typedef {{ words?: string[], needs?: string[], flags: Flags,
+ *   run: (values: Values, source: string, text: string) => Promise<void> }} Command */
 /** @type {Record<string, Command>} */
 const COMMANDS = {
   inspect: { flags: JSON_FLAG, run: inspect },
@@ -211,8 +207,8 @@ function showProgress({ phase, loaded, total, bytesPerSecond }) {
 }
 
 /** @param {Values} values @param {object} result @param {string} text */
-function print(values, result, text) {
-  process.stdout.write(`${values.json ? JSON.stringify(result) : text}\n`);
+function print({ json }, result, text) {
+  process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
 /** @param {Values} values @param {string} source */
@@ -226,11 +222,11 @@ async function inspect(values, source) {
     types[type].bytes += bytes;
   }
   const { threads, variant, isolated, reason, endTokens, ...file } = info;
-  print(values, { ...file, version, alignment, types, metadata, tensors }, [
-    ...Object.entries({ ...file, version, alignment }).map(([key, x]) => `${key}: ${JSON.stringify(x)}`),
+  const facts = { ...file, version, alignment, types };
+  print(values, { ...facts, metadata, tensors }, [
+    ...Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`),
     '', ...metadata.map((m) => `${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
     '', ...tensors.map((t) => `${t.name}: ${t.type} [${t.shape.join(', ')}]`),
-    '', ...Object.entries(types).map(([type, t]) => `${type}: ${t.tensors} tensors, ${t.bytes} bytes`),
   ].join('\n'));
 }
 
@@ -255,13 +251,14 @@ async function bench(values, source) {
       return (sorted[(runs - 1) >> 1] + sorted[runs >> 1]) / 2;
     };
     const { threads, variant, memory, contextLength } = model.info;
-    const prefill = median('prefillTokensPerSecond'), decode = median('decodeTokensPerSecond');
-    print(values, {
+    const report = {
       model: source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
-      prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode, firstTokenMs: median('firstTokenMs'),
-    }, `${variant}, ${threads} threads, medians of ${runs} runs\n`
-      + `prefill ${prefill.toFixed(2)} tokens/s (${promptTokens} tokens)\n`
-      + `decode  ${decode.toFixed(2)} tokens/s (${genTokens} tokens)`);
+      prefillTokensPerSecond: median('prefillTokensPerSecond'),
+      decodeTokensPerSecond: median('decodeTokensPerSecond'),
+      firstTokenMs: median('firstTokenMs'),
+    };
+    const lines = Object.entries(report).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
+    print(values, report, lines.join('\n'));
   });
 }
 

@@ -4,16 +4,13 @@
 const K = constants(64, 1 / 3);
 const INITIAL = constants(8, 1 / 2);
 
-/** First 32 bits of the fractional parts of the roots of the first primes.
+/** First 32 bits of the fractional parts of roots of the first primes.
  * @param {number} count @param {number} power */
 function constants(count, power) {
-  const out = new Int32Array(count);
-  for (let n = 2, i = 0; i < count; n++) {
-    let prime = true;
-    for (let d = 2; d * d <= n; d++) if (n % d === 0) prime = false;
-    if (prime) out[i++] = ((n ** power) % 1) * 2 ** 32 | 0;
-  }
-  return out;
+  /** @type {number[]} */
+  const primes = [];
+  for (let n = 2; primes.length < count; n++) if (primes.every((p) => n % p)) primes.push(n);
+  return Int32Array.from(primes, (p) => ((p ** power) % 1) * 2 ** 32 | 0);
 }
 
 export class Sha256 {

@@ -26,11 +26,9 @@ export class ChatTemplate {
 
   /**
    * @param {string} source
-   * @param {object} vocabulary
-   * @param {Map<string, number>} vocabulary.control control pieces and their ids
-   * @param {(text: string) => ArrayLike<number>} vocabulary.encode plain text to ids
-   * @param {number | null} vocabulary.bos
-   * @param {Record<string, string>} vocabulary.variables bos_token and the like
+   * @param {{ control: Map<string, number>, encode: (text: string) => ArrayLike<number>,
+   *   bos: number | null, variables: Record<string, string> }} vocabulary control pieces and their
+   *   ids; plain text to ids; variables of the template: bos_token and the like
    */
   constructor(source, { control, encode, bos, variables }) {
     this.#pieces = new ControlPieces(control);
@@ -60,18 +58,15 @@ export class ChatTemplate {
   /** Seam everything in content that could be read as (part of) a control token.
    * @param {string} content */
   protect(content) {
-    const from = content.length - content.trimStart().length;
     const core = content.trim();
     if (!core) return content;
-    let out = '';
-    let done = 0;
-    for (let at = 0; (at = this.#pieces.next(core, at)) >= 0; at++) {
-      out += core.slice(done, at + 1) + this.#seam;
-      done = at + 1;
-    }
-    out += core.slice(done);
     const { head, tail } = this.#pieces.edges(core);
-    const seamed = (head ? this.#seam : '') + out + (tail ? this.#seam : '');
+    let seamed = head ? this.#seam : '';
+    for (let at = 0; at < core.length; at++) {
+      seamed += this.#pieces.reads(core, at) ? core[at] + this.#seam : core[at];
+    }
+    if (tail) seamed += this.#seam;
+    const from = content.indexOf(core);
     return content.slice(0, from) + seamed + content.slice(from + core.length);
   }
 
@@ -99,15 +94,12 @@ export class ChatTemplate {
       if (part) for (const id of Array.from(this.#encode(part))) ids.push(id);
     };
     let done = 0;
-    for (let at = 0; at < text.length;) {
+    for (let at = 0; at < text.length; at = Math.max(at + 1, done)) {
       const piece = this.#pieces.at(text, at);
-      if (!piece) {
-        at++;
-        continue;
-      }
+      if (!piece) continue;
       plain(done, at);
       ids.push(piece.id);
-      done = at += piece.length;
+      done = at + piece.length;
     }
     plain(done, text.length);
     return ids;
@@ -127,8 +119,6 @@ class ControlPieces {
   /** @type {Map<string, number[]>} lengths by first character, longest first */
   #lengths = new Map();
   #folded;
-  /** @type {{ heads: Set<string>, tails: Set<string> } | null} */
-  #parts = null;
 
   /** @param {Map<string, number>} ids */
   constructor(ids) {
@@ -150,48 +140,30 @@ class ControlPieces {
     return null;
   }
 
-  /** Where the next thing begins that reads like a control piece in upper or lower case (a template
-   * may change the case); -1 if nothing does. @param {string} text @param {number} from */
-  next(text, from) {
-    for (let at = from; at < text.length; at++) {
-      const lengths = this.#lengths.get(fold(text[at]));
-      if (lengths?.some((n) => this.#folded.has(fold(text.slice(at, at + n))))) return at;
-    }
-    return -1;
+  /** Whether text[at] begins what reads like a control piece in upper or lower case, which a
+   * template may change. @param {string} text @param {number} at */
+  reads(text, at) {
+    const lengths = this.#lengths.get(fold(text[at]));
+    return lengths?.some((n) => this.#folded.has(fold(text.slice(at, at + n)))) ?? false;
   }
 
   /** Whether text in front (head) or behind (tail) could complete a control piece.
    * @param {string} core */
   edges(core) {
-    this.#parts ??= this.#collectParts();
-    const { heads, tails } = this.#parts;
     const text = fold(core);
     let head = false, tail = false;
-    for (let n = 1; n <= text.length && !(head && tail); n++) {
-      if (n > LONGEST_PIECE) break;
-      head ||= tails.has(text.slice(0, n));
-      tail ||= heads.has(text.slice(-n));
-    }
-    if (text.length <= LONGEST_PIECE) {
-      head ||= [...this.#folded].some((piece) => piece.includes(text));
+    for (const piece of this.#folded) {
+      // All of the text inside a piece, an end of a piece in front, a beginning of one behind.
+      head ||= piece.includes(text);
+      for (let n = 1; n < piece.length; n++) {
+        head ||= text.startsWith(piece.slice(-n));
+        tail ||= text.endsWith(piece.slice(0, n));
+      }
+      if (head && tail) break;
     }
     return { head, tail };
   }
-
-  #collectParts() {
-    const heads = new Set(), tails = new Set();
-    for (const piece of this.#folded) {
-      for (let n = 1; n < Math.min(piece.length, LONGEST_PIECE + 1); n++) {
-        heads.add(piece.slice(0, n));
-        tails.add(piece.slice(-n));
-      }
-    }
-    return { heads, tails };
-  }
 }
-
-/** Longest part of a control piece that is looked for at the edges of a message. */
-const LONGEST_PIECE = 64;
 
 /** ASCII lower case; keeps every index. @param {string} text */
 const fold = (text) => text.replace(/[A-Z]/g, (c) => c.toLowerCase());
