@@ -35,119 +35,44 @@ export const RUN = Object.freeze({ DONE: 0, MORE: 1, LOGITS: 2 });
 /** @typedef {{ update: (bytes: Uint8Array) => unknown, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
+/** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
 export class Engine {
+  #exports;
+  #heap;
   #helpers;
   #pool;
+  #model;
+  #vocab = 0;
+  #piece = { address: 0, size: 0 };
+  #tops = 0;
 
   /** @param {Exports} exports @param {WebAssembly.Memory} memory
    * @param {Port[]} helpers workers that hold the module and wait */
   constructor(exports, memory, helpers) {
-    this.exports = exports;
-    this.heap = new Heap(memory, exports);
+    this.#exports = exports;
+    this.#heap = new Heap(memory, exports);
     this.#helpers = helpers;
     this.threads = helpers.length + 1;
     exports.__wasm_call_ctors?.();
-    this.variant = this.heap.string(exports.gw_build()) ?? '';
+    this.variant = this.#heap.string(exports.gw_build()) ?? '';
     this.#pool = exports.gw_pool_new(this.threads) >>> 0;
-    if (!this.#pool) throw new GemmaError('no-memory', 'thread pool');
+    this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
+    if (!this.#model) throw new GemmaError('no-memory', 'thread pool and model');
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
       port.post({ kind: THREAD.enter, pool: this.#pool, index: i + 1, stack });
     });
   }
 
-  newModel() {
-    const address = this.exports.gw_model_new(this.#pool) >>> 0;
-    if (!address) throw new GemmaError('no-memory', 'model');
-    return new NativeModel(this, address);
-  }
-
   /** Ends the helper threads; the engine cannot be used afterwards. */
   close() {
-    this.exports.gw_pool_stop(this.#pool);
+    this.#exports.gw_pool_stop(this.#pool);
     for (const port of this.#helpers) port.terminate();
-  }
-}
-
-/** @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
-export async function createEngine({ variant = 'auto', threads }, platform) {
-  const features = probe();
-  const { isolated } = features;
-  const name = chooseVariant(variant, features);
-  const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
-  const threaded = isolated && wanted > 1;
-  let { reason } = features;
-  if (isolated && !threaded) reason = threads ? 'one thread was asked for' : 'there is one core';
-  const file = /** @type {keyof typeof FILES} */ (threaded ? `${name}-threads` : name);
-  const module = await compile(FILES[file], platform);
-  const memory = createMemory(threaded);
-  const instance = await WebAssembly.instantiate(module, imports(memory));
-  const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
-  if (threaded && !helpers.length) reason = 'the helper workers could not be started';
-  const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
-  return { engine: new Engine(exports, memory, helpers), isolated, reason };
-}
-
-/** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
-function chooseVariant(variant, { simd, relaxed }) {
-  if (!simd) throw new GemmaError('unsupported-platform', 'WebAssembly SIMD is not available');
-  if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
-  if (variant === 'relaxed' && !relaxed) {
-    throw new GemmaError('unsupported-variant', 'this platform has no relaxed SIMD',
-      { expected: 'variant "auto" or "simd128"', got: '"relaxed"' });
-  }
-  return variant;
-}
-
-/** @param {URL} url @param {Platform} platform */
-async function compile(url, platform) {
-  try {
-    return await platform.compile(url);
-  } catch (cause) {
-    throw new GemmaError('engine-missing', `the engine file ${url.pathname.split('/').pop()} could `
-      + 'not be loaded (is it built, and served beside the scripts?)', { cause });
-  }
-}
-
-/** Start `count` helper workers; those that are not ready in time are left out.
- * @param {number} count @param {object} parts module and memory @param {Platform} platform */
-async function startHelpers(count, parts, platform) {
-  const started = Array.from({ length: count }, async () => {
-    const port = platform.createThread();
-    const ready = await new Promise((resolve) => {
-      port.onMessage(() => resolve(true));
-      port.onFailure(() => resolve(false));
-      setTimeout(resolve, HELPER_TIMEOUT_MS, false);
-      port.post({ kind: THREAD.prepare, ...parts });
-    });
-    if (!ready) port.terminate();
-    return ready ? port : null;
-  });
-  const settled = await Promise.all(started.map((helper) => helper.catch(() => null)));
-  return settled.filter((port) => port !== null);
-}
-
-/** A gw_model of one engine: loading, tokenizer, evaluation, sampler. */
-export class NativeModel {
-  #engine;
-  #exports;
-  #heap;
-  #address;
-  #vocab = 0;
-  #piece = { address: 0, size: 0 };
-  #tops = 0;
-
-  /** @param {Engine} engine @param {number} address */
-  constructor(engine, address) {
-    this.#engine = engine;
-    this.#exports = engine.exports;
-    this.#heap = engine.heap;
-    this.#address = address;
   }
 
   /** gw_NAME(model, ...args), unchecked. @param {string} name @param {number[]} args */
   #raw(name, ...args) {
-    return this.#exports[`gw_${name}`](this.#address, ...args);
+    return this.#exports[`gw_${name}`](this.#model, ...args);
   }
 
   /** The same; a negative result is an error. For all that take and give numbers only.
@@ -271,13 +196,14 @@ export class NativeModel {
     return Array.from(this.#heap.ints(ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
+  /** Where another thread can reach the abort flag. */
   get abortFlag() {
-    return this.#raw('abort_flag') >>> 0;
+    return { buffer: this.#heap.buffer, address: this.#raw('abort_flag') >>> 0 };
   }
 
-  /** Make the next run() end with `aborted`. */
+  /** Make the next run end with `aborted`. */
   setAbort() {
-    this.#heap.store(this.abortFlag, 1);
+    this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }
 
   // Sampler
@@ -309,6 +235,64 @@ export class NativeModel {
   }
 
   get heapBytes() {
-    return this.#engine.heap.buffer.byteLength;
+    return this.#heap.buffer.byteLength;
   }
+}
+
+/** @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
+export async function createEngine({ variant = 'auto', threads }, platform) {
+  const features = probe();
+  const { isolated } = features;
+  const name = chooseVariant(variant, features);
+  const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
+  const threaded = isolated && wanted > 1;
+  let { reason } = features;
+  if (isolated && !threaded) reason = threads ? 'one thread was asked for' : 'there is one core';
+  const file = /** @type {keyof typeof FILES} */ (threaded ? `${name}-threads` : name);
+  const module = await compile(FILES[file], platform);
+  const memory = createMemory(threaded);
+  const instance = await WebAssembly.instantiate(module, imports(memory));
+  const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
+  if (threaded && !helpers.length) reason = 'the helper workers could not be started';
+  const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+  return { engine: new Engine(exports, memory, helpers), isolated, reason };
+}
+
+/** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
+function chooseVariant(variant, { simd, relaxed }) {
+  if (!simd) throw new GemmaError('unsupported-platform', 'WebAssembly SIMD is not available');
+  if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
+  if (variant === 'relaxed' && !relaxed) {
+    throw new GemmaError('unsupported-variant', 'this platform has no relaxed SIMD',
+      { expected: 'variant "auto" or "simd128"', got: '"relaxed"' });
+  }
+  return variant;
+}
+
+/** @param {URL} url @param {Platform} platform */
+async function compile(url, platform) {
+  try {
+    return await platform.compile(url);
+  } catch (cause) {
+    throw new GemmaError('engine-missing', `the engine file ${url.pathname.split('/').pop()} could `
+      + 'not be loaded (is it built, and served beside the scripts?)', { cause });
+  }
+}
+
+/** Start `count` helper workers; those that are not ready in time are left out.
+ * @param {number} count @param {object} parts module and memory @param {Platform} platform */
+async function startHelpers(count, parts, platform) {
+  const started = Array.from({ length: count }, async () => {
+    const port = platform.createThread();
+    const ready = await new Promise((resolve) => {
+      port.onMessage(() => resolve(true));
+      port.onFailure(() => resolve(false));
+      setTimeout(resolve, HELPER_TIMEOUT_MS, false);
+      port.post({ kind: THREAD.prepare, ...parts });
+    });
+    if (!ready) port.terminate();
+    return ready ? port : null;
+  });
+  const settled = await Promise.all(started.map((helper) => helper.catch(() => null)));
+  return settled.filter((port) => port !== null);
 }

@@ -1,7 +1,7 @@
 /* host: the engine worker's side of protocol.js: loads one model, then answers calls. Calls that
  * evaluate run one at a time, in order; those that only need the vocabulary are answered at once,
  * also while an answer is being generated. The same for browser and Node (worker*.js). */
-/** @import { Engine, NativeModel, Platform } from './engine.js' */
+/** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { createEngine } from './engine.js';
 import { GemmaError } from './errors.js';
@@ -32,14 +32,9 @@ const QUICK = {
   }),
 };
 
-/**
- * @typedef {object} OpenOptions
- * @property {string} [variant]
- * @property {number} [threads]
- * @property {number} [contextLength]
- * @property {string} [sha256]
- * @property {boolean} [headerOnly] stop after the header: only the quick calls are possible
- */
+/** headerOnly: stop after the header; only the quick calls are possible then.
+ * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string,
+ *   headerOnly?: boolean }} OpenOptions */
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: () => void }} HostJob */
 
@@ -95,9 +90,8 @@ class Host {
   /** @param {number} id @param {any} descriptor @param {OpenOptions} options */
   async #load(id, descriptor, { variant, threads, contextLength, sha256, headerOnly = false }) {
     const wanted = { variant, threads: headerOnly ? 1 : threads };
-    const { engine, ...facts } = await createEngine(wanted, this.#platform);
-    this.#engine = engine;
-    const native = engine.newModel();
+    const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
+    this.#engine = native;
     const source = await openSource(descriptor, this.#platform, () => this.#pull());
     try {
       await loadInto(native, source, {
@@ -117,11 +111,10 @@ class Host {
       contextLength: chooseContext(native, contextLength),
     };
     this.#context = context;
-    if (facts.isolated && engine.threads > 1) {
-      const { buffer } = engine.heap;
-      this.#post({ kind: FROM_WORKER.shared, buffer, address: native.abortFlag });
+    if (native.variant.endsWith('threads')) {
+      this.#post({ kind: FROM_WORKER.shared, ...native.abortFlag });
     }
-    return describe(context, engine, facts);
+    return describe(context, facts);
   }
 
   /** Bytes of a source that the client holds. @returns {Promise<Uint8Array | null>} */
@@ -209,7 +202,7 @@ class Host {
   }
 }
 
-/** @param {NativeModel} native @param {number} [wanted] */
+/** @param {Engine} native @param {number} [wanted] */
 function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
@@ -219,29 +212,21 @@ function chooseContext(native, wanted) {
 }
 
 /**
- * What a model is, and what it takes.
- * @typedef {object} ModelInfo
- * @property {string} architecture
- * @property {string} name
- * @property {string} quantisation the type that holds most of the weights
- * @property {number} parameters
- * @property {number} contextLength tokens that fit, as loaded
- * @property {number} trainedContextLength the file's own
- * @property {number} vocabSize
- * @property {{ weights: number, kv: number, scratch: number, total: number }} memory bytes
- * @property {number} threads in use, the engine's own included
- * @property {string} variant 'simd128' or 'relaxed', with '+threads' in the threaded builds
- * @property {boolean} isolated whether threads are possible here
- * @property {string} reason why there is one thread only; empty when there are more
- * @property {number} fileBytes
- * @property {boolean} chatTemplate whether the file has one
- * @property {number | null} bosToken
- * @property {number[]} endTokens ids at which an answer ends
+ * What a model is, and what it takes. quantisation: the type that holds most weights; contextLength:
+ * tokens that fit, as loaded; trainedContextLength: the file's own; memory: bytes; threads: in use;
+ * variant: 'simd128' or 'relaxed', in builds with threads '+threads' behind; isolated: whether
+ * threads are possible here; reason: why there is one thread only, or empty; chatTemplate: whether
+ * the file has one; endTokens: ids at which an answer ends.
+ * @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
+ *   contextLength: number, trainedContextLength: number, vocabSize: number,
+ *   memory: { weights: number, kv: number, scratch: number, total: number },
+ *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
+ *   chatTemplate: boolean, bosToken: number | null, endTokens: number[] }} ModelInfo
  */
 
-/** @param {Context} context @param {Engine} engine
- * @param {{ isolated: boolean, reason: string }} facts @returns {ModelInfo} */
-function describe({ runner: { native }, vocabulary, contextLength }, { threads, variant }, facts) {
+/** @param {Context} context @param {{ isolated: boolean, reason: string }} facts
+ * @returns {ModelInfo} */
+function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total] = ['weights', 'kv', 'scratch', 'total']
     .map((part) => native.planBytes(contextLength, part));
   return {
@@ -253,8 +238,8 @@ function describe({ runner: { native }, vocabulary, contextLength }, { threads, 
     trainedContextLength: native.number('context_length'),
     vocabSize: vocabulary.size,
     memory: { weights, kv, scratch, total },
-    threads,
-    variant,
+    threads: native.threads,
+    variant: native.variant,
     ...facts,
     fileBytes: native.number('file_bytes'),
     chatTemplate: native.text('chat_template') !== null,

@@ -1,6 +1,6 @@
 /* runner: evaluates what is pending in slices short enough that the worker hears its messages, and
  * ends when its job was aborted. */
-/** @import { NativeModel, Platform } from './engine.js' */
+/** @import { Engine, Platform } from './engine.js' */
 import { RUN } from './engine.js';
 import { GemmaError } from './errors.js';
 
@@ -14,7 +14,7 @@ export class Runner {
   /** Layers that fit into a slice, for batches and for single tokens. */
   #layers = { batch: 1, single: 1 };
 
-  /** @param {NativeModel} native @param {Platform} platform */
+  /** @param {Engine} native @param {Platform} platform */
   constructor(native, platform) {
     this.native = native;
     this.#platform = platform;

@@ -1,6 +1,6 @@
 /* stream: drives one source through the engine's loader: window, read, commit; has the memory
  * reserved when the header is complete; reports progress; checks the digest. */
-/** @import { Hash, NativeModel } from './engine.js' */
+/** @import { Hash, Engine } from './engine.js' */
 /** @import { Source } from './source.js' */
 import { LOAD } from './engine.js';
 import { GemmaError } from './errors.js';
@@ -19,7 +19,7 @@ const DRAIN_BYTES = 1 << 20;
  */
 
 /**
- * @param {NativeModel} native
+ * @param {Engine} native
  * @param {Source} source
  * @param {object} options
  * @param {() => void} options.plan the header is complete: reserve memory or throw

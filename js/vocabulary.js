@@ -14,7 +14,7 @@ export class Vocabulary {
   /** @type {ChatTemplate | null} */
   #template = null;
 
-  /** @param {import('./engine.js').NativeModel} native */
+  /** @param {import('./engine.js').Engine} native */
   constructor(native) {
     this.#native = native;
     this.size = native.number('n_vocab');
