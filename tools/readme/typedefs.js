@@ -14,16 +14,23 @@ function typedefsOf(node) {
   return docs.flatMap((/** @type {import('typescript').JSDoc} */ doc) => (doc.tags ?? []).filter(ts.isJSDocTypedefTag));
 }
 
-/** @param {string} file @param {string} name @returns {Property[]} */
+/** Written either way: @property by @property, or as `{{ … }}`.
+ * @param {string} file @param {string} name @returns {Property[]} */
 export function properties(file, name) {
   const text = readFileSync(at(file), 'utf8');
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
   const all = [...source.statements, source.endOfFileToken].flatMap(typedefsOf);
   const found = all.find((tag) => tag.name?.text === name)?.typeExpression;
-  if (!found || !ts.isJSDocTypeLiteral(found)) throw new Trouble(`${file} has no typedef ${name} with properties`);
-  return (found.jsDocPropertyTags ?? []).map((tag) => ({
-    name: tag.name.getText(source),
-    type: flat(tag.typeExpression?.type.getText(source) ?? ''),
-    optional: tag.isBracketed,
-  }));
+  const show = (/** @type {import('typescript').Node | undefined} */ node) => flat(node?.getText(source) ?? '');
+  if (found && ts.isJSDocTypeLiteral(found)) {
+    return (found.jsDocPropertyTags ?? []).map((tag) => {
+      return { name: show(tag.name), type: show(tag.typeExpression?.type), optional: tag.isBracketed };
+    });
+  }
+  if (found && ts.isTypeLiteralNode(found.type)) {
+    return found.type.members.filter(ts.isPropertySignature).map((member) => {
+      return { name: show(member.name), type: show(member.type), optional: Boolean(member.questionToken) };
+    });
+  }
+  throw new Trouble(`${file} has no typedef ${name} with properties`);
 }
