@@ -21,16 +21,10 @@ const MAX_TOP = 64;
 export const LOAD = Object.freeze({ HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 });
 export const RUN = Object.freeze({ DONE: 0, MORE: 1, LOGITS: 2 });
 
-/**
- * What differs between platforms on the worker's side.
- * @typedef {object} Platform
- * @property {(url: URL) => Promise<WebAssembly.Module>} compile
- * @property {() => number} parallelism
- * @property {() => Port} createThread starts thread.js or thread.node.js
- * @property {() => Promise<void>} breathe lets waiting messages be handled
- * @property {(path: string) => FileReader} [openFile]
- * @property {() => Hash} [createHash] SHA-256
- */
+/** What differs between platforms on the worker's side. breathe: lets waiting messages be handled.
+ * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
+ *   createThread: () => Port, breathe: () => Promise<void>,
+ *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
 /** @typedef {{ size: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** @typedef {{ update: (bytes: Uint8Array) => unknown, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */

@@ -10,30 +10,18 @@ const MAX_RESULT_BYTES = 2 ** 31;
 /** @import { Runner } from './runner.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
 /** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
-/**
- * A call, as the host lends it.
- * @typedef {object} EvaluationJob
- * @property {number} id
- * @property {boolean} aborted
- * @property {number} unacked pieces that the consumer has not taken
- * @property {(kind: string, fields: object) => void} post
- * @property {() => Promise<unknown>} stalled until something changed
- * @property {() => boolean} othersWait
- */
+/** A call, as the host lends it. unacked: pieces that the consumer has not taken; stalled: until
+ * something changed.
+ * @typedef {{ id: number, aborted: boolean, unacked: number,
+ *   post: (kind: string, fields: object) => void, stalled: () => Promise<unknown>,
+ *   othersWait: () => boolean }} EvaluationJob */
 /** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
 /** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
 
-/**
- * @typedef {object} GenerateArgs
- * @property {Prompt} prompt
- * @property {[string, number][]} sampler options by their C names
- * @property {[number, number][]} bias
- * @property {number} maxTokens
- * @property {string[]} stop
- * @property {number} seed
- * @property {number | null} logprobs
- * @property {boolean} progress whether prefill progress is wanted
- */
+/** sampler: options by their C names; progress: whether prefill progress is wanted.
+ * @typedef {{ prompt: Prompt, sampler: [string, number][], bias: [number, number][],
+ *   maxTokens: number, stop: string[], seed: number, logprobs: number | null, progress: boolean
+ * }} GenerateArgs */
 
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 export const generate = (context, job, args) => new Generator(context, job, args).run();

@@ -17,37 +17,27 @@ import {
 import { describeSource } from './source.js';
 
 /**
- * @typedef {object} GenerateOptions
- * @property {number} [maxTokens] default 1024; 0 only evaluates the prompt
- * @property {number} [temperature] default 1; 0 takes the most likely token always
- * @property {number} [topK] default 64; 0 is off
- * @property {number} [topP] default 0.95; 1 is off
- * @property {number} [minP] default 0: off
- * @property {number} [typicalP] default 1: off
- * @property {number} [repetitionPenalty] default 1: off
- * @property {number} [frequencyPenalty] default 0: off
- * @property {number} [presencePenalty] default 0: off
- * @property {number} [penaltyWindow] last tokens that the penalties look at
- * @property {Record<number, number> | Map<number, number>} [logitBias] by token id; -Infinity bans
- * @property {number} [seed] 0 to 2^32 - 1; by default chosen at random, and told in the result
- * @property {string | string[]} [stop] text that ends the answer and is not part of it
- * @property {number} [logprobs] 0 to 64: log probabilities of each token and of that many others
- * @property {AbortSignal} [signal] ends the answer; the result says `aborted` and has the text so far
- * @property {(progress: { done: number, total: number }) => void} [onPrefillProgress] in tokens
+ * maxTokens: default 1024, 0 only evaluates the prompt; temperature: default 1, 0 always takes the
+ * most likely token; topK: default 64, 0 is off; topP: default 0.95; the other sampling options are
+ * off by default; logitBias: by token id, -Infinity bans; seed: to 2^32 - 1, random by default;
+ * stop: text that ends the answer and is not part of it; logprobs: 0 to 64, log probabilities of
+ * each token and of that many others; signal: ends the answer, and the result has the text so far;
+ * onPrefillProgress: in tokens.
+ * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
+ *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
+ *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
+ *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
+ *   signal?: AbortSignal,
+ *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions
  */
-
 /**
- * @typedef {object} LoadOptions
- * @property {(progress: Progress) => void} [onProgress]
- * @property {AbortSignal} [signal] ends loading, at any time, with the error code `aborted`
- * @property {number} [threads] default: all cores, at most 64
- * @property {number} [contextLength] default: the file's own, at most 4096
- * @property {'auto' | 'relaxed' | 'simd128'} [variant]
- * @property {false} [cache]
- * @property {string} [sha256] of the whole file, checked while it is read
- * @property {HeadersInit} [headers] of requests for the model, such as Authorization
+ * threads: default all cores, at most 64; contextLength: default the file's own, at most 4096;
+ * sha256: of the whole file, checked while it is read; headers: of requests for the model; signal:
+ * ends loading, with the error code `aborted`.
+ * @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
+ *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', cache?: false,
+ *   sha256?: string, headers?: HeadersInit }} LoadOptions
  */
-
 /**
  * Where a model comes from. In Node a string may also be a path or a file: URL.
  * @typedef {string | URL | Blob | ArrayBuffer | ArrayBufferView | ReadableStream
@@ -63,15 +53,11 @@ export async function loadModel(source, options = {}) {
   return new Model(...await open(source, options, false));
 }
 
-/**
- * What a file says of itself.
- * @typedef {object} Inspection
- * @property {ModelInfo} info
- * @property {number} version of GGUF
- * @property {number} alignment
- * @property {{ key: string, type: string, value?: unknown, of?: string, count?: number }[]} metadata
- * @property {{ name: string, type: string, shape: number[], offset: number, bytes: number }[]} tensors
- */
+/** What a file says of itself; version: of GGUF.
+ * @typedef {{ info: ModelInfo, version: number, alignment: number,
+ *   metadata: { key: string, type: string, value?: unknown, of?: string, count?: number }[],
+ *   tensors: { name: string, type: string, shape: number[], offset: number, bytes: number }[]
+ * }} Inspection */
 
 /** Read the header only, whatever the size of the file.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */

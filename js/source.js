@@ -6,25 +6,18 @@ import { CHUNK } from './protocol.js';
 /** @import { Platform } from './engine.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/**
- * A source in the worker. read() fills part of the view and gives the count; 0 is the end.
- * @typedef {object} Source
- * @property {boolean} network
- * @property {number | undefined} total bytes, if known beforehand
- * @property {(into: Uint8Array) => Promise<number> | number} read
- * @property {() => void} close
- */
+/** A source in the worker. total: bytes, if known beforehand; read: fills part of the view and
+ * gives the count, 0 is the end.
+ * @typedef {{ network: boolean, total: number | undefined, close: () => void,
+ *   read: (into: Uint8Array) => Promise<number> }} Source */
 
 const HUB = 'https://huggingface.co';
 
 // The client's side
 
-/**
- * @param {any} source see loadModel
- * @param {(text: string) => SourceDescriptor} describeString
- * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} `bytes` is what the client
- *   must feed to the worker when it asks
- */
+/** @param {any} source see loadModel @param {(text: string) => SourceDescriptor} describeString
+ * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} bytes: what the client must
+ *   feed to the worker */
 export function describeSource(source, describeString) {
   if (typeof source === 'string') return { descriptor: describeString(source) };
   if (source instanceof URL) return { descriptor: describeString(source.href) };
@@ -35,9 +28,7 @@ export function describeSource(source, describeString) {
   }
   if (Array.isArray(source)) return describeSource(onlyPart(source), describeString);
   const whole = asBytes(source);
-  if (whole) {
-    return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole][Symbol.iterator]() };
-  }
+  if (whole) return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole].values() };
   if (source && typeof source.repo === 'string') return { descriptor: hubFile(source) };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
@@ -81,14 +72,10 @@ function hubFile({ repo, file, revision = 'main' }) {
 
 /** @param {any} value @returns {Uint8Array | null} */
 function asBytes(value) {
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   }
-  if (typeof SharedArrayBuffer !== 'undefined' && value instanceof SharedArrayBuffer) {
-    return new Uint8Array(value);
-  }
-  return null;
+  return value instanceof ArrayBuffer ? new Uint8Array(value) : null;
 }
 
 /** @param {any} source @returns {ByteIterator | null} */
@@ -157,12 +144,9 @@ export class ChunkFeeder {
 
 // The worker's side
 
-/**
- * @param {SourceDescriptor} descriptor
- * @param {Platform} platform
+/** @param {SourceDescriptor} descriptor @param {Platform} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
- * @returns {Promise<Source>}
- */
+ * @returns {Promise<Source>} */
 export async function openSource(descriptor, platform, pull) {
   switch (descriptor.kind) {
     case 'url': return openUrl(descriptor);
@@ -251,12 +235,14 @@ function bodyLength({ headers }) {
 /** @param {Response} response @param {string} shown @param {boolean} hub */
 function httpError({ status, statusText }, shown, hub) {
   /** @type {Record<number, string>} */
-  const words = {
-    401: hub ? 'no such repository, or a private one that needs an access token in `headers`'
-      : 'the server wants authorization: pass it in `headers`',
-    403: hub ? 'a gated model: accept its licence on Hugging Face and pass an access token in '
-      + '`headers`' : 'the server does not allow it',
-    404: hub ? 'no such file in this repository and revision' : 'nothing is there',
+  const words = hub ? {
+    401: 'no such repository, or a private one that needs an access token in `headers`',
+    403: 'a gated model: accept its licence on Hugging Face and pass an access token in `headers`',
+    404: 'no such file in this repository and revision',
+  } : {
+    401: 'the server wants authorization: pass it in `headers`',
+    403: 'the server does not allow it',
+    404: 'nothing is there',
   };
   const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
   return new GemmaError('http-error', `${shown}: ${why}`,
