@@ -38,14 +38,7 @@ const QUICK = {
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: () => void }} HostJob */
 
-/** @param {Post} post @param {Platform} platform @returns {(message: any) => void} the handler of
- *   the client's messages */
-export function serve(post, platform) {
-  const host = new Host(post, platform);
-  return (message) => host.receive(message);
-}
-
-class Host {
+export class Host {
   #post;
   #platform;
   /** @type {Engine | null} */
@@ -66,7 +59,8 @@ class Host {
   /** @param {any} message */
   receive(message) {
     switch (message.kind) {
-      case TO_WORKER.open: return this.#open(message);
+      case TO_WORKER.open:
+        return void this.#answer(message.id, () => this.#load(message));
       case TO_WORKER.call: return this.#call(message);
       case TO_WORKER.abort: return this.#abort(message.id);
       case TO_WORKER.ack: return this.#ack(message);
@@ -77,18 +71,20 @@ class Host {
     }
   }
 
-  /** @param {{ id: number, source: any, options: OpenOptions }} message */
-  async #open({ id, source, options }) {
+  /** Answer a call with what f gives. @param {number} id @param {() => unknown} f */
+  async #answer(id, f) {
     try {
-      const value = await this.#load(id, source, options);
-      this.#post({ kind: FROM_WORKER.done, id, value });
+      const value = await f();
+      const transfer = value instanceof Float32Array ? [value.buffer] : [];
+      this.#post({ kind: FROM_WORKER.done, id, value }, transfer);
     } catch (error) {
       this.#fail(id, error);
     }
   }
 
-  /** @param {number} id @param {any} descriptor @param {OpenOptions} options */
-  async #load(id, descriptor, { variant, threads, contextLength, sha256, headerOnly = false }) {
+  /** @param {{ id: number, source: any, options: OpenOptions }} message */
+  async #load({ id, source: descriptor, options }) {
+    const { variant, threads, contextLength, sha256, headerOnly = false } = options;
     const wanted = { variant, threads: headerOnly ? 1 : threads };
     const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
     this.#engine = native;
@@ -128,14 +124,8 @@ class Host {
   /** @param {{ id: number, method: string, args: any }} message */
   #call({ id, method, args }) {
     const context = /** @type {Context} */ (this.#context);
-    if (Object.hasOwn(QUICK, method)) {
-      try {
-        this.#post({ kind: FROM_WORKER.done, id, value: QUICK[method](context, args) });
-      } catch (error) {
-        this.#fail(id, error);
-      }
-      return;
-    }
+    const quick = Object.hasOwn(QUICK, method) && QUICK[method];
+    if (quick) return void this.#answer(id, () => quick(context, args));
     const evaluate = EVALUATING[/** @type {keyof typeof EVALUATING} */ (method)];
     const job = this.#newJob(id);
     job.run = () => evaluate(context, job, args);
@@ -163,15 +153,8 @@ class Host {
   /** Runs the queue until it is empty. */
   async #work() {
     for (let job; (job = this.#queue[0]); this.#queue.shift()) {
-      const { id } = job;
-      this.#post({ kind: FROM_WORKER.started, id });
-      try {
-        const value = await job.run();
-        const transfer = value instanceof Float32Array ? [value.buffer] : [];
-        this.#post({ kind: FROM_WORKER.done, id, value }, transfer);
-      } catch (error) {
-        this.#fail(id, error);
-      }
+      this.#post({ kind: FROM_WORKER.started, id: job.id });
+      await this.#answer(job.id, job.run);
     }
   }
 

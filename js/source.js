@@ -8,7 +8,7 @@ import { CHUNK } from './protocol.js';
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
 /** A source in the worker. total: bytes, if known beforehand; read: fills part of the view and
  * gives the count, 0 is the end.
- * @typedef {{ network: boolean, total: number | undefined, close: () => void,
+ * @typedef {{ network?: boolean, total: number | undefined, close: () => void,
  *   read: (into: Uint8Array) => Promise<number> }} Source */
 
 const HUB = 'https://huggingface.co';
@@ -23,8 +23,7 @@ export function describeSource(source, describeString) {
   if (source instanceof URL) return { descriptor: describeString(source.href) };
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
     if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
-    const bytes = iteratorOf(source.stream()) ?? undefined;
-    return { descriptor: { kind: 'pull', total: source.size }, bytes };
+    return { descriptor: { kind: 'pull', total: source.size }, bytes: iteratorOf(source.stream()) };
   }
   if (Array.isArray(source)) return describeSource(onlyPart(source), describeString);
   const whole = asBytes(source);
@@ -78,14 +77,10 @@ function asBytes(value) {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : null;
 }
 
-/** @param {any} source @returns {ByteIterator | null} */
+/** @param {any} source @returns {ByteIterator | undefined} */
 function iteratorOf(source) {
-  if (typeof source?.[Symbol.asyncIterator] === 'function') return source[Symbol.asyncIterator]();
-  if (typeof source?.getReader === 'function') return streamIterator(source);
-  if (typeof source === 'object' && typeof source?.[Symbol.iterator] === 'function') {
-    return source[Symbol.iterator]();
-  }
-  return null;
+  if (source?.[Symbol.asyncIterator]) return source[Symbol.asyncIterator]();
+  return source?.getReader ? streamIterator(source) : source?.[Symbol.iterator]?.();
 }
 
 /** Not every browser iterates streams. @param {ReadableStream} stream @returns {ByteIterator} */
@@ -100,8 +95,7 @@ function streamIterator(stream) {
   };
 }
 
-/** Cuts what an iterator yields into pieces of at most CHUNK bytes, copied, so that they can be
- * transferred while the giver keeps its buffers. */
+/** Cuts what an iterator yields into pieces, copied, so that the giver keeps its buffers. */
 export class ChunkFeeder {
   #iterator;
   /** @type {Uint8Array} */
@@ -133,12 +127,8 @@ export class ChunkFeeder {
 
   /** Tells the giver that no more is wanted. */
   async close() {
-    this.#rest = new Uint8Array(0);
-    try {
-      await this.#iterator.return?.();
-    } catch {
-      // The giver's clean-up is its own affair.
-    }
+    // The giver's clean-up is its own affair.
+    await Promise.resolve(this.#iterator.return?.()).catch(() => {});
   }
 }
 
@@ -152,8 +142,7 @@ export async function openSource(descriptor, platform, pull) {
     case 'url': return openUrl(descriptor);
     case 'blob': return openBlob(descriptor.blob);
     case 'path': return openPath(descriptor.path, platform);
-    case 'pull':
-      return { network: false, total: descriptor.total, read: readerOf(pull), close() {} };
+    case 'pull': return { total: descriptor.total, read: readerOf(pull), close() {} };
   }
 }
 
@@ -161,12 +150,8 @@ export async function openSource(descriptor, platform, pull) {
 async function openPath(path, { openFile }) {
   if (!openFile) throw new GemmaError('unsupported-source', 'no files by path here');
   const file = await reading(path, () => openFile(path));
-  return {
-    network: false,
-    total: file.size,
-    read: (into) => reading(path, () => file.read(into)),
-    close: file.close,
-  };
+  const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
+  return { total: file.size, read, close: file.close };
 }
 
 /** @param {Blob} blob @returns {Source} */
@@ -174,7 +159,6 @@ function openBlob(blob) {
   let at = 0;
   const name = 'name' in blob ? String(blob.name) : 'Blob';
   return {
-    network: false,
     total: blob.size,
     async read(into) {
       const part = blob.slice(at, Math.min(at + into.length, blob.size));
@@ -199,7 +183,8 @@ async function reading(name, f) {
 
 /** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
 async function openUrl({ url, headers, hub }) {
-  const shown = displayUrl(url);
+  // Credentials and the query may hold secrets.
+  const shown = url.replace(/^(\w+:\/\/)[^/]*@/, '$1').replace(/[?#].*$/s, '').slice(0, 200);
   const abort = new AbortController();
   const response = await fetch(url, { headers, signal: abort.signal }).catch((error) => {
     // Node hides the reason one level deeper; neither text holds request headers.
@@ -249,15 +234,6 @@ function httpError({ status, statusText }, shown, hub) {
     { expected: 'status 200', got: `status ${status}` });
 }
 
-/** A URL for messages: without credentials and query, which may hold secrets. @param {string} url */
-function displayUrl(url) {
-  try {
-    const { protocol, host, pathname } = new URL(url);
-    return protocol.startsWith('http') ? `${protocol}//${host}${pathname}` : `a ${protocol} URL`;
-  } catch {
-    return 'the URL';
-  }
-}
 
 /** A reader that hands on chunks of any size and never holds more than one.
  * @param {() => Promise<Uint8Array | null>} next */

@@ -1,5 +1,5 @@
 /* worker: entry of the engine worker in browsers. */
-import { serve } from './host.js';
+import { Host } from './host.js';
 import { browserPort } from './port-browser.js';
 
 const self = /** @type {any} */ (globalThis);
@@ -23,7 +23,7 @@ async function compile(url) {
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
-const receive = serve((message, transfer = []) => self.postMessage(message, transfer), {
+const host = new Host((message, transfer = []) => self.postMessage(message, transfer), {
   compile,
   parallelism: () => navigator.hardwareConcurrency || 1,
   createThread: () => {
@@ -31,4 +31,4 @@ const receive = serve((message, transfer = []) => self.postMessage(message, tran
   },
   breathe: /** @type {() => Promise<void>} */ (breathe),
 });
-self.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);
+self.onmessage = (/** @type {MessageEvent} */ event) => host.receive(event.data);

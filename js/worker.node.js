@@ -4,7 +4,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { Worker, parentPort } from 'node:worker_threads';
-import { serve } from './host.js';
+import { Host } from './host.js';
 import { nodePort } from './port-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
@@ -20,7 +20,7 @@ function openFile(path) {
   };
 }
 
-const receive = serve((message, transfer = []) => port.postMessage(message, transfer), {
+const host = new Host((message, transfer = []) => port.postMessage(message, transfer), {
   compile: async (url) => WebAssembly.compile(await readFile(url)),
   parallelism: availableParallelism,
   createThread: () => {
@@ -33,4 +33,4 @@ const receive = serve((message, transfer = []) => port.postMessage(message, tran
     return { update: (bytes) => hash.update(bytes), hex: () => hash.digest('hex') };
   },
 });
-port.on('message', receive);
+port.on('message', (message) => host.receive(message));
