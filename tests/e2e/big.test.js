@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import { inspectModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, READY, launch, modelAddress, openTab, peaksBelow, say, servePage, setOptions, textOf, until,
+  ANSWERED, BROWSERS, assertReady, launch, loadAddress, modelAddress, openTab, peaksBelow, say, servePage, setOptions, textOf, until,
 } from './helpers.js';
 
 const CONTEXT = 32768;
@@ -30,10 +30,10 @@ describe('1B, 32768 tokens of context', { skip: process.platform !== 'linux' && 
       const browser = await launch(name);
       try {
         const address = await modelAddress('oneb-q4_0');
-        const tab = await openTab(browser, `${server.url}?model=${address}&context=${CONTEXT}`);
+        const tab = await openTab(browser, `${server.url}?context=${CONTEXT}`);
         const before = pagePeaks(browser);
-        await tab.page.click('#web-form button');
-        await until(tab.page, READY, 200000);
+        await loadAddress(tab.page, address, 200000);
+        await assertReady(tab.page);
         await setOptions(tab.page, { temperature: 0, maxTokens: 8 });
         await say(tab.page, 'Hello there');
         await until(tab.page, ANSWERED, 100000);

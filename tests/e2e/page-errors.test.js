@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { badModel, testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, launch, modelAddress, openTab, openWithModel, say, servePage, setOptions,
-  textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, assertReady, launch, loadAddress, modelAddress, openTab,
+  openWithModel, say, servePage, setOptions, textOf, until,
 } from './helpers.js';
 
 /** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
@@ -66,16 +66,13 @@ for (const name of BROWSERS) {
       // Browsers log failed requests by themselves.
       const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
       for (const [address, words, details] of CASES) {
-        await tab.page.$eval('#web-url', (field, value) => { /** @type {any} */ (field).value = value; }, address);
-        await tab.page.$eval('#web-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
-        await until(tab.page, FAILED);
+        await loadAddress(tab.page, address);
         assert.match(await textOf(tab.page, FAILED), words, address);
         assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
         assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
       }
-      await tab.page.$eval('#web-url', (field, value) => { /** @type {any} */ (field).value = value; }, await modelAddress('tiny'));
-      await tab.page.$eval('#web-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
-      await until(tab.page, READY);
+      await loadAddress(tab.page, await modelAddress('tiny'));
+      await assertReady(tab.page);
       assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
       await tab.close();
     });
@@ -102,7 +99,7 @@ for (const name of BROWSERS) {
     });
 
     test('a message longer than the context: told, and the chat goes on', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '&context=64' });
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
       await setOptions(tab.page, { maxTokens: 4 });
       await say(tab.page, 'word '.repeat(100));
       await until(tab.page, FAILED);
