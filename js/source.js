@@ -196,19 +196,38 @@ async function openUrl({ url, headers, hub }) {
     throw httpError(response, shown, hub);
   }
   const total = bodyLength(response);
-  const reader = response.body.getReader();
+  const pump = pumpOf(response.body);
   let got = 0;
   const next = async () => {
     try {
-      const { done, value } = await reader.read();
-      got += value?.length ?? 0;
-      return done ? null : value;
+      const bytes = await pump();
+      got += bytes?.length ?? 0;
+      return bytes;
     } catch (cause) {
       throw new GemmaError('truncated', `the connection to ${shown} ended early`,
         { expected: `${total ?? 'more'} bytes`, got: `${got} bytes`, cause });
     }
   };
   return { network: true, total, read: readerOf(next), close: () => abort.abort() };
+}
+
+/** Reads into one buffer again and again: chunks that wait for the garbage collector would be most
+ * of the memory peak. Where a body has no such reader, as chunks come.
+ * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
+function pumpOf(body) {
+  let buffer = new ArrayBuffer(CHUNK);
+  /** @type {(result: any) => Uint8Array | null} */
+  const taken = ({ done, value }) => {
+    if (value) buffer = value.buffer;
+    return done ? null : value;
+  };
+  try {
+    const reader = body.getReader({ mode: 'byob' });
+    return async () => taken(await reader.read(new Uint8Array(buffer)));
+  } catch {
+    const reader = body.getReader();
+    return async () => taken(await reader.read());
+  }
 }
 
 /** Content-Length, unless it counts compressed bytes. @param {Response} response */
