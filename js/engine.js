@@ -14,14 +14,14 @@ const FILES = {
   'relaxed-threads': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
 };
 const MAX_THREADS = 64;
-const HELPER_TIMEOUT_MS = 5000;
+const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
 
 /** States of gw_load_commit and results of gw_run, as in api.h. */
 export const LOAD = Object.freeze({ HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 });
 export const RUN = Object.freeze({ DONE: 0, MORE: 1, LOGITS: 2 });
 
-/** What differs between platforms on the worker's side. breathe: lets waiting messages be handled.
+/** The worker's side of a platform. breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
  *   createThread: () => Port, breathe: () => Promise<void>,
  *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
@@ -69,8 +69,7 @@ export class Engine {
     return this.#exports[`gw_${name}`](this.#model, ...args);
   }
 
-  /** The same; a negative result is an error. For all that take and give numbers only.
-   * @param {string} name @param {number[]} args */
+  /** The same; a negative result is an error. @param {string} name @param {number[]} args */
   call(name, ...args) {
     const result = this.#raw(name, ...args);
     if (result < 0) throw this.#error(result);
@@ -190,7 +189,6 @@ export class Engine {
     return Array.from(this.#heap.ints(ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  /** Where another thread can reach the abort flag. */
   get abortFlag() {
     return { buffer: this.#heap.buffer, address: this.#raw('abort_flag') >>> 0 };
   }
