@@ -6,12 +6,9 @@
 import { GemmaError } from './errors.js';
 import { GENERATE_OPTIONS, checkOptions, checkValue, string } from './options.js';
 
-/**
- * @typedef {object} ChatMessage
- * @property {'system' | 'user' | 'assistant' | 'model'} role 'model' is the same as 'assistant'
- * @property {string} content
- * @property {boolean} [aborted] an answer that was cut short by its reader
- */
+/** 'model' is the same as 'assistant'; aborted: an answer that was cut short by its reader.
+ * @typedef {{ role: 'system' | 'user' | 'assistant' | 'model', content: string, aborted?: boolean
+ * }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
 /** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
 /** Makes an answer; the prompt is asked for when it begins.
@@ -42,18 +39,15 @@ export class Chat {
     return this.#messages.map((message) => ({ ...message }));
   }
 
-  /** Say something. The turn is added to `messages` when the answer is finished; not if it fails
-   * (context-exceeded leaves the chat as it was), nor if it was aborted before its first
-   * character. An answer aborted later is kept as far as it came, marked `aborted`.
-   * @param {string} text @param {GenerateOptions} [options] */
+  /** The turn is added to `messages` when the answer is finished, as far as it came; not if it
+   * failed or was aborted before its first character. @param {string} text @param {GenerateOptions} [options] */
   send(text, options = {}) {
     checkValue('text', text, string);
     const past = () => ({ messages: this.#messages, prefix: this.#prefixes.next });
     return this.#answer(past, { role: 'user', content: text }, options);
   }
 
-  /** Ask for another answer to the last thing said; replaces the old answer when it is finished.
-   * @param {GenerateOptions} [options] */
+  /** Another answer to the last thing said; replaces the old one when it is finished. @param {GenerateOptions} [options] */
   retry(options = {}) {
     const at = this.#messages.findLastIndex(({ role }) => role === 'user');
     if (at < 0) throw new GemmaError('bad-state', 'nothing was said yet that could be tried again');
@@ -61,7 +55,6 @@ export class Chat {
     return this.#answer(() => past, this.#messages[at], options);
   }
 
-  /** A chat with the same past that goes its own way. */
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
     return new Chat(this.#ask, copy, this.#prefixes);

@@ -68,8 +68,7 @@ export class Connection {
     if (this.#pending.has(id)) this.#port.post({ kind: TO_WORKER.ack, id, count });
   }
 
-  /** End the worker in good order; calls that wait and come later fail with `reason`.
-   * @param {GemmaError} reason */
+  /** End the worker in good order; all calls fail with `reason`. @param {GemmaError} reason */
   async close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);

@@ -2,15 +2,11 @@
  * fills it. */
 import { GemmaError } from './errors.js';
 
-/**
- * A worker, as both platforms can show it.
- * @typedef {object} Port
- * @property {(message: any, transfer?: any[]) => void} post
- * @property {(handler: (message: any) => void) => void} onMessage
- * @property {(handler: (reason: unknown) => void) => void} onFailure uncaught error or early end
- * @property {() => unknown} terminate
- * @property {(on: boolean) => void} keepAlive whether it holds the process (Node) open
- */
+/** A worker. onFailure: uncaught error or early end; keepAlive: whether it holds the process open.
+ * @typedef {{ post: (message: any, transfer?: any[]) => void, terminate: () => unknown,
+ *   onMessage: (handler: (message: any) => void) => void,
+ *   onFailure: (handler: (reason: unknown) => void) => void,
+ *   keepAlive: (on: boolean) => void }} Port */
 /** describe: what a string given as a source means.
  * @typedef {{ createWorker: () => Port,
  *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */

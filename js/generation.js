@@ -8,26 +8,14 @@ import { GemmaError } from './errors.js';
 /** Pieces that are acknowledged together. */
 const ACK_EVERY = 16;
 
-/**
- * stop: the model ended its answer; length: maxTokens; stop-sequence: one of `stop` was met;
- * aborted: by the signal, or the loop was left; context: the context is full
- * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason
- */
-/**
- * @typedef {object} GenerateResult
- * @property {string} text
- * @property {number[]} tokens ids drawn, without the one that ends an answer
- * @property {FinishReason} finishReason
- * @property {string} [stopSequence] the one that was met
- * @property {{ promptTokens: number, reusedTokens: number, completionTokens: number }} usage
- *   reusedTokens: the part of the prompt that was still in the cache
- * @property {{ firstTokenMs: number, prefillMs: number, decodeMs: number,
- *   prefillTokensPerSecond: number, decodeTokensPerSecond: number }} timings
- * @property {number} seed the one given, or the one that was chosen
- * @property {TokenLogprob[]} [logprobs] one per token, if asked for
- */
-/** Called before anyone else hears of it.
- * @typedef {{ onResult?: (result: GenerateResult, prefix: any) => void, onError?: () => void }} Hooks */
+/** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason */
+/** `tokens` are without the one that ends an answer; more in docs/api.md.
+ * @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
+ *   usage: { promptTokens: number, reusedTokens: number, completionTokens: number },
+ *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
+ *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
+ *   seed: number, logprobs?: TokenLogprob[] }} GenerateResult */
+/** @typedef {{ onResult?: (result: GenerateResult, prefix: any) => void, onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
  *   connection: Connection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
@@ -52,7 +40,7 @@ export class Generation {
     this.#plan = plan;
   }
 
-  /** Pieces of text as they are decoded; can be asked for once. Leaving the loop ends generating. */
+  /** Can be asked for once; leaving the loop ends generating. */
   [Symbol.asyncIterator]() {
     if (this.#iterated) {
       throw new GemmaError('bad-state', 'an answer can be iterated once; use result() or text()');
@@ -61,7 +49,6 @@ export class Generation {
     return this.#iterate();
   }
 
-  /** Everything, when it is finished. */
   result() {
     this.#free = true;
     const result = this.#start();
@@ -69,7 +56,6 @@ export class Generation {
     return result;
   }
 
-  /** The whole text, when it is finished. */
   async text() {
     return (await this.result()).text;
   }

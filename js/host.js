@@ -158,8 +158,7 @@ export class Host {
     }
   }
 
-  /** An error that is not ours is a bug or a trap: the heap cannot be trusted any more.
-   * @param {number} id @param {unknown} error */
+  /** An error that is not ours is a bug or a trap: the heap is lost. @param {number} id @param {unknown} error */
   #fail(id, error) {
     const kind = error instanceof GemmaError ? FROM_WORKER.failed : FROM_WORKER.fatal;
     this.#post({ kind, id, error: packError(error) });
@@ -194,18 +193,12 @@ function chooseContext(native, wanted) {
     { expected: `an integer from 1 to ${trained}, the model's own`, got: wanted });
 }
 
-/**
- * What a model is, and what it takes. quantisation: the type that holds most weights; contextLength:
- * tokens that fit, as loaded; trainedContextLength: the file's own; memory: bytes; threads: in use;
- * variant: 'simd128' or 'relaxed', in builds with threads '+threads' behind; isolated: whether
- * threads are possible here; reason: why there is one thread only, or empty; chatTemplate: whether
- * the file has one; endTokens: ids at which an answer ends.
+/** What a model is, and what it takes: see docs/api.md.
  * @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number },
  *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
- *   chatTemplate: boolean, bosToken: number | null, endTokens: number[] }} ModelInfo
- */
+ *   chatTemplate: boolean, bosToken: number | null, endTokens: number[] }} ModelInfo */
 
 /** @param {Context} context @param {{ isolated: boolean, reason: string }} facts
  * @returns {ModelInfo} */

@@ -10,16 +10,14 @@ const MAX_RESULT_BYTES = 2 ** 31;
 /** @import { Runner } from './runner.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
 /** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
-/** A call, as the host lends it. unacked: pieces that the consumer has not taken; stalled: until
- * something changed.
+/** unacked: pieces that the consumer has not taken; stalled: until something changed.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (kind: string, fields: object) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 /** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
 /** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
 
-/** sampler: options by their C names; progress: whether prefill progress is wanted.
- * @typedef {{ prompt: Prompt, sampler: [string, number][], bias: [number, number][],
+/** sampler: options by their C names. @typedef {{ prompt: Prompt, sampler: [string, number][], bias: [number, number][],
  *   maxTokens: number, stop: string[], seed: number, logprobs: number | null, progress: boolean
  * }} GenerateArgs */
 
@@ -169,8 +167,7 @@ class Generator {
     };
   }
 
-  /** What the next turn of a conversation may build on. White space at the answer's end is left
-   * out, with the tokens that hold nothing else, because templates trim it.
+  /** What the next turn may build on: without white space at the end, as templates trim it.
    * @param {string | undefined} prompt seamed text @param {string} finishReason
    * @returns {import('./template.js').Prefix | undefined} */
   #prefix(prompt, finishReason) {
@@ -197,8 +194,7 @@ function rate(count, milliseconds) {
   return count > 0 && milliseconds > 0 ? count / milliseconds * 1000 : 0;
 }
 
-/** Sends pieces in small batches, and waits while the consumer is CREDIT pieces behind, unless
- * another call waits for this one to end. */
+/** Sends pieces in batches; waits while the consumer is behind, unless other calls wait. */
 class Outbox {
   #job;
   /** @type {string[]} */

@@ -16,62 +16,44 @@ import {
 } from './options.js';
 import { describeSource } from './source.js';
 
-/**
- * maxTokens: default 1024, 0 only evaluates the prompt; temperature: default 1, 0 always takes the
- * most likely token; topK: default 64, 0 is off; topP: default 0.95; the other sampling options are
- * off by default; logitBias: by token id, -Infinity bans; seed: to 2^32 - 1, random by default;
- * stop: text that ends the answer and is not part of it; logprobs: 0 to 64, log probabilities of
- * each token and of that many others; signal: ends the answer, and the result has the text so far;
- * onPrefillProgress: in tokens.
- * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
+/* What each option means is said in docs/api.md. */
+/** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
  *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
  *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
  *   signal?: AbortSignal,
- *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions
- */
-/**
- * threads: default all cores, at most 64; contextLength: default the file's own, at most 4096;
- * sha256: of the whole file, checked while it is read; headers: of requests for the model; signal:
- * ends loading, with the error code `aborted`.
- * @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
+ *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
+/** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
  *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', cache?: false,
- *   sha256?: string, headers?: HeadersInit }} LoadOptions
- */
-/**
- * Where a model comes from. In Node a string may also be a path or a file: URL.
- * @typedef {string | URL | Blob | ArrayBuffer | ArrayBufferView | ReadableStream
- *   | AsyncIterable<ArrayBuffer | ArrayBufferView> | Iterable<ArrayBuffer | ArrayBufferView>
- *   | { repo: string, file: string, revision?: string }} SinglePart
- */
+ *   sha256?: string, headers?: HeadersInit }} LoadOptions */
+/** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
+/** In Node a string may also be a path or a file: URL.
+ * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
+ *   | { repo: string, file: string, revision?: string }} SinglePart */
 /** @typedef {SinglePart | SinglePart[]} ModelSource */
 /** @typedef {string | ArrayLike<number> | ChatMessage[]} Prompt */
 
-/** Load a model into a worker of its own.
- * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
+/** Load a model into a worker of its own. @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
   return new Model(...await open(source, options, false));
 }
 
-/** What a file says of itself; version: of GGUF.
- * @typedef {{ info: ModelInfo, version: number, alignment: number,
+/** @typedef {{ info: ModelInfo, version: number, alignment: number,
  *   metadata: { key: string, type: string, value?: unknown, of?: string, count?: number }[],
  *   tensors: { name: string, type: string, shape: number[], offset: number, bytes: number }[]
  * }} Inspection */
 
-/** Read the header only, whatever the size of the file.
- * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
+/** Read the header only. @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
-    return { info: header.info, ...await header.call('inspect', {}) };
+    return { info: header.info, ...await header.inspect() };
   } finally {
     await header.dispose();
   }
 }
 
-/** A model without weights, for what needs only the vocabulary.
- * @param {ModelSource} source @param {LoadOptions} [options] */
+/** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
   return new HeaderModel(...await open(source, options, true));
 }
@@ -115,8 +97,7 @@ export class HeaderModel {
     this.info = Object.freeze(info);
   }
 
-  /** Ids of a text. `bos` puts the BOS in front; `special` lets the text name control tokens: never
-   * set it for text of strangers.
+  /** Never set `special` for text of strangers: with it, text can name control tokens.
    * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
    * @returns {Promise<number[]>} */
   async tokenize(text, { bos = false, special = false } = {}) {
@@ -124,26 +105,28 @@ export class HeaderModel {
     return this.call('tokenize', { text, bos, special });
   }
 
-  /** Text of ids; control tokens are left out unless `special`.
-   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
+  /** Without control tokens, unless `special`. @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
    * @returns {Promise<string>} */
   async detokenize(ids, { special = false } = {}) {
     return this.call('detokenize', { ids: this.checkIds(ids, 0), special });
   }
 
-  /** Tokens that generate(prompt) would evaluate: the BOS and the chat template included.
-   * @param {Prompt} prompt @returns {Promise<number>} */
+  /** Tokens that generate(prompt) would evaluate. @param {Prompt} prompt @returns {Promise<number>} */
   async countTokens(prompt) {
     return this.call('count', { prompt: this.describePrompt(prompt) });
   }
 
-  /** Bytes of the engine's heap; it does not grow after loading but for long texts.
-   * @returns {Promise<number>} */
+  /** Everything in the header. @returns {Promise<Omit<Inspection, 'info'>>} */
+  async inspect() {
+    return this.call('inspect', {});
+  }
+
+  /** Bytes of the engine's heap. @returns {Promise<number>} */
   async heapBytes() {
     return this.call('heapBytes', {});
   }
 
-  /** Frees the worker, its threads and the heap. Calls that wait fail with the code `disposed`. */
+  /** Frees the worker, its threads and the heap. */
   async dispose() {
     await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
   }
@@ -215,8 +198,7 @@ export class Model extends HeaderModel {
     return this.call('logits', { ids: this.checkIds(ids, 1), all }, signal);
   }
 
-  /** How well the model foretells a text. The BOS is put in front and not scored. `nll` is the mean
-   * of -ln p over the `tokens` scored.
+  /** A BOS is put in front and not scored; `nll` is the mean of -ln p over the `tokens` scored.
    * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, { window = this.info.contextLength, signal } = {}) {

@@ -1,12 +1,8 @@
 /* options: the tables of what generate() and loadModel() accept, and the one check of both. */
 import { GemmaError } from './errors.js';
 
-/**
- * @typedef {object} Rule
- * @property {string} expected in words
- * @property {(value: any) => boolean} fits
- * @property {string} [sampler] the engine's name for it
- */
+/** sampler: the engine's name for it.
+ * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
 const DEFAULT_MAX_TOKENS = 1024;
@@ -71,9 +67,7 @@ export const LOAD_OPTIONS = {
 
 export const SIGNAL_OPTIONS = { signal };
 
-/** Throws `bad-option` for an unknown name and for a value that does not fit. A value of undefined
- * is the same as none.
- * @param {object} options @param {Record<string, Rule>} table */
+/** undefined is the same as no option. @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   if (typeof options !== 'object' || options === null) {
     throw new GemmaError('bad-option', 'options', { expected: 'an object', got: show(options) });
@@ -94,23 +88,11 @@ export function checkValue(name, value, { expected, fits }) {
 
 /** @param {string} name @param {string[]} known */
 function unknownOption(name, known) {
-  const far = known.map((word) => distance(name.toLowerCase(), word.toLowerCase()));
-  const least = Math.min(...far);
-  const expected = least <= 3 ? `"${known[far.indexOf(least)]}"?` : `one of ${known.join(', ')}`;
+  const plain = (/** @type {string} */ word) => word.toLowerCase().replace(/[^a-z]/g, '');
+  const near = known.find((word) => plain(word) === plain(name))
+    ?? known.find((word) => plain(word).slice(0, 3) === plain(name).slice(0, 3));
+  const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
-}
-
-/** Levenshtein's. @param {string} a @param {string} b @returns {number} */
-function distance(a, b) {
-  let row = [...b, ''].map((_, j) => j);
-  [...a].forEach((letter, i) => {
-    const next = [i + 1];
-    [...b].forEach((other, j) => {
-      next.push(Math.min(row[j] + Number(letter !== other), row[j + 1] + 1, next[j] + 1));
-    });
-    row = next;
-  });
-  return row[b.length];
 }
 
 /** A value for a message, short. @param {any} value */

@@ -9,24 +9,15 @@ const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
 const DRAIN_BYTES = 1 << 20;
 
-/**
- * @typedef {object} Progress
- * @property {'fetch' | 'load' | 'ready'} phase fetch: from the network; load: from elsewhere;
- *   ready: the model can be used (once, last)
- * @property {number} loaded bytes so far
- * @property {number | undefined} total bytes in all, once known
- * @property {number} bytesPerSecond over the last three seconds
- */
+/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known.
+ * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
+ *   bytesPerSecond: number }} Progress */
+/** @typedef {{ hash: Hash, expected: string }} Digest */
 
-/**
- * @param {Engine} native
- * @param {Source} source
- * @param {object} options
- * @param {() => void} options.plan the header is complete: reserve memory or throw
- * @param {boolean} options.headerOnly stop there
- * @param {(progress: Progress) => void} options.report
- * @param {{ hash: Hash, expected: string }} [options.digest] SHA-256 to check
- */
+/** plan: the header is complete: reserve memory or throw; headerOnly: stop there.
+ * @param {Engine} native @param {Source} source
+ * @param {{ plan: () => void, headerOnly: boolean, report: (progress: Progress) => void,
+ *   digest?: Digest }} options */
 export async function loadInto(native, source, { plan, headerOnly, report, digest }) {
   const meter = new Meter(source, report);
   let state = native.call('load_commit', 0);
@@ -58,7 +49,7 @@ function wholeFile({ total }, fileBytes) {
 }
 
 /** The digest is of the whole source, which may be longer than its last tensor.
- * @param {Source} source @param {{ hash: Hash, expected: string }} digest */
+ * @param {Source} source @param {Digest} digest */
 async function checkDigest(source, { hash, expected }) {
   const scratch = new Uint8Array(DRAIN_BYTES);
   for (let n; (n = await source.read(scratch)) > 0;) hash.update(scratch.subarray(0, n));

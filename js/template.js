@@ -18,39 +18,39 @@ const LIMITS = { steps: 2_000_000, milliseconds: 2000, characters: 1 << 25, item
 
 export class ChatTemplate {
   #program;
+  #vocabulary;
+  /** Control pieces in small letters, to look for their parts. */
   #pieces;
-  #encode;
-  #bos;
-  #variables;
+  /** A control piece; and a character that begins one in any case (templates may change it). */
+  #exact;
+  #begins;
   #seam = newSeam();
 
-  /**
+  /** control: pieces and ids; encode: plain text to ids; variables: bos_token and the like.
    * @param {string} source
    * @param {{ control: Map<string, number>, encode: (text: string) => ArrayLike<number>,
-   *   bos: number | null, variables: Record<string, string> }} vocabulary control pieces and their
-   *   ids; plain text to ids; variables of the template: bos_token and the like
-   */
-  constructor(source, { control, encode, bos, variables }) {
-    this.#pieces = new ControlPieces(control);
-    this.#encode = encode;
-    this.#bos = bos;
-    this.#variables = variables;
+   *   bos: number | null, variables: Record<string, string> }} vocabulary */
+  constructor(source, vocabulary) {
+    this.#vocabulary = vocabulary;
+    const names = [...vocabulary.control.keys()].sort((a, b) => b.length - a.length);
+    const any = names.map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')).join('|') || '(?!)';
+    this.#exact = new RegExp(any, 'g');
+    this.#begins = new RegExp(`(?=${any})[^]`, 'giu');
+    this.#pieces = names.map((name) => name.toLowerCase());
     this.#program = guarded(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   }
 
-  /**
-   * @param {Message[]} messages
-   * @param {Prefix} [prefix] ids to use again when the rendered text begins with prefix.text
-   * @returns {{ ids: number[], text: string }} text is the seamed text, for the next prefix
-   */
+  /** Uses prefix.ids again when the rendered text begins with prefix.text. Gives the seamed text too.
+   * @param {Message[]} messages @param {Prefix} [prefix] */
   apply(messages, prefix) {
     while (messages.some((m) => m.content.includes(this.#seam))) this.#seam = newSeam();
     const text = this.#render(messages.map(({ role, content }) => {
       return { role: role === 'model' ? 'assistant' : role, content: this.protect(content) };
     }));
-    if (prefix && this.#continues(text, prefix.text)) {
-      const rest = this.#tokens(text.slice(prefix.text.length));
-      return { ids: [...prefix.ids, ...rest], text };
+    // Reuse is safe only where a control token begins: nothing merges across it.
+    const rest = prefix && text.startsWith(prefix.text) ? text.slice(prefix.text.length) : '';
+    if (prefix && rest.search(this.#exact) === 0) {
+      return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
     }
     return { ids: this.#oneBos(this.#tokens(text)), text };
   }
@@ -60,100 +60,17 @@ export class ChatTemplate {
   protect(content) {
     const core = content.trim();
     if (!core) return content;
-    const { head, tail } = this.#pieces.edges(core);
-    let seamed = head ? this.#seam : '';
-    for (let at = 0; at < core.length; at++) {
-      seamed += this.#pieces.reads(core, at) ? core[at] + this.#seam : core[at];
-    }
-    if (tail) seamed += this.#seam;
-    const from = content.indexOf(core);
-    return content.slice(0, from) + seamed + content.slice(from + core.length);
-  }
-
-  /** Reuse is safe only where a control token begins: nothing merges across it.
-   * @param {string} text @param {string} before */
-  #continues(text, before) {
-    return text.startsWith(before) && this.#pieces.at(text, before.length) !== null;
-  }
-
-  /** @param {Message[]} messages */
-  #render(messages) {
-    const environment = /** @type {any} */ (new Environment());
-    const globals = { ...this.#variables, ...builtins(), messages, add_generation_prompt: true };
-    for (const [name, value] of Object.entries(globals)) environment.set(name, value);
-    return String(guarded(() => new LimitedInterpreter(environment).run(this.#program)).value);
-  }
-
-  /** @param {string} text seamed */
-  #tokens(text) {
-    /** @type {number[]} */
-    const ids = [];
-    /** @param {number} from @param {number} to */
-    const plain = (from, to) => {
-      const part = text.slice(from, to).replaceAll(this.#seam, '');
-      if (part) for (const id of Array.from(this.#encode(part))) ids.push(id);
-    };
-    let done = 0;
-    for (let at = 0; at < text.length; at = Math.max(at + 1, done)) {
-      const piece = this.#pieces.at(text, at);
-      if (!piece) continue;
-      plain(done, at);
-      ids.push(piece.id);
-      done = at + piece.length;
-    }
-    plain(done, text.length);
-    return ids;
-  }
-
-  /** The template may or may not write a BOS; exactly one remains. @param {number[]} ids */
-  #oneBos(ids) {
-    if (this.#bos === null) return ids;
-    const first = ids.findIndex((id) => id !== this.#bos);
-    return [this.#bos, ...ids.slice(first < 0 ? ids.length : first)];
-  }
-}
-
-/** Look-up of control pieces in text. */
-class ControlPieces {
-  #ids;
-  /** @type {Map<string, number[]>} lengths by first character, longest first */
-  #lengths = new Map();
-  #folded;
-
-  /** @param {Map<string, number>} ids */
-  constructor(ids) {
-    this.#ids = ids;
-    this.#folded = new Set([...ids.keys()].map(fold));
-    for (const piece of [...ids.keys(), ...this.#folded]) {
-      const lengths = this.#lengths.get(piece[0]) ?? [];
-      if (!lengths.includes(piece.length)) lengths.push(piece.length);
-      this.#lengths.set(piece[0], lengths.sort((a, b) => b - a));
-    }
-  }
-
-  /** The longest control piece at text[at], exactly as written. @param {string} text @param {number} at */
-  at(text, at) {
-    for (const length of this.#lengths.get(text[at]) ?? []) {
-      const id = this.#ids.get(text.slice(at, at + length));
-      if (id !== undefined) return { id, length };
-    }
-    return null;
-  }
-
-  /** Whether text[at] begins what reads like a control piece in upper or lower case, which a
-   * template may change. @param {string} text @param {number} at */
-  reads(text, at) {
-    const lengths = this.#lengths.get(fold(text[at]));
-    return lengths?.some((n) => this.#folded.has(fold(text.slice(at, at + n)))) ?? false;
+    const { head, tail } = this.#edges(core.toLowerCase());
+    const inside = core.replace(this.#begins, `$&${this.#seam}`);
+    const seamed = (head ? this.#seam : '') + inside + (tail ? this.#seam : '');
+    return content.replace(core, () => seamed);
   }
 
   /** Whether text in front (head) or behind (tail) could complete a control piece.
-   * @param {string} core */
-  edges(core) {
-    const text = fold(core);
+   * @param {string} text */
+  #edges(text) {
     let head = false, tail = false;
-    for (const piece of this.#folded) {
-      // All of the text inside a piece, an end of a piece in front, a beginning of one behind.
+    for (const piece of this.#pieces) {
       head ||= piece.includes(text);
       for (let n = 1; n < piece.length; n++) {
         head ||= text.startsWith(piece.slice(-n));
@@ -163,10 +80,43 @@ class ControlPieces {
     }
     return { head, tail };
   }
-}
 
-/** ASCII lower case; keeps every index. @param {string} text */
-const fold = (text) => text.replace(/[A-Z]/g, (c) => c.toLowerCase());
+  /** @param {Message[]} messages */
+  #render(messages) {
+    const environment = /** @type {any} */ (new Environment());
+    const { variables } = this.#vocabulary;
+    const globals = { ...variables, ...builtins(), messages, add_generation_prompt: true };
+    for (const [name, value] of Object.entries(globals)) environment.set(name, value);
+    return String(guarded(() => new LimitedInterpreter(environment).run(this.#program)).value);
+  }
+
+  /** @param {string} text seamed */
+  #tokens(text) {
+    const { control, encode } = this.#vocabulary;
+    /** @type {number[]} */
+    const ids = [];
+    /** @param {string} part */
+    const plain = (part) => {
+      for (const id of Array.from(encode(part.replaceAll(this.#seam, '')))) ids.push(id);
+    };
+    let done = 0;
+    for (const { 0: piece, index } of text.matchAll(this.#exact)) {
+      plain(text.slice(done, index));
+      ids.push(/** @type {number} */ (control.get(piece)));
+      done = index + piece.length;
+    }
+    plain(text.slice(done));
+    return ids;
+  }
+
+  /** The template may or may not write a BOS; exactly one remains. @param {number[]} ids */
+  #oneBos(ids) {
+    const { bos } = this.#vocabulary;
+    if (bos === null) return ids;
+    const first = ids.findIndex((id) => id !== bos);
+    return [bos, ...ids.slice(first < 0 ? ids.length : first)];
+  }
+}
 
 /** Four random noncharacters: valid in a string, never assigned, not white space. */
 function newSeam() {
@@ -174,8 +124,7 @@ function newSeam() {
   return String.fromCharCode(...Array.from(random, (x) => 0xfdd0 + x % 32));
 }
 
-/** Values that every template may use. The date is left out on purpose: the same messages give the
- * same prompt. */
+/** No date: the same messages give the same prompt. */
 function builtins() {
   return {
     true: true, false: false, none: null, True: true, False: false, None: null,
