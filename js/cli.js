@@ -27,51 +27,45 @@ common    --threads N --context N --variant auto|relaxed|simd128
 class UsageError extends Error {}
 
 /** @typedef {Record<string, any>} Values */
-/** @typedef {Record<string, { type: 'string' | 'boolean', multiple?: boolean }>} Flags */
 
-/** @param {string} names @param {'string' | 'boolean'} type @returns {Flags} */
-const flags = (names, type) => Object.fromEntries(names.split(' ').map((name) => [name, { type }]));
-const JSON_FLAG = flags('json', 'boolean');
 const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
   + 'frequency-penalty presence-penalty penalty-window';
-/** @type {Flags} */
-const SAMPLING = { ...flags(`${NUMBERS} system`, 'string'), stop: { type: 'string', multiple: true } };
-const COMMON = { ...flags('threads context variant', 'string'), ...flags('help', 'boolean') };
+const SAMPLING = `${NUMBERS} stop system`;
+const SWITCHES = ['json', 'bos', 'chat', 'all', 'help'];
 
-/** words: behind MODEL; needs: flags that must be there.
- * @typedef {{ words?: string[], needs?: string[], flags: Flags,
+/** words: behind MODEL; needs: flags that must be there; flags: the others.
+ * @typedef {{ words?: string[], needs?: string, flags: string,
  *   run: (values: Values, source: string, text: string) => Promise<void> }} Command */
 /** @type {Record<string, Command>} */
 const COMMANDS = {
-  inspect: { flags: JSON_FLAG, run: inspect },
+  inspect: { flags: 'json', run: inspect },
 
   tokenize: {
     words: ['TEXT'],
-    flags: { ...flags('bos', 'boolean'), ...JSON_FLAG },
+    flags: 'bos json',
     async run(values, source, text) {
-      const ids = await using(openHeader(source, loadOptions(values)),
-        (model) => model.tokenize(text, { bos: values.bos }));
+      const ids = await using(openHeader, source, values, (m) => m.tokenize(text, { bos: values.bos }));
       print(values, { ids }, ids.join(','));
     },
   },
 
   detokenize: {
-    needs: ['ids'],
-    flags: { ...flags('ids', 'string'), ...JSON_FLAG },
+    needs: 'ids',
+    flags: 'json',
     async run(values, source) {
       const ids = idList(values.ids);
-      const text = await using(openHeader(source, loadOptions(values)), (model) => model.detokenize(ids));
+      const text = await using(openHeader, source, values, (model) => model.detokenize(ids));
       print(values, { text }, text);
     },
   },
 
   generate: {
-    needs: ['prompt'],
-    flags: { ...flags('prompt', 'string'), ...flags('chat', 'boolean'), ...SAMPLING, ...JSON_FLAG },
+    needs: 'prompt',
+    flags: `chat json ${SAMPLING}`,
     async run(values, source) {
       const { prompt, system, chat = system !== undefined } = values;
       const options = samplingOptions(values);
-      await using(load(source, values), async (model) => {
+      await using(loadModel, source, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
         if (values.json) return print(values, await out.result(), '');
         for await (const piece of out) process.stdout.write(piece);
@@ -84,16 +78,16 @@ const COMMANDS = {
     flags: SAMPLING,
     async run(values, source) {
       const options = { ...samplingOptions(values), system: values.system };
-      await using(load(source, values), (model) => interact(model, options));
+      await using(loadModel, source, values, (model) => interact(model, options));
     },
   },
 
   logits: {
-    needs: ['ids', 'out'],
-    flags: { ...flags('ids out', 'string'), ...flags('all', 'boolean') },
+    needs: 'ids out',
+    flags: 'all',
     async run(values, source) {
       const ids = idList(values.ids);
-      const rows = await using(load(source, values), (model) => model.logits(ids, { all: values.all }));
+      const rows = await using(loadModel, source, values, (m) => m.logits(ids, { all: values.all }));
       // Every machine that Node runs on here is little-endian, as WebAssembly is.
       await writeFile(values.out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${values.out}\n`);
@@ -101,39 +95,42 @@ const COMMANDS = {
   },
 
   perplexity: {
-    needs: ['file'],
-    flags: { ...flags('file window', 'string'), ...JSON_FLAG },
+    needs: 'file',
+    flags: 'window json',
     async run(values, source) {
       const window = number(values, 'window');
       const text = await readFile(values.file, 'utf8');
-      const result = await using(load(source, values), (model) => model.perplexity(text, { window }));
+      const result = await using(loadModel, source, values, (m) => m.perplexity(text, { window }));
       const { perplexity, nll, tokens } = result;
       print(values, result, `perplexity ${perplexity}, nll ${nll}, ${tokens} tokens`);
     },
   },
 
-  bench: { flags: { ...flags('prompt-tokens gen-tokens runs', 'string'), ...JSON_FLAG }, run: bench },
+  bench: { flags: 'prompt-tokens gen-tokens runs json', run: bench },
 };
 
 /** @param {string[]} argv */
 async function main([name = '', ...rest]) {
   if (name === '--help' || name === 'help') return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
-  const { words = [], needs = [], flags: own, run } = COMMANDS[name];
-  const { positionals, values } = parse(rest, { ...own, ...COMMON });
+  const { words = [], needs = '', flags, run } = COMMANDS[name];
+  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant help`);
   if (values.help) return void process.stdout.write(USAGE);
   if (positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
     throw new UsageError(`${name}: expected ${wanted}, got ${positionals.length} words`);
   }
-  for (const flag of needs) {
-    if (values[flag] === undefined) throw new UsageError(`${name} needs --${flag}`);
-  }
+  const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
+  if (missing) throw new UsageError(`${name} needs --${missing}`);
   await run(values, positionals[0], positionals[1]);
 }
 
-/** @param {string[]} args @param {Flags} options */
-function parse(args, options) {
+/** @param {string[]} args @param {string} flags */
+function parse(args, flags) {
+  const options = Object.fromEntries(flags.trim().split(' ').map((flag) => {
+    const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
+    return [flag, { type, multiple: flag === 'stop' }];
+  }));
   // What follows a flag that takes a value is that value, also when it begins with a dash.
   /** @type {string[]} */
   const joined = [];
@@ -182,17 +179,13 @@ function samplingOptions(values) {
   return { ...Object.fromEntries(named), stop: values.stop };
 }
 
-/** @param {string} source @param {Values} values */
-function load(source, values) {
-  const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  return loadModel(source, { ...loadOptions(values), onProgress });
-}
-
-/** Use what comes of `opening`, then dispose of it.
+/** Open a model, use it, dispose of it.
  * @template {{ dispose: () => Promise<void> }} M @template T
- * @param {Promise<M>} opening @param {(model: M) => Promise<T>} f */
-async function using(opening, f) {
-  const model = await opening;
+ * @param {(source: string, options: any) => Promise<M>} open @param {string} source
+ * @param {Values} values @param {(model: M) => Promise<T>} f */
+async function using(open, source, values, f) {
+  const onProgress = process.stderr.isTTY ? showProgress : undefined;
+  const model = await open(source, { ...loadOptions(values), onProgress });
   try {
     return await f(model);
   } finally {
@@ -238,7 +231,7 @@ async function bench(values, source) {
     throw new UsageError('bench: expected whole numbers above 0');
   }
   const start = performance.now();
-  await using(load(source, values), async (model) => {
+  await using(loadModel, source, values, async (model) => {
     const loadMs = performance.now() - start;
     /** @type {import('./generation.js').GenerateResult['timings'][]} */
     const timings = [];

@@ -141,7 +141,7 @@ export class Engine {
     const { length } = bytes;
     return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(length), (ids) => {
       const n = this.call('encode', p, length, Number(special), ids, length);
-      return this.#heap.ints(ids, n);
+      return this.#heap.copy(Int32Array, ids, n);
     }));
   }
 
@@ -168,7 +168,7 @@ export class Engine {
 
   /** A copy of the first rows. @param {number} [rows] */
   logits(rows = 1) {
-    return this.#heap.floats(this.#row(0), rows * this.#vocab);
+    return this.#heap.copy(Float32Array, this.#row(0), rows * this.#vocab);
   }
 
   /** @param {number} row */
@@ -185,8 +185,8 @@ export class Engine {
   topLogprobs(k) {
     const ids = this.#tops, values = this.#tops + MAX_TOP * 4;
     const n = this.#exports.gw_top_logprobs(this.#row(0), this.#vocab, k, ids, values);
-    const logprobs = this.#heap.floats(values, n);
-    return Array.from(this.#heap.ints(ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
+    const logprobs = this.#heap.copy(Float32Array, values, n);
+    return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
   get abortFlag() {

@@ -35,14 +35,11 @@ export class Heap {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** @param {number} address @param {number} count */
-  floats(address, count) {
-    return new Float32Array(this.buffer, address >>> 0, count).slice();
-  }
-
-  /** @param {number} address @param {number} count */
-  ints(address, count) {
-    return new Int32Array(this.buffer, address >>> 0, count).slice();
+  /** A copy of numbers. @template T
+   * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
+   * @param {number} address @param {number} count */
+  copy(type, address, count) {
+    return new type(this.buffer, address >>> 0, count).slice();
   }
 
   /** NUL-terminated UTF-8; null for address 0. @param {number} address */
