@@ -86,6 +86,7 @@ function begin(loaded, label, threads) {
     options: samplingOptions,
     system: systemPrompt,
     busy: (busy) => composer.busy(busy),
+    edit: (text) => composer.edit(text),
     used: (used) => showContext(used, loaded.info.contextLength),
     lost: (error) => unload(error),
   });

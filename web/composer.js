@@ -43,5 +43,11 @@ export function setUpComposer(on) {
       if (held) field.focus();
     },
     focus: () => field.focus(),
+    /** @param {string} text */
+    edit(text) {
+      field.value = text;
+      grow();
+      field.focus();
+    },
   };
 }

@@ -3,6 +3,7 @@
  * Knows the package's chat object and the transcript; no form, no layout.
  * @module
  */
+import { action } from './dom.js';
 import { codeOf } from './errors.js';
 import { plural, rate, shortTime } from './format.js';
 
@@ -28,6 +29,7 @@ const READING = 'Reading…';
  * @property {() => object} options          of the next answer
  * @property {() => string} system           the system prompt of the next chat
  * @property {(busy: boolean) => void} busy
+ * @property {(text: string) => void} edit  put a message back into its field
  * @property {(used: number) => void} used   tokens of context in use
  * @property {(error: unknown) => void} lost   the model can no longer be used
  */
@@ -105,6 +107,7 @@ export class Conversation {
     const retry = () => this.#retry(turn);
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.before + total);   // a retry evaluates less anew
+      this.#hooks.used(turn.prompt);
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
     };
     const options = { ...this.#hooks.options(), signal, onPrefillProgress };
@@ -114,9 +117,15 @@ export class Conversation {
       const result = await out.result();
       this.#finish(turn, result, retry);
     } catch (error) {
-      answer.fail(error, retry);
+      answer.fail(error, this.#wayOut(error, turn));
       if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
     }
+  }
+
+  /** A message that is too long is better edited than sent again. @param {unknown} error @param {Turn} turn */
+  #wayOut(error, turn) {
+    if (codeOf(error) !== 'context-exceeded') return action('Try again', () => this.#retry(turn));
+    return action('Edit the message', () => this.#hooks.edit(turn.text));
   }
 
   /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result @param {() => void} retry */

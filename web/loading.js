@@ -12,7 +12,12 @@ function title(phase) {
   return phase === 'fetch' ? 'Downloading the model' : 'Loading the model';
 }
 
+/** The rate of the first moments says little, and nobody waits longer than this. */
+const WARM_UP_MS = 1000;
+const LONGEST = 24 * 3600;
+
 export class LoadingView {
+  #begun = performance.now();
   #tenth = 0;
   /** Size known beforehand, for servers that do not tell. */
   #expected;
@@ -32,9 +37,10 @@ export class LoadingView {
     const all = total || this.#expected || 0;
     box('loading-title').textContent = title(phase);
     box('loading-bytes').textContent = all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded);
-    box('loading-rate').textContent = bytesPerSecond ? `${bytes(bytesPerSecond)}/s` : '';
-    const left = all && bytesPerSecond ? (all - loaded) / bytesPerSecond : 0;
-    box('loading-left').textContent = left >= 1 ? `${duration(left)} left` : '';
+    const known = bytesPerSecond && performance.now() - this.#begun > WARM_UP_MS;
+    box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
+    const left = known && all ? (all - loaded) / bytesPerSecond : 0;
+    box('loading-left').textContent = left >= 1 && left < LONGEST ? `${duration(left)} left` : '';
     if (all) this.#showShare(Math.min(1, loaded / all));
   }
 

@@ -34,7 +34,7 @@ export const PRESETS = [
     bytes: 720e6, about: true,
   },
   {
-    name: 'Gemma 3 1B, Google’s own 4-bit', note: 'Trained for 4 bits, the best of its size. Needs a licence click and a token.',
+    name: 'Gemma 3 1B, Google’s own 4-bit', note: 'Trained for 4 bits, the best of its size. Needs a licence and a token.',
     repo: 'google/gemma-3-1b-it-qat-q4_0-gguf', file: 'gemma-3-1b-it-q4_0.gguf',
     bytes: 1003541152, sha256: '95e5b8d891cd6a794f66c2a6fb59a41e9562b4660560b854274eceffb628b22a',
     gated: true,

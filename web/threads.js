@@ -4,9 +4,9 @@
  */
 import { box } from './dom.js';
 
-const NOT_ISOLATED = 'Running on one thread, so slower than it could be: this page is served without the headers '
-  + 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp, '
-  + 'and without them browsers allow no shared memory. Whoever hosts the page can add them.';
+const NOT_ISOLATED = 'Running on one thread, so slower than it could be: the server of this page '
+  + 'does not send the two headers that shared memory needs (Cross-Origin-Opener-Policy and '
+  + 'Cross-Origin-Embedder-Policy).';
 
 /** What can be known before a model is loaded; '' if threads are to be expected. */
 export function reasonBeforeLoad() {

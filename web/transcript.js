@@ -82,13 +82,13 @@ export class Answer {
     return true;
   }
 
-  /** @param {unknown} error @param {() => void} retry */
-  fail(error, retry) {
+  /** @param {unknown} error @param {HTMLButtonElement} button   what may help */
+  fail(error, button) {
     this.element.querySelector('.answer-foot')?.remove();
     if (this.#view) this.#view.finish();
     else this.element.replaceChildren();
     this.#view = null;
-    this.element.append(errorBox(error, action('Try again', retry)));
+    this.element.append(errorBox(error, button));
     this.#changed();
   }
 

@@ -104,6 +104,10 @@ for (const name of BROWSERS) {
       await say(tab.page, 'word '.repeat(100));
       await until(tab.page, FAILED);
       assert.match(await textOf(tab.page, FAILED), /no longer fits/);
+      await tab.page.click('.error > button');
+      const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+      assert.match(field, /^(word ?){100}$/, 'it can be shortened');
+      await tab.page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
       await say(tab.page, 'Hi');
       await until(tab.page, ANSWERED);
       assert.equal((await tab.page.$$('.forgotten')).length, 1, 'the first message is marked as not part of it');

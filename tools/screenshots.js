@@ -1,0 +1,135 @@
+/**
+ * screenshots: the page in every state, in Chromium and Firefox, wide and phone-sized, light and
+ * dark, into build/screenshots/, for people to look at. The engine is the real one; since no test
+ * model writes prose, one tab replaces the text that it decodes by a sample of Markdown.
+ *
+ *   node tools/screenshots.js [--browser chromium|firefox] [--out DIR]
+ */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import {
+  ANSWERED, BROWSERS, launch, load, loadAddress, modelAddress, openTab, openWithModel, say, servePage,
+  setOptions, until,
+} from '../tests/e2e/helpers.js';
+import { testModel } from '../tests/js/models.js';
+import { at, cli } from './proc.js';
+
+const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
+
+const SAMPLE = `The sky is blue because **short waves scatter more** than long ones: the strength goes \
+with the fourth power of the frequency.
+
+1. Sunlight holds all colours.
+2. Air scatters blue about four times as much as red.
+   - At noon you see that scattered light from everywhere.
+   - In the evening the blue is gone before the light arrives.
+
+\`\`\`python
+ratio = (700 / 450) ** 4   # red and blue, in nanometres: about 5.9 times, on a line that is long
+\`\`\`
+
+| Colour | Wavelength | Scattering |
+|---|---:|---:|
+| Blue | 450 nm | 5.9 |
+| Red | 700 nm | 1.0 |
+`;
+
+/** Runs in the page before its scripts: pieces from the worker become pieces of the sample. */
+function substitute(/** @type {string} */ sample) {
+  const words = sample.match(/\s*\S+/g) ?? [];
+  const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
+  if (!receive?.set) return;
+  Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
+    receive.set?.call(this, (/** @type {MessageEvent} */ { data }) => {
+      if (data.pieces) data.pieces = data.pieces.map(() => words.shift() ?? '');
+      handler({ data });
+    });
+  } });
+}
+
+/** A fortieth of the file every 100 ms. @param {string} file
+ * @returns {import('./serve.js').Options['intercept']} */
+function slowly(file) {
+  const bytes = readFileSync(file);
+  const step = Math.ceil(bytes.length / 40);
+  return (request, response) => {
+    if (!request.url?.startsWith('/slow/')) return false;
+    response.writeHead(200, { 'Content-Length': bytes.length });
+    let at = 0;
+    const timer = setInterval(() => {
+      response.write(bytes.subarray(at, at += step));
+      if (at >= bytes.length) response.end();
+    }, 100);
+    response.on('close', () => clearInterval(timer));
+    return true;
+  };
+}
+
+/**
+ * @param {import('puppeteer-core').Browser} browser
+ * @param {string} base
+ * @param {{ width: number, height: number }} size
+ * @param {'light' | 'dark'} theme
+ * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot
+ */
+async function tour(browser, base, size, theme, shoot) {
+  const { page, close } = await openTab(browser, base, { ...size, expected: /Failed to load/ });
+  await page.evaluate((value) => localStorage.setItem('gemma-wasm.theme', JSON.stringify(value)), theme);
+  await page.goto(base);
+  await shoot(page, 'picking');
+  await page.evaluate(() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; }));
+  await page.setViewport({ ...size, height: 1700 });
+  await shoot(page, 'picking-all');
+  await page.setViewport(size);
+  await loadAddress(page, '/nothing.gguf');
+  await page.click('.error summary');
+  await shoot(page, 'failed');
+  const slow = () => page.goto(`${base}?model=/slow/gemma-3-1b-it-Q4_0.gguf&load=1`);
+  await load(page, slow, 1).catch(() => {});
+  await until(page, '#loading-left:not(:empty)');
+  await shoot(page, 'loading');
+  await page.evaluateOnNewDocument(substitute, SAMPLE);
+  const address = await modelAddress('medium');
+  await load(page, () => page.goto(`${base}?model=${address}&load=1`));
+  await shoot(page, 'ready');
+  await setOptions(page, { maxTokens: 160, temperature: 0 });
+  await say(page, 'Why is the sky blue? Give me <b>numbers</b>, please.');
+  await page.waitForSelector('.from-model li', { timeout: 30000 }).catch(() => {});
+  await shoot(page, 'decoding');
+  await until(page, ANSWERED, 60000);
+  await shoot(page, 'answered');
+  const long = 'All work and no play makes Jack a dull boy. '.repeat(300);
+  await page.$eval('#input', (field, value) => { /** @type {any} */ (field).value = value; }, long);
+  await say(page, '');
+  await until(page, '.from-model:last-child .error, .from-model:last-child .retry', 120000);
+  await shoot(page, 'turn-failed');
+  await page.click('#settings-toggle');
+  await shoot(page, 'settings');
+  await close();
+}
+
+await cli(async () => {
+  const { values } = parseArgs({ options: {
+    browser: { type: 'string' }, out: { type: 'string', default: at('build', 'screenshots') },
+  } });
+  mkdirSync(values.out, { recursive: true });
+  const server = await servePage({ intercept: slowly(await testModel('medium')) });
+  const plain = await servePage({ isolation: false });
+  for (const name of BROWSERS.filter((one) => !values.browser || one === values.browser)) {
+    const browser = await launch(name);
+    for (const [label, size] of Object.entries(SIZES)) {
+      for (const theme of /** @type {const} */ (['light', 'dark'])) {
+        const shoot = (/** @type {import('puppeteer-core').Page} */ page, /** @type {string} */ state) =>
+          page.screenshot({ path: join(values.out, `${name}-${state}-${label}-${theme}.png`) });
+        await tour(browser, server.url, size, theme, shoot);
+      }
+      const { page, close } = await openWithModel(browser, plain.url, await modelAddress('tiny'), size);
+      await page.screenshot({ path: join(values.out, `${name}-one-thread-${label}.png`) });
+      await close();
+    }
+    await browser.close();
+  }
+  await Promise.all([server.close(), plain.close()]);
+  console.log(values.out);
+});
