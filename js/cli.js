@@ -186,6 +186,7 @@ function samplingOptions(values) {
 async function using(open, source, values, f) {
   const onProgress = process.stderr.isTTY ? showProgress : undefined;
   const model = await open(source, { ...loadOptions(values), onProgress });
+  if (onProgress) process.stderr.write('\r\x1b[K');
   try {
     return await f(model);
   } finally {
@@ -194,9 +195,9 @@ async function using(open, source, values, f) {
 }
 
 /** @param {import('./stream.js').Progress} progress */
-function showProgress({ phase, loaded, total, bytesPerSecond }) {
+function showProgress({ loaded, total, bytesPerSecond }) {
   const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
-  process.stderr.write(`\r\x1b[K${phase === 'ready' ? '' : `${done} of ${all} MB, ${rate} MB/s`}`);
+  process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
 }
 
 /** @param {Values} values @param {object} result @param {string} text */
@@ -210,9 +211,9 @@ async function inspect(values, source) {
   /** @type {Record<string, { tensors: number, bytes: number }>} */
   const types = {};
   for (const { type, bytes } of tensors) {
-    types[type] ??= { tensors: 0, bytes: 0 };
-    types[type].tensors++;
-    types[type].bytes += bytes;
+    const sum = types[type] ??= { tensors: 0, bytes: 0 };
+    sum.tensors++;
+    sum.bytes += bytes;
   }
   const { threads, variant, isolated, reason, endTokens, ...file } = info;
   const facts = { ...file, version, alignment, types };

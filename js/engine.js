@@ -92,8 +92,6 @@ export class Engine {
     return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
   }
 
-  // Loading
-
   /** Where the next bytes of the file go; valid until the next call. */
   window() {
     const room = this.#raw('load_room') >>> 0;
@@ -111,8 +109,6 @@ export class Engine {
   planBytes(contextLength, part) {
     return this.#ask('plan_bytes', part, contextLength);
   }
-
-  // What is in the file
 
   /** NaN for what is not there. @param {string} key */
   number(key) {
@@ -132,8 +128,6 @@ export class Engine {
     }
     return rows;
   }
-
-  // Tokenizer
 
   /** @param {string} text @param {boolean} special control pieces in the text match */
   encode(text, special) {
@@ -158,8 +152,6 @@ export class Engine {
     }
     return this.#heap.view(piece.address, n).slice();
   }
-
-  // Evaluation
 
   /** Make the context equal ids; gives how many were there already. @param {ArrayLike<number>} ids */
   sync(ids) {
@@ -198,8 +190,6 @@ export class Engine {
     this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }
 
-  // Sampler
-
   resetSampler() {
     this.#exports.gw_sampler_reset(this.#raw('sampler_of'));
   }
@@ -208,11 +198,6 @@ export class Engine {
   setOption(name, value) {
     const result = this.#heap.with(utf8(`${name}\0`), (p) => this.#raw('set_option', p, value));
     if (result < 0) throw this.#error(result);
-  }
-
-  /** @param {number} id @param {number} bias */
-  setBias(id, bias) {
-    this.call('set_bias', id, bias);
   }
 
   /** @param {number} id */
@@ -252,13 +237,11 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
 
 /** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
 function chooseVariant(variant, { simd, relaxed }) {
-  if (!simd) throw new GemmaError('unsupported-platform', 'WebAssembly SIMD is not available');
+  if (!simd) throw new GemmaError('unsupported-platform', 'there is no WebAssembly SIMD here');
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
-  if (variant === 'relaxed' && !relaxed) {
-    throw new GemmaError('unsupported-variant', 'this platform has no relaxed SIMD',
-      { expected: 'variant "auto" or "simd128"', got: '"relaxed"' });
-  }
-  return variant;
+  if (variant !== 'relaxed' || relaxed) return variant;
+  throw new GemmaError('unsupported-variant', 'there is no relaxed SIMD here',
+    { expected: '"auto" or "simd128"', got: '"relaxed"' });
 }
 
 /** @param {URL} url @param {Platform} platform */
@@ -266,8 +249,9 @@ async function compile(url, platform) {
   try {
     return await platform.compile(url);
   } catch (cause) {
-    throw new GemmaError('engine-missing', `the engine file ${url.pathname.split('/').pop()} could `
-      + 'not be loaded (is it built, and served beside the scripts?)', { cause });
+    const name = url.pathname.split('/').pop();
+    throw new GemmaError('engine-missing', `${name} could not be loaded (is it built and served `
+      + 'beside the scripts?)', { cause });
   }
 }
 
@@ -283,8 +267,7 @@ async function startHelpers(count, parts, platform) {
       port.post({ kind: THREAD.prepare, ...parts });
     });
     if (!ready) port.terminate();
-    return ready ? port : null;
+    return ready ? [port] : [];
   });
-  const settled = await Promise.all(started.map((helper) => helper.catch(() => null)));
-  return settled.filter((port) => port !== null);
+  return (await Promise.all(started.map((helper) => helper.catch(() => [])))).flat();
 }

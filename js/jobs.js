@@ -173,19 +173,15 @@ class Generator {
   #prefix(prompt, finishReason) {
     const { text, incomplete } = this.#assembler;
     if (prompt === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
-    const trimmed = text.trimEnd();
+    const answer = text.trim();
     const tokens = this.#tokens.slice();
-    let rest = text;
-    while (rest.length > trimmed.length && tokens.length) {
-      const piece = this.#vocabulary.decode(tokens.splice(-1));
-      if (!rest.endsWith(piece)) return undefined;
-      rest = rest.slice(0, rest.length - piece.length);
+    let { length } = text;
+    while (length > answer.length && tokens.length) {
+      length -= this.#vocabulary.decode(tokens.splice(-1)).length;
     }
-    if (rest !== text.trim()) return undefined;
-    return {
-      text: prompt + this.#vocabulary.template.protect(rest),
-      ids: [...this.#prompt, ...tokens],
-    };
+    if (!text.startsWith(answer) || length !== answer.length) return undefined;
+    const { template } = this.#vocabulary;
+    return { text: prompt + template.protect(answer), ids: [...this.#prompt, ...tokens] };
   }
 }
 

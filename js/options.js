@@ -23,6 +23,7 @@ const number = (min, max, sampler) => ({
 const rule = (expected, fits) => ({ expected, fits });
 
 export const string = rule('a string', (value) => typeof value === 'string');
+const object = rule('an object', (value) => typeof value === 'object');
 const callback = rule('a function', (value) => typeof value === 'function');
 const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
@@ -40,7 +41,7 @@ export const GENERATE_OPTIONS = {
   penaltyWindow: integer(0, MAX_TOKENS, 'penalty_window'),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule('an object or Map of token ids to numbers (-Infinity bans a token)',
-    (value) => typeof value === 'object' && biasEntries(value).every(([id, bias]) => {
+    (value) => object.fits(value) && biasEntries(value).every(([id, bias]) => {
       return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
     })),
   stop: rule('a string or an array of strings, none of them empty',
@@ -69,9 +70,7 @@ export const SIGNAL_OPTIONS = { signal };
 
 /** undefined is the same as no option. @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
-  if (typeof options !== 'object' || options === null) {
-    throw new GemmaError('bad-option', 'options', { expected: 'an object', got: show(options) });
-  }
+  checkValue('options', options, object);
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(table, name)) throw unknownOption(name, Object.keys(table));
     if (value !== undefined) checkValue(name, value, table[name]);
@@ -97,11 +96,8 @@ function unknownOption(name, known) {
 
 /** A value for a message, short. @param {any} value */
 function show(value) {
-  if (typeof value !== 'string' && typeof value !== 'object') {
-    return typeof value === 'function' ? 'a function' : String(value);
-  }
-  const text = value instanceof Object ? Object.prototype.toString.call(value) : JSON.stringify(value);
-  return text.slice(0, 80);
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
+  return value instanceof Object ? Object.prototype.toString.call(value) : String(value);
 }
 
 /** Checked options of generate in the form that the worker takes.

@@ -36,13 +36,11 @@ export class Sha256 {
   /** The digest in hexadecimal; nothing may be added afterwards. */
   hex() {
     const bits = this.#length * 8;
-    this.update(Uint8Array.of(0x80));
-    this.update(new Uint8Array((120 - this.#used) % 64));
-    const tail = new DataView(new ArrayBuffer(8));
-    tail.setUint32(0, Math.floor(bits / 2 ** 32));
-    tail.setUint32(4, bits >>> 0);
+    const tail = new DataView(new ArrayBuffer((119 - this.#used) % 64 + 9));
+    tail.setUint8(0, 0x80);
+    tail.setBigUint64(tail.byteLength - 8, BigInt(bits));
     this.update(new Uint8Array(tail.buffer));
-    return [...this.#state].map((x) => (x >>> 0).toString(16).padStart(8, '0')).join('');
+    return Array.from(this.#state, (x) => (x >>> 0).toString(16).padStart(8, '0')).join('');
   }
 
   #compress() {

@@ -240,7 +240,7 @@ function bodyLength({ headers }) {
 function httpError({ status, statusText }, shown, hub) {
   /** @type {Record<number, string>} */
   const words = hub ? {
-    401: 'no such repository, or a private one that needs an access token in `headers`',
+    401: 'no such repository, or a private one: pass an access token in `headers`',
     403: 'a gated model: accept its licence on Hugging Face and pass an access token in `headers`',
     404: 'no such file in this repository and revision',
   } : {

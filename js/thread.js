@@ -1,6 +1,23 @@
-/* thread: entry of a helper thread in browsers. */
-import { helper } from './helper.js';
+/* thread: a helper thread: the same module on the same memory, with a stack of its own. This file is
+ * its entry in browsers; thread.node.js borrows its body. */
+import { imports } from './heap.js';
+import { THREAD } from './protocol.js';
 
-const self = /** @type {any} */ (globalThis);
-const receive = helper((message) => self.postMessage(message));
-self.onmessage = (/** @type {MessageEvent} */ event) => receive(event.data);
+/** @type {Record<string, (...args: number[]) => void>} */
+let exports;
+
+/** @param {any} message @param {(message: any) => void} post */
+export async function receive({ kind, module, memory, stack, pool, index }, post) {
+  if (kind === THREAD.prepare) {
+    const instance = await WebAssembly.instantiate(/** @type {WebAssembly.Module} */ (module), imports(memory));
+    exports = /** @type {any} */ (instance.exports);
+    post(null);
+  } else {
+    exports._emscripten_stack_restore(stack);
+    exports.gw_pool_enter(pool, index);
+  }
+}
+
+globalThis.onmessage = (/** @type {MessageEvent} */ { data }) => {
+  receive(data, (message) => globalThis.postMessage(message));
+};

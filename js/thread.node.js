@@ -1,6 +1,5 @@
 /* thread.node: entry of a helper thread in Node. */
 import { parentPort } from 'node:worker_threads';
-import { helper } from './helper.js';
+import { receive } from './thread.js';
 
-const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
-port.on('message', helper((message) => port.postMessage(message)));
+parentPort?.on('message', (message) => receive(message, (answer) => parentPort?.postMessage(answer)));
