@@ -18,8 +18,8 @@ const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
 
 /** States of gw_load_commit and results of gw_run, as in api.h. */
-export const LOAD = Object.freeze({ HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 });
-export const RUN = Object.freeze({ DONE: 0, MORE: 1, LOGITS: 2 });
+export const LOAD = { HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 };
+export const RUN = { DONE: 0, MORE: 1, LOGITS: 2 };
 
 /** The worker's side of a platform. breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,

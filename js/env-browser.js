@@ -6,5 +6,5 @@ export const browserEnvironment = {
   createWorker: () => {
     return browserPort(new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }));
   },
-  describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href, hub: false }),
+  describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
 };

@@ -8,7 +8,7 @@ import { nodePort } from './port-node.js';
 export const nodeEnvironment = {
   createWorker: () => nodePort(new Worker(new URL('./worker.node.js', import.meta.url), { execArgv: [] })),
   describe(text) {
-    if (/^(https?|data|blob):/i.test(text)) return { kind: 'url', url: text, hub: false };
+    if (/^(https?|data|blob):/i.test(text)) return { kind: 'url', url: text };
     return { kind: 'path', path: /^file:/i.test(text) ? fileURLToPath(text) : resolve(text) };
   },
 };

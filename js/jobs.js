@@ -17,9 +17,7 @@ const MAX_RESULT_BYTES = 2 ** 31;
 /** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
 /** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
 
-/** sampler: options by their C names. @typedef {{ prompt: Prompt, sampler: [string, number][], bias: [number, number][],
- *   maxTokens: number, stop: string[], seed: number, logprobs: number | null, progress: boolean
- * }} GenerateArgs */
+/** @typedef {ReturnType<import('./options.js').postable> & { prompt: Prompt }} GenerateArgs */
 
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 export const generate = (context, job, args) => new Generator(context, job, args).run();

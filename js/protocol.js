@@ -3,17 +3,17 @@
 import { GemmaError } from './errors.js';
 
 /** Client to worker. */
-export const TO_WORKER = Object.freeze({
+export const TO_WORKER = {
   open: 'open',       // { id, source, options }: first message, once
   call: 'call',       // { id, method, args }
   abort: 'abort',     // { id }: of a call that has not been answered
   ack: 'ack',         // { id, count }: pieces that the consumer has taken
   chunk: 'chunk',     // { bytes | null, error? }: answer to pull; null is the end
   dispose: 'dispose',
-});
+};
 
 /** Worker to client. */
-export const FROM_WORKER = Object.freeze({
+export const FROM_WORKER = {
   shared: 'shared',     // { buffer, address }: abort flag of a threaded engine
   progress: 'progress', // { id, value }
   started: 'started',   // { id }: the call is being worked on
@@ -23,13 +23,13 @@ export const FROM_WORKER = Object.freeze({
   failed: 'failed',     // { id, error }
   fatal: 'fatal',       // { error }: the engine is lost
   disposed: 'disposed',
-});
+};
 
-/** Engine worker to helper thread; the helper answers `prepare` once, when it is ready. */
-export const THREAD = Object.freeze({
+/** Engine worker to helper thread, which answers `prepare` when it is ready. */
+export const THREAD = {
   prepare: 'prepare', // { module, memory }
   enter: 'enter',     // { pool, index, stack }
-});
+};
 
 /** Pieces a consumer may be behind before the engine waits for it. */
 export const CREDIT = 64;
@@ -38,7 +38,7 @@ export const CHUNK = 1 << 20;
 
 /**
  * A model source that can be posted.
- * @typedef {{ kind: 'url', url: string, hub: boolean, headers?: [string, string][] }
+ * @typedef {{ kind: 'url', url: string, headers?: [string, string][] }
  *   | { kind: 'blob', blob: Blob }
  *   | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor

@@ -32,9 +32,8 @@ export function describeSource(source, describeString) {
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
   throw new GemmaError('unsupported-source', 'model source', {
-    expected: 'a URL, Blob, ArrayBuffer, Uint8Array, ReadableStream, async iterable of bytes, or '
-      + '{ repo, file, revision }',
-    got: source === null ? 'null' : source?.constructor?.name ?? typeof source,
+    expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
+    got: source?.constructor?.name ?? String(source),
   });
 }
 
@@ -66,7 +65,7 @@ function hubFile({ repo, file, revision = 'main' }) {
   /** @param {string} path */
   const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
   const url = `${HUB}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
-  return { kind: 'url', url, hub: true };
+  return { kind: 'url', url };
 }
 
 /** @param {any} value @returns {Uint8Array | null} */
@@ -182,7 +181,7 @@ async function reading(name, f) {
 }
 
 /** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
-async function openUrl({ url, headers, hub }) {
+async function openUrl({ url, headers }) {
   // Credentials and the query may hold secrets.
   const shown = url.replace(/^(\w+:\/\/)[^/]*@/, '$1').replace(/[?#].*$/s, '').slice(0, 200);
   const abort = new AbortController();
@@ -193,7 +192,7 @@ async function openUrl({ url, headers, hub }) {
   });
   if (!response.ok || !response.body) {
     abort.abort();
-    throw httpError(response, shown, hub);
+    throw httpError(response, shown);
   }
   const total = bodyLength(response);
   const pump = pumpOf(response.body);
@@ -236,23 +235,18 @@ function bodyLength({ headers }) {
   return headers.get('content-encoding') || !(length > 0) ? undefined : length;
 }
 
-/** @param {Response} response @param {string} shown @param {boolean} hub */
-function httpError({ status, statusText }, shown, hub) {
+/** @param {Response} response @param {string} shown */
+function httpError({ status, statusText }, shown) {
   /** @type {Record<number, string>} */
-  const words = hub ? {
-    401: 'no such repository, or a private one: pass an access token in `headers`',
-    403: 'a gated model: accept its licence on Hugging Face and pass an access token in `headers`',
-    404: 'no such file in this repository and revision',
-  } : {
-    401: 'the server wants authorization: pass it in `headers`',
-    403: 'the server does not allow it',
+  const words = {
+    401: 'a private or gated model, or no such repository: pass an access token in `headers`',
+    403: 'not allowed: a gated model wants its licence accepted, and an access token in `headers`',
     404: 'nothing is there',
   };
   const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
   return new GemmaError('http-error', `${shown}: ${why}`,
     { expected: 'status 200', got: `status ${status}` });
 }
-
 
 /** A reader that hands on chunks of any size and never holds more than one.
  * @param {() => Promise<Uint8Array | null>} next */

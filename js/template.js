@@ -136,16 +136,17 @@ function builtins() {
     range(a, b, step = 1) {
       const [start, stop] = b === undefined || b === null ? [0, a] : [a, b];
       const count = Math.ceil((stop - start) / step);
-      if (!(count <= LIMITS.items)) throw tooMuch('items', LIMITS.items);
+      limit('items', count);
       return Array.from({ length: Math.max(count, 0) }, (_, i) => start + i * step);
     },
   };
 }
 
-/** @param {string} what @param {number} limit */
-function tooMuch(what, limit) {
-  return new GemmaError('template-error', "the model's chat template runs away",
-    { expected: `at most ${limit} ${what}`, got: 'more' });
+/** @param {keyof typeof LIMITS} what @param {number} value */
+function limit(what, value) {
+  if (value <= LIMITS[what]) return;
+  throw new GemmaError('template-error', "the model's chat template runs away",
+    { expected: `at most ${LIMITS[what]} ${what}`, got: value });
 }
 
 // The types of this dependency do not resolve under Node's rules for modules.
@@ -154,20 +155,15 @@ const AnyInterpreter = /** @type {any} */ (Interpreter);
 
 class LimitedInterpreter extends AnyInterpreter {
   #steps = 0;
-  #deadline = performance.now() + LIMITS.milliseconds;
+  #start = performance.now();
 
   /** Called for every node of the template. @param {any} statement @param {any} environment */
   evaluate(statement, environment) {
-    if (++this.#steps > LIMITS.steps) throw tooMuch('steps', LIMITS.steps);
-    if (this.#steps % 16 === 0 && performance.now() > this.#deadline) {
-      throw tooMuch('milliseconds', LIMITS.milliseconds);
-    }
+    limit('steps', ++this.#steps);
+    if (this.#steps % 16 === 0) limit('milliseconds', performance.now() - this.#start);
     const result = super.evaluate(statement, environment);
-    const { value } = result;
-    if (typeof value === 'string' && value.length > LIMITS.characters) {
-      throw tooMuch('characters', LIMITS.characters);
-    }
-    if (Array.isArray(value) && value.length > LIMITS.items) throw tooMuch('items', LIMITS.items);
+    if (typeof result.value === 'string') limit('characters', result.value.length);
+    if (Array.isArray(result.value)) limit('items', result.value.length);
     return result;
   }
 }

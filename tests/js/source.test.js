@@ -112,7 +112,7 @@ test('HTTP errors: the status, words for it, and no secret of the request', asyn
     response.statusCode = Number(request.url.slice(1, 4));
     response.end('no');
   });
-  const words = { 401: /authorization/, 403: /not allow/, 404: /nothing/, 503: /failed/ };
+  const words = { 401: /access token/, 403: /not allowed/, 404: /nothing/, 503: /failed/ };
   for (const [status, pattern] of Object.entries(words)) {
     const error = await refuses(loadModel(`${url}/${status}?token=SECRET1`, { headers: { Authorization: 'Bearer SECRET2' } }), 'http-error');
     assert.match(error.message, pattern);
