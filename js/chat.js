@@ -11,7 +11,7 @@ import { GENERATE_OPTIONS, checkOptions, checkValue, string } from './options.js
  * }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
 /** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
-/** Makes an answer; the prompt is asked for when it begins.
+/** The prompt is asked for when the answer begins.
  * @typedef {(prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation} Ask */
 
 export class Chat {

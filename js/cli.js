@@ -179,8 +179,7 @@ function samplingOptions(values) {
   return { ...Object.fromEntries(named), stop: values.stop };
 }
 
-/** Open a model, use it, dispose of it.
- * @template {{ dispose: () => Promise<void> }} M @template T
+/** @template {{ dispose: () => Promise<void> }} M @template T
  * @param {(source: string, options: any) => Promise<M>} open @param {string} source
  * @param {Values} values @param {(model: M) => Promise<T>} f */
 async function using(open, source, values, f) {

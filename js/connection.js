@@ -6,11 +6,11 @@
 /** @import { ByteIterator } from './source.js' */
 import { GemmaError } from './errors.js';
 import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
-import { ChunkFeeder } from './source.js';
+import { ChunkFeeder, reading } from './source.js';
 
 const GOODBYE_MS = 300;
 
-/** A call that waits for its answer; onEvent hears of progress and pieces.
+/** onEvent hears of progress and pieces.
  * @typedef {{ resolve: (value: any) => void, reject: (error: GemmaError) => void,
  *   onEvent?: (message: any) => void }} Pending */
 
@@ -39,7 +39,7 @@ export class Connection {
     port.keepAlive(false);
   }
 
-  /** Load a model; the first call. @param {SourceDescriptor} source
+  /** The first call. @param {SourceDescriptor} source
    * @param {ByteIterator | undefined} bytes @param {OpenOptions} options
    * @param {(message: any) => void} onEvent @returns {Promise<ModelInfo>} */
   open(source, bytes, options, onEvent) {
@@ -52,7 +52,7 @@ export class Connection {
     return this.#send({ kind: TO_WORKER.call, method, args }, onEvent);
   }
 
-  /** Ask for an early end of a call; it is answered soon. @param {number} id */
+  /** Ask for an early answer. @param {number} id */
   abort(id) {
     if (!this.#pending.has(id)) return;
     if (this.#running === id) this.#raiseFlag();
@@ -63,12 +63,12 @@ export class Connection {
     if (this.#flag) Atomics.store(this.#flag, 0, 1);
   }
 
-  /** The consumer has taken pieces. @param {number} id @param {number} count */
+  /** @param {number} id @param {number} count pieces that were taken */
   ack(id, count) {
     if (this.#pending.has(id)) this.#port.post({ kind: TO_WORKER.ack, id, count });
   }
 
-  /** End the worker in good order; all calls fail with `reason`. @param {GemmaError} reason */
+  /** End the worker in good order. @param {GemmaError} reason of all calls to fail */
   async close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);
@@ -82,7 +82,7 @@ export class Connection {
     await this.#port.terminate();
   }
 
-  /** End the worker at once. @param {GemmaError} reason */
+  /** @param {GemmaError} reason */
   kill(reason) {
     if (this.#end) return;
     this.#fail(reason);
@@ -131,11 +131,9 @@ export class Connection {
     /** @type {{ bytes: Uint8Array | null, error?: object }} */
     const answer = { bytes: null };
     try {
-      answer.bytes = await /** @type {ChunkFeeder} */ (this.#feeder).next();
-    } catch (cause) {
-      const why = cause instanceof Error ? cause.message : cause;
-      answer.error = packError(cause instanceof GemmaError ? cause
-        : new GemmaError('read-error', `the model stream failed: ${why}`, { cause }));
+      answer.bytes = await reading('the model stream', () => this.#feeder?.next() ?? null);
+    } catch (error) {
+      answer.error = packError(error);
     }
     if (this.#end) return;
     const transfer = answer.bytes ? [answer.bytes.buffer] : [];

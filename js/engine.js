@@ -21,7 +21,7 @@ const MAX_TOP = 64;
 export const LOAD = { HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 };
 export const RUN = { DONE: 0, MORE: 1, LOGITS: 2 };
 
-/** The worker's side of a platform. breathe: lets waiting messages be handled.
+/** breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
  *   createThread: () => Port, breathe: () => Promise<void>,
  *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
@@ -58,7 +58,6 @@ export class Engine {
     });
   }
 
-  /** Ends the helper threads; the engine cannot be used afterwards. */
   close() {
     this.#exports.gw_pool_stop(this.#pool);
     for (const port of this.#helpers) port.terminate();
@@ -120,7 +119,7 @@ export class Engine {
     return this.#heap.string(this.#ask('model_text', key));
   }
 
-  /** All rows as objects. @param {'metadata' | 'tensor'} what */
+  /** @param {'metadata' | 'tensor'} what */
   list(what) {
     const rows = [];
     for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null;) {
@@ -139,7 +138,7 @@ export class Engine {
     }));
   }
 
-  /** The bytes of one token. @param {number} id @param {boolean} special name control tokens */
+  /** @param {number} id @param {boolean} special name control tokens */
   decode(id, special) {
     const piece = this.#piece;
     const read = () => this.call('decode', id, Number(special), piece.address, piece.size);
@@ -153,7 +152,7 @@ export class Engine {
     return this.#heap.view(piece.address, n).slice();
   }
 
-  /** Make the context equal ids; gives how many were there already. @param {ArrayLike<number>} ids */
+  /** Gives how many ids were in the context already. @param {ArrayLike<number>} ids */
   sync(ids) {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
@@ -255,7 +254,7 @@ async function compile(url, platform) {
   }
 }
 
-/** Start `count` helper workers; those that are not ready in time are left out.
+/** Those that are not ready in time are left out.
  * @param {number} count @param {object} parts module and memory @param {Platform} platform */
 async function startHelpers(count, parts, platform) {
   const started = Array.from({ length: count }, async () => {

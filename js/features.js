@@ -19,8 +19,8 @@ function valid(bytes) {
 
 function whyNoThreads() {
   if (globalThis.crossOriginIsolated === false) {
-    return 'the page is not cross-origin isolated (it needs the headers '
-      + 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp)';
+    return 'the page is not cross-origin isolated (Cross-Origin-Opener-Policy: same-origin and '
+      + 'Cross-Origin-Embedder-Policy: require-corp are missing)';
   }
   try {
     const { buffer } = new WebAssembly.Memory({ initial: 0, maximum: 1, shared: true });

@@ -35,7 +35,7 @@ export class Heap {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** A copy of numbers. @template T
+  /** @template T
    * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
    * @param {number} address @param {number} count */
   copy(type, address, count) {
@@ -51,7 +51,7 @@ export class Heap {
     return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 
-  /** A block, to be given back with release(). @param {number} bytes */
+  /** @param {number} bytes */
   reserve(bytes) {
     const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
     if (!address) throw new GemmaError('no-memory', 'heap block', { expected: `${bytes} bytes` });
@@ -63,8 +63,7 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Run f with a copy of data in the heap.
-   * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
+  /** Run f with a copy of data in the heap. @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
     const address = this.reserve(data.byteLength);
     try {
@@ -76,7 +75,7 @@ export class Heap {
     }
   }
 
-  /** Set a 32-bit integer. @param {number} address @param {number} value */
+  /** @param {number} address @param {number} value */
   store(address, value) {
     Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
   }

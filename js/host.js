@@ -71,7 +71,7 @@ export class Host {
     }
   }
 
-  /** Answer a call with what f gives. @param {number} id @param {() => unknown} f */
+  /** @param {number} id @param {() => unknown} f */
   async #answer(id, f) {
     try {
       const value = await f();
@@ -150,7 +150,6 @@ export class Host {
     };
   }
 
-  /** Runs the queue until it is empty. */
   async #work() {
     for (let job; (job = this.#queue[0]); this.#queue.shift()) {
       this.#post({ kind: FROM_WORKER.started, id: job.id });
@@ -193,8 +192,7 @@ function chooseContext(native, wanted) {
     { expected: `an integer from 1 to ${trained}, the model's own`, got: wanted });
 }
 
-/** What a model is, and what it takes: see docs/api.md.
- * @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
+/** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number },
  *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,

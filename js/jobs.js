@@ -76,7 +76,6 @@ class Generator {
     for (const id of this.#prompt) this.#native.accept(id);
   }
 
-  /** Tokens until a reason to stop. */
   async #decode() {
     const { maxTokens } = this.#args;
     await this.#prefill();
@@ -220,8 +219,7 @@ class Outbox {
   }
 }
 
-/** Logits after the last id, or after every id.
- * @param {Context} context @param {EvaluationJob} job
+/** @param {Context} context @param {EvaluationJob} job
  * @param {{ ids: number[], all: boolean }} args @returns {Promise<Float32Array>} */
 export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const { native } = runner;

@@ -16,7 +16,7 @@ import {
 } from './options.js';
 import { describeSource } from './source.js';
 
-/* What each option means is said in docs/api.md. */
+/* docs/api.md says what each option means. */
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
  *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
@@ -33,7 +33,7 @@ import { describeSource } from './source.js';
 /** @typedef {SinglePart | SinglePart[]} ModelSource */
 /** @typedef {string | ArrayLike<number> | ChatMessage[]} Prompt */
 
-/** Load a model into a worker of its own. @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
+/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
   return new Model(...await open(source, options, false));
 }
@@ -85,7 +85,6 @@ function abortError(signal) {
   return new GemmaError('aborted', 'the call was aborted', { cause: signal.reason });
 }
 
-/** What can be done with the header of a file alone. */
 export class HeaderModel {
   /** @protected */
   connection;
@@ -172,7 +171,6 @@ if (Symbol.asyncDispose) {
     { value: HeaderModel.prototype.dispose });
 }
 
-/** A loaded model. */
 export class Model extends HeaderModel {
   /** Continue a prompt: a string (raw text, with one BOS put in front), token ids (taken as they
    * are), or messages (through the chat template).

@@ -100,8 +100,7 @@ function show(value) {
   return value instanceof Object ? Object.prototype.toString.call(value) : String(value);
 }
 
-/** Checked options of generate in the form that the worker takes.
- * @param {import('./model.js').GenerateOptions} options */
+/** Options in the form that the worker takes. @param {import('./model.js').GenerateOptions} options */
 export function postable({ maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest }) {
   const values = Object.entries(rest).filter(([, value]) => value !== undefined);
   return {

@@ -21,11 +21,10 @@ export class Runner {
   }
 
   /** Evaluate until nothing is pending.
+   * resync: puts the context back after an abort that was not for this job; onRows: of logits.
    * @param {{ aborted: boolean }} job
-   * @param {object} hooks
-   * @param {() => void} hooks.resync puts the context back after an abort that was not for this job
-   * @param {() => void} [hooks.onSlice]
-   * @param {(rows: number, first: number) => void} [hooks.onRows] logits, after want_all */
+   * @param {{ resync: () => void, onSlice?: () => void,
+   *   onRows?: (rows: number, first: number) => void }} hooks */
   async settle(job, { resync, onSlice, onRows }) {
     for (;;) {
       if (job.aborted) this.native.setAbort();

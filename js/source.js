@@ -6,8 +6,7 @@ import { CHUNK } from './protocol.js';
 /** @import { Platform } from './engine.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** A source in the worker. total: bytes, if known beforehand; read: fills part of the view and
- * gives the count, 0 is the end.
+/** In the worker. read: fills part of the view and gives the count; 0 is the end.
  * @typedef {{ network?: boolean, total: number | undefined, close: () => void,
  *   read: (into: Uint8Array) => Promise<number> }} Source */
 
@@ -16,8 +15,7 @@ const HUB = 'https://huggingface.co';
 // The client's side
 
 /** @param {any} source see loadModel @param {(text: string) => SourceDescriptor} describeString
- * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} bytes: what the client must
- *   feed to the worker */
+ * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} bytes: for the client to feed */
 export function describeSource(source, describeString) {
   if (typeof source === 'string') return { descriptor: describeString(source) };
   if (source instanceof URL) return { descriptor: describeString(source.href) };
@@ -50,17 +48,15 @@ function cloneable(blob) {
 /** @param {any[]} parts */
 function onlyPart(parts) {
   if (parts.length === 1) return parts[0];
-  throw new GemmaError('unsupported-source', 'split files come in a later version', {
-    expected: 'an array of one source', got: parts.length,
-  });
+  throw new GemmaError('unsupported-source', 'split files come in a later version',
+    { expected: 'an array of one source', got: parts.length });
 }
 
 /** @param {{ repo: string, file: string, revision?: string }} source @returns {SourceDescriptor} */
 function hubFile({ repo, file, revision = 'main' }) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    throw new GemmaError('unsupported-source', 'Hugging Face source', {
-      expected: '{ repo: "owner/name", file: "path.gguf" }', got: JSON.stringify({ repo, file }),
-    });
+    throw new GemmaError('unsupported-source', 'Hugging Face source',
+      { expected: '{ repo: "owner/name", file: "path.gguf" }', got: JSON.stringify({ repo, file }) });
   }
   /** @param {string} path */
   const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
@@ -105,16 +101,15 @@ export class ChunkFeeder {
     this.#iterator = iterator;
   }
 
-  /** @returns {Promise<Uint8Array | null>} null at the end */
+  /** @returns {Promise<Uint8Array | null>} */
   async next() {
     while (!this.#rest.length) {
       const { done, value } = await this.#iterator.next();
       if (done) return null;
       const bytes = asBytes(value);
       if (!bytes) {
-        throw new GemmaError('read-error', 'model stream', {
-          expected: 'chunks of bytes', got: value?.constructor?.name ?? typeof value,
-        });
+        throw new GemmaError('read-error', 'the model stream',
+          { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
       }
       this.#rest = bytes;
     }
@@ -124,7 +119,6 @@ export class ChunkFeeder {
     return piece;
   }
 
-  /** Tells the giver that no more is wanted. */
   async close() {
     // The giver's clean-up is its own affair.
     await Promise.resolve(this.#iterator.return?.()).catch(() => {});
@@ -171,10 +165,11 @@ function openBlob(blob) {
 
 /** What f gives; its failure as a `read-error`.
  * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
-async function reading(name, f) {
+export async function reading(name, f) {
   try {
     return await f();
   } catch (cause) {
+    if (cause instanceof GemmaError) throw cause;
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new GemmaError('read-error', `${name} could not be read: ${why}`, { cause });
   }
@@ -248,8 +243,7 @@ function httpError({ status, statusText }, shown) {
     { expected: 'status 200', got: `status ${status}` });
 }
 
-/** A reader that hands on chunks of any size and never holds more than one.
- * @param {() => Promise<Uint8Array | null>} next */
+/** Never holds more than one chunk. @param {() => Promise<Uint8Array | null>} next */
 function readerOf(next) {
   /** @type {Uint8Array} */
   let chunk = new Uint8Array(0);

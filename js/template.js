@@ -157,7 +157,7 @@ class LimitedInterpreter extends AnyInterpreter {
   #steps = 0;
   #start = performance.now();
 
-  /** Called for every node of the template. @param {any} statement @param {any} environment */
+  /** @param {any} statement @param {any} environment */
   evaluate(statement, environment) {
     limit('steps', ++this.#steps);
     if (this.#steps % 16 === 0) limit('milliseconds', performance.now() - this.#start);

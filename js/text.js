@@ -6,7 +6,6 @@ export class TextAssembler {
   #decoder = textDecoder();
   #stops;
   #held = '';
-  /** All text so far that may be shown. */
   text = '';
   /** @type {string | null} the stop sequence that was met */
   stopped = null;
@@ -18,7 +17,7 @@ export class TextAssembler {
     this.#stops = stops;
   }
 
-  /** The text that becomes showable with these bytes. @param {Uint8Array} bytes @returns {string} */
+  /** The text that becomes showable. @param {Uint8Array} bytes */
   add(bytes) {
     const text = this.#held + this.#decoder.decode(bytes, { stream: true });
     const cut = this.#earliest(text);

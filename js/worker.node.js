@@ -9,7 +9,7 @@ import { nodePort } from './port-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
 
-/** Reads straight into the heap. @param {string} path */
+/** @param {string} path */
 function openFile(path) {
   const file = openSync(path, 'r');
   const { size } = fstatSync(file);
