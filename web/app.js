@@ -31,6 +31,7 @@ let loading = null;
 const composer = setUpComposer({
   send: (text) => conversation?.send(text),
   stop: () => conversation?.stop(),
+  resized: () => follow.update(),
 });
 
 /** @param {'picking' | 'loading' | 'ready'} state */

@@ -5,7 +5,7 @@
 import { button, byId } from './dom.js';
 
 /**
- * @param {{ send: (text: string) => void, stop: () => void }} on
+ * @param {{ send: (text: string) => void, stop: () => void, resized: () => void }} on
  */
 export function setUpComposer(on) {
   const field = byId('input', HTMLTextAreaElement);
@@ -15,6 +15,7 @@ export function setUpComposer(on) {
   const grow = () => {
     field.style.height = 'auto';
     field.style.height = `${field.scrollHeight + 2}px`;
+    on.resized();
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();

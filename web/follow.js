@@ -33,17 +33,18 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Upwards is always the reader: this class only ever scrolls down. */
+  /** Upwards is always the reader, be it by a pixel: this class only ever scrolls down. When text
+   * gets shorter the browser moves up too, but stays at the end. */
   #scrolled() {
     const top = this.#scroller.scrollTop;
-    if (this.#distance() <= NEAR) this.#on = true;
-    else if (top < this.#last) this.#on = false;
+    if (top < this.#last && this.#distance() > 1) this.#on = false;
+    else if (top > this.#last && this.#distance() <= NEAR) this.#on = true;
     this.#last = top;
     this.#show();
   }
 
   #show() {
-    this.#button.hidden = this.#on || this.#distance() <= NEAR;
+    this.#button.hidden = this.#on || this.#distance() <= 1;
   }
 
   /** Call after the content has changed. */

@@ -61,6 +61,7 @@ export class Answer {
   /** @param {string} text */
   stats(text) {
     this.#stats.textContent = text;
+    this.#changed();
   }
 
   /** @param {End} end @param {() => void} retry */

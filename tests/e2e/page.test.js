@@ -137,6 +137,36 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('the newest text stays in view until the reader scrolls up, and a button leads back', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('medium'), { height: 420 });
+      await setOptions(tab.page, { temperature: 1, maxTokens: 4000 });
+      await say(tab.page, 'Tell me everything');
+      const end = () => tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight);
+      const grown = () => tab.page.waitForFunction((before) => {
+        return (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > before + 200;
+      }, {}, shown);
+      let shown = 0;
+      await grown();
+      assert.ok(await end() <= 2, `follows: ${await end()}`);
+      await tab.page.keyboard.down('Shift');
+      for (let i = 0; i < 4; i++) await tab.page.keyboard.press('Enter');
+      await tab.page.keyboard.up('Shift');
+      shown = await tab.page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
+      await grown();
+      assert.ok(await end() <= 2, 'also while the next message is written');
+      await tab.page.$eval('#scroller', (s) => { s.scrollTop -= 12; });
+      await until(tab.page, '#latest:not([hidden])');
+      const place = await tab.page.$eval('#scroller', (s) => s.scrollTop);
+      shown = await tab.page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
+      await grown();
+      assert.equal(await tab.page.$eval('#scroller', (s) => s.scrollTop), place, 'lets go at the first pixels');
+      await tab.page.click('#latest');
+      assert.ok(await end() <= 2, 'and follows again');
+      await tab.page.click('#stop');
+      await until(tab.page, ANSWERED);
+      await tab.close();
+    });
+
     test('progress tells bytes, rate and time; cancel leads back', async () => {
       const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
       assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
