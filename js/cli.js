@@ -101,8 +101,7 @@ const COMMANDS = {
       const window = number(values, 'window');
       const text = await readFile(values.file, 'utf8');
       const result = await using(loadModel, source, values, (m) => m.perplexity(text, { window }));
-      const { perplexity, nll, tokens } = result;
-      print(values, result, `perplexity ${perplexity}, nll ${nll}, ${tokens} tokens`);
+      print(values, result, linesOf(result));
     },
   },
 
@@ -151,10 +150,9 @@ function parse(args, flags) {
 function number(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
-  if (text.trim() === '' || Number.isNaN(Number(text))) {
-    throw new UsageError(`--${name}: expected a number, got "${text}"`);
-  }
-  return Number(text);
+  const value = text.trim() === '' ? NaN : Number(text);
+  if (!Number.isNaN(value)) return value;
+  throw new UsageError(`--${name}: expected a number, got "${text}"`);
 }
 
 /** @param {string} text */
@@ -173,8 +171,7 @@ function loadOptions(values) {
 /** @param {Values} values */
 function samplingOptions(values) {
   const named = NUMBERS.split(' ').map((name) => {
-    const camel = name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
-    return [camel, number(values, name)];
+    return [name.replace(/-./g, ([, letter]) => letter.toUpperCase()), number(values, name)];
   });
   return { ...Object.fromEntries(named), stop: values.stop };
 }
@@ -204,6 +201,11 @@ function print({ json }, result, text) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
+/** @param {object} facts */
+function linesOf(facts) {
+  return Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join('\n');
+}
+
 /** @param {Values} values @param {string} source */
 async function inspect(values, source) {
   const { info, version, alignment, metadata, tensors } = await inspectModel(source, loadOptions(values));
@@ -217,7 +219,7 @@ async function inspect(values, source) {
   const { threads, variant, isolated, reason, endTokens, ...file } = info;
   const facts = { ...file, version, alignment, types };
   print(values, { ...facts, metadata, tensors }, [
-    ...Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`),
+    linesOf(facts),
     '', ...metadata.map((m) => `${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
     '', ...tensors.map((t) => `${t.name}: ${t.type} [${t.shape.join(', ')}]`),
   ].join('\n'));
@@ -250,15 +252,13 @@ async function bench(values, source) {
       decodeTokensPerSecond: median('decodeTokensPerSecond'),
       firstTokenMs: median('firstTokenMs'),
     };
-    const lines = Object.entries(report).map(([key, value]) => `${key}: ${JSON.stringify(value)}`);
-    print(values, report, lines.join('\n'));
+    print(values, report, linesOf(report));
   });
 }
 
 /** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.
- * @param {import('./model.js').Model} model @param {number} promptTokens @param {number} genTokens
- * @param {number} run */
-async function benchRun(model, promptTokens, genTokens, run) {
+ * @param {import('./model.js').Model} model @param {number[]} counts */
+async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;
   const ids = Array.from({ length: promptTokens }, (_, i) => (i * 31 + run * 17 + 300) % vocabSize);
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));

@@ -81,7 +81,6 @@ export class Generation {
 
   #start() {
     this.#result ??= this.#run();
-    // Whoever only iterates hears of an error there.
     this.#result.catch(() => {});
     return this.#result;
   }
@@ -136,7 +135,7 @@ export class Generation {
   }
 }
 
-/** Of an answer that was aborted before it began. @param {number} seed @returns {GenerateResult} */
+/** Of an answer that never began. @param {number} seed @returns {GenerateResult} */
 function emptyResult(seed) {
   return {
     text: '',

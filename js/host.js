@@ -1,6 +1,5 @@
-/* host: the engine worker's side of protocol.js: loads one model, then answers calls. Calls that
- * evaluate run one at a time, in order; those that only need the vocabulary are answered at once,
- * also while an answer is being generated. The same for browser and Node (worker*.js). */
+/* host: the engine worker's side of protocol.js: loads one model, then answers calls. Those that
+ * evaluate run one at a time, in order; the others are answered at once, also in between. */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { createEngine } from './engine.js';

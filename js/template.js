@@ -1,11 +1,10 @@
 /* template: messages -> ids, through the chat template that the GGUF carries (Jinja).
  *
- * User text can never become a control token, whatever the template does with it: before the
- * template runs, a seam (a few noncharacters that occur nowhere else) is put inside everything in a
- * message that reads like a control token, and at its edges where template text could complete one.
- * The template still sees real text, so trim, conditions and concatenation work. Afterwards control
- * tokens are matched in the output, seams keep user text from matching, the seams are taken out,
- * and what lies between control tokens is tokenised as plain text.
+ * User text can never become a control token: before the template runs, a seam (noncharacters that
+ * occur nowhere else) is put inside everything in a message that reads like a control token, and at
+ * its edges where template text could complete one. The template still sees real text, so trim and
+ * conditions work. Control tokens are matched in the output, where seams keep user text from
+ * matching; then the seams are taken out, and the rest is tokenised as plain text.
  * Templates come from files of strangers: they run with limits on steps, time and size. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { GemmaError } from './errors.js';

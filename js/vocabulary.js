@@ -4,8 +4,7 @@ import { GemmaError } from './errors.js';
 import { textDecoder } from './heap.js';
 import { ChatTemplate } from './template.js';
 
-/** @typedef {import('./template.js').Message} Message */
-/** @typedef {import('./template.js').Prefix} Prefix */
+/** @import { Message, Prefix } from './template.js' */
 /** @typedef {{ text: string } | { ids: number[] }
  *   | { messages: Message[], prefix?: Prefix }} Prompt */
 

@@ -99,7 +99,7 @@ test('perplexity', async (t) => {
   await writeFile(file, 'Some words to be surprised by. '.repeat(5));
   const expected = await loaded.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
   assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
-  assert.match((await run(['perplexity', model, '--file', file])).stdout, /^perplexity [\d.]+, nll [\d.]+, \d+ tokens\n$/);
+  assert.match((await run(['perplexity', model, '--file', file])).stdout, /^perplexity: [\d.]+\nnll: [\d.]+\ntokens: \d+\n$/);
 });
 
 test('bench', async () => {
