@@ -2,8 +2,7 @@
 import { createInterface } from 'node:readline/promises';
 import { GemmaError } from './errors.js';
 
-const HELP = '/reset forgets everything, /retry answers again, /system TEXT sets the system prompt, '
-  + '/exit leaves.\nCtrl-C stops an answer; a second time, it leaves.\n';
+const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
 /** @param {import('./model.js').Model} model @param {import('./chat.js').ChatOptions} options */
 export async function interact(model, options) {

@@ -55,11 +55,11 @@ export class Connection {
   /** Ask for an early answer. @param {number} id */
   abort(id) {
     if (!this.#pending.has(id)) return;
-    if (this.#running === id) this.#raiseFlag();
+    if (this.#running === id) this.#stop();
     this.#port.post({ kind: TO_WORKER.abort, id });
   }
 
-  #raiseFlag() {
+  #stop() {
     if (this.#flag) Atomics.store(this.#flag, 0, 1);
   }
 
@@ -72,7 +72,7 @@ export class Connection {
   async close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);
-    if (this.#running) this.#raiseFlag();
+    if (this.#running) this.#stop();
     this.#fail(reason);
     await new Promise((resolve) => {
       this.#onDisposed = () => resolve(null);

@@ -1,8 +1,7 @@
-/* env: the slot for what differs between browser and Node on the client's side; the package's entry
- * fills it. */
+/* env: what differs between browser and Node on the client's side; filled by the package's entry. */
 import { GemmaError } from './errors.js';
 
-/** A worker. onFailure: uncaught error or early end; keepAlive: whether it holds the process open.
+/** A worker. keepAlive: whether it holds the process open.
  * @typedef {{ post: (message: any, transfer?: any[]) => void, terminate: () => unknown,
  *   onMessage: (handler: (message: any) => void) => void,
  *   onFailure: (handler: (reason: unknown) => void) => void,

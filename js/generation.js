@@ -1,5 +1,5 @@
-/* generation: what generate() returns: an async iterable of pieces with a result. Nothing is sent
- * to the engine before someone asks for a piece or for the result. */
+/* generation: what generate() returns: pieces to iterate, and a result. Nothing is sent to the engine
+ * before someone asks for either. */
 /** @import { Connection } from './connection.js' */
 /** @import { GenerateArgs, TokenLogprob } from './jobs.js' */
 /** @import { GenerateOptions } from './model.js' */
@@ -9,8 +9,7 @@ import { GemmaError } from './errors.js';
 const ACK_EVERY = 16;
 
 /** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason */
-/** `tokens` are without the one that ends an answer; more in docs/api.md.
- * @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
+/** @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
  *   usage: { promptTokens: number, reusedTokens: number, completionTokens: number },
  *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
  *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },

@@ -81,20 +81,19 @@ export class Heap {
   }
 }
 
-/** A memory that may grow as far as the platform grants. @param {boolean} shared */
+/** As large as the platform lets it grow. @param {boolean} shared */
 export function createMemory(shared) {
   for (let maximum = MOST_PAGES; ; maximum /= 2) {
     try {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {
       if (maximum > LEAST_PAGES) continue;
-      throw new GemmaError('no-memory', 'the browser gives no memory to WebAssembly',
-        { expected: `${maximum * PAGE} bytes of address space`, cause });
+      throw new GemmaError('no-memory', 'address space', { expected: `${maximum * PAGE} bytes`, cause });
     }
   }
 }
 
-/** What the module imports: the memory, and growing it. @param {WebAssembly.Memory} memory */
+/** What the module imports. @param {WebAssembly.Memory} memory */
 export function imports(memory) {
   /** @param {number} size @returns {number} 1 if the heap has `size` bytes now */
   const grow = (size) => {

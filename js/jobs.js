@@ -164,7 +164,7 @@ class Generator {
     };
   }
 
-  /** What the next turn may build on: without white space at the end, as templates trim it.
+  /** What the next turn may build on; without white space at the end, which templates trim.
    * @param {string | undefined} prompt seamed text @param {string} finishReason
    * @returns {import('./template.js').Prefix | undefined} */
   #prefix(prompt, finishReason) {
@@ -187,7 +187,7 @@ function rate(count, milliseconds) {
   return count > 0 && milliseconds > 0 ? count / milliseconds * 1000 : 0;
 }
 
-/** Sends pieces in batches; waits while the consumer is behind, unless other calls wait. */
+/** Waits while the consumer is behind, unless other calls wait. */
 class Outbox {
   #job;
   /** @type {string[]} */
@@ -225,9 +225,8 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const { native } = runner;
   const bytes = ids.length * vocabulary.size * 4;
   if (all && bytes > MAX_RESULT_BYTES) {
-    throw new GemmaError('bad-option', 'logits of all positions at once', {
-      expected: `at most ${Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4)} ids`, got: ids.length,
-    });
+    const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
+    throw new GemmaError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
   }
   const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
   const resync = () => {

@@ -43,7 +43,7 @@ export async function loadModel(source, options = {}) {
  *   tensors: { name: string, type: string, shape: number[], offset: number, bytes: number }[]
  * }} Inspection */
 
-/** Read the header only. @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
+/** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
@@ -96,7 +96,7 @@ export class HeaderModel {
     this.info = Object.freeze(info);
   }
 
-  /** Never set `special` for text of strangers: with it, text can name control tokens.
+  /** With `special`, text can name control tokens: never for text of strangers.
    * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
    * @returns {Promise<number[]>} */
   async tokenize(text, { bos = false, special = false } = {}) {
@@ -172,16 +172,14 @@ if (Symbol.asyncDispose) {
 }
 
 export class Model extends HeaderModel {
-  /** Continue a prompt: a string (raw text, with one BOS put in front), token ids (taken as they
-   * are), or messages (through the chat template).
-   * @param {Prompt} prompt @param {GenerateOptions} [options] */
+  /** A string is raw text and gets one BOS; ids are taken as they are. @param {Prompt} prompt @param {GenerateOptions} [options] */
   generate(prompt, options = {}) {
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
     return this.#generation(() => described, options, {});
   }
 
-  /** A conversation; options are defaults for each of its answers. @param {ChatOptions} [options] */
+  /** The options are defaults for each answer. @param {ChatOptions} [options] */
   chat(options = {}) {
     return new Chat((prompt, answerOptions, hooks) => {
       checkOptions(answerOptions, GENERATE_OPTIONS);
@@ -189,15 +187,13 @@ export class Model extends HeaderModel {
     }, options);
   }
 
-  /** Logits after the last id, or with `all` after every id, one row of vocabSize each.
-   * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
+  /** After the last id, or with `all` after every id. @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, { all = false, signal } = {}) {
     return this.call('logits', { ids: this.checkIds(ids, 1), all }, signal);
   }
 
-  /** A BOS is put in front and not scored; `nll` is the mean of -ln p over the `tokens` scored.
-   * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
+  /** `nll` is the mean of -ln p over the `tokens` scored. @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, { window = this.info.contextLength, signal } = {}) {
     checkValue('text', text, string);

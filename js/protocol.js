@@ -46,11 +46,9 @@ export const CHUNK = 1 << 20;
 
 /** @param {unknown} error */
 export function packError(error) {
-  if (error instanceof GemmaError) {
-    const { code, what, expected, got, cause } = error;
-    return { code, what, expected, got, cause: cause === undefined ? '' : String(cause) };
-  }
-  return { code: 'worker-failed', what: String(error), expected: '', got: '', cause: '' };
+  const ours = error instanceof GemmaError ? error : new GemmaError('worker-failed', String(error));
+  const { code, what, expected, got, cause = '' } = ours;
+  return { code, what, expected, got, cause: String(cause) };
 }
 
 /** @param {ReturnType<typeof packError>} packed */

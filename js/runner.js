@@ -1,5 +1,4 @@
-/* runner: evaluates what is pending in slices short enough that the worker hears its messages, and
- * ends when its job was aborted. */
+/* runner: evaluates in slices short enough that the worker hears its messages and can abort. */
 /** @import { Engine, Platform } from './engine.js' */
 import { RUN } from './engine.js';
 import { GemmaError } from './errors.js';

@@ -1,5 +1,5 @@
-/* source: where the bytes of a model come from. On the client, describe what was given; in the
- * worker, open it as something that fills views of the heap, in order, each byte once. */
+/* source: where the bytes of a model come from. The client describes what was given; the worker
+ * opens it as something that fills views of the heap, in order, each byte once. */
 import { GemmaError } from './errors.js';
 import { CHUNK } from './protocol.js';
 

@@ -40,7 +40,7 @@ export async function loadInto(native, source, { plan, headerOnly, report, diges
   meter.finish();
 }
 
-/** A source that is known to be too short is refused before its weights are read.
+/** Refuses a source that is too short before its weights are read.
  * @param {Source} source @param {number} fileBytes */
 function wholeFile({ total }, fileBytes) {
   if (!(Number(total) < fileBytes)) return fileBytes;
@@ -48,7 +48,7 @@ function wholeFile({ total }, fileBytes) {
     { expected: `${fileBytes} bytes`, got: `${total} bytes` });
 }
 
-/** The digest is of the whole source, which may be longer than its last tensor.
+/** The digest is of all bytes, also those behind the last tensor.
  * @param {Source} source @param {Digest} digest */
 async function checkDigest(source, { hash, expected }) {
   const scratch = new Uint8Array(DRAIN_BYTES);
@@ -58,7 +58,7 @@ async function checkDigest(source, { hash, expected }) {
   throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
 }
 
-/** Progress, at most every REPORT_EVERY_MS, but always the first and the last. */
+/** Reports at most every REPORT_EVERY_MS, but always the first and the last. */
 class Meter {
   #report;
   #phase;

@@ -1,5 +1,5 @@
-/* text: bytes of tokens -> text that may be shown. A character is never shown before it is whole,
- * and nothing that may turn out to be a stop sequence is shown before it has turned out not to be. */
+/* text: bytes of tokens -> text that may be shown: whole characters, and nothing that may still turn
+ * out to be a stop sequence. */
 import { textDecoder } from './heap.js';
 
 export class TextAssembler {

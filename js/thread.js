@@ -1,5 +1,5 @@
-/* thread: a helper thread: the same module on the same memory, with a stack of its own. This file is
- * its entry in browsers; thread.node.js borrows its body. */
+/* thread: a helper thread: the same module on the same memory, with its own stack. The entry in
+ * browsers; thread.node.js borrows its body. */
 import { imports } from './heap.js';
 import { THREAD } from './protocol.js';
 

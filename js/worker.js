@@ -17,9 +17,6 @@ function breathe() {
 async function compile(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${response.status} for ${url.pathname}`);
-  if (response.headers.get('content-type')?.startsWith('application/wasm')) {
-    return WebAssembly.compileStreaming(response);
-  }
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
