@@ -1,4 +1,4 @@
-/* cli-chat: the interactive conversation of the command line. */
+/* cli-chat: `gemma-wasm chat`. */
 import { createInterface } from 'node:readline/promises';
 import { GemmaError } from './errors.js';
 

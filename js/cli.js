@@ -25,7 +25,6 @@ common    --threads N --context N --variant auto|relaxed|simd128
 `;
 
 class UsageError extends Error {}
-
 /** @typedef {Record<string, any>} Values */
 
 const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '

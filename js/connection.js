@@ -47,9 +47,15 @@ export class Connection {
     return this.#send({ kind: TO_WORKER.open, source, options }, onEvent).answer;
   }
 
-  /** @param {string} method @param {object} args @param {(message: any) => void} [onEvent] */
-  call(method, args, onEvent) {
-    return this.#send({ kind: TO_WORKER.call, method, args }, onEvent);
+  /** @param {string} method @param {object} args @param {AbortSignal} [signal]
+   * @param {(message: any) => void} [onEvent] */
+  call(method, args, signal, onEvent) {
+    const { id, answer } = this.#send({ kind: TO_WORKER.call, method, args }, onEvent);
+    const onAbort = () => this.abort(id);
+    const settled = () => signal?.removeEventListener('abort', onAbort);
+    signal?.addEventListener('abort', onAbort);
+    answer.then(settled, settled);
+    return { id, answer };
   }
 
   /** Ask for an early answer. @param {number} id */

@@ -17,9 +17,9 @@ const MAX_THREADS = 64;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
 
-/** States of gw_load_commit and results of gw_run, as in api.h. */
-export const LOAD = { HEADER: 0, PLAN: 1, WEIGHTS: 2, READY: 3 };
-export const RUN = { DONE: 0, MORE: 1, LOGITS: 2 };
+/** Of gw_load_commit and gw_run, as in api.h. */
+export const LOAD = { PLAN: 1, READY: 3 };
+export const RUN = { DONE: 0, LOGITS: 2 };
 
 /** breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
@@ -86,7 +86,6 @@ export class Engine {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
     const name = this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state';
-    // The draw's errors are not the model's: they come without words.
     if (text('code') !== name) return new GemmaError(name, 'the engine refused the call');
     return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
   }
@@ -223,7 +222,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
   const threaded = isolated && wanted > 1;
   let { reason } = features;
-  if (isolated && !threaded) reason = threads ? 'one thread was asked for' : 'there is one core';
+  if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
   const file = /** @type {keyof typeof FILES} */ (threaded ? `${name}-threads` : name);
   const module = await compile(FILES[file], platform);
   const memory = createMemory(threaded);
@@ -249,8 +248,7 @@ async function compile(url, platform) {
     return await platform.compile(url);
   } catch (cause) {
     const name = url.pathname.split('/').pop();
-    throw new GemmaError('engine-missing', `${name} could not be loaded (is it built and served `
-      + 'beside the scripts?)', { cause });
+    throw new GemmaError('engine-missing', `${name} could not be loaded`, { cause });
   }
 }
 

@@ -6,8 +6,7 @@ import { GemmaError } from './errors.js';
  *   onMessage: (handler: (message: any) => void) => void,
  *   onFailure: (handler: (reason: unknown) => void) => void,
  *   keepAlive: (on: boolean) => void }} Port */
-/** describe: what a string given as a source means.
- * @typedef {{ createWorker: () => Port,
+/** describe: what a string given as a source means. @typedef {{ createWorker: () => Port,
  *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */
 
 /** @type {Environment | null} */

@@ -1,4 +1,4 @@
-/* errors: the one error class of the package, and its codes. */
+/* errors: the one error class, and its codes. */
 
 /** Every `code`. Those up to `aborted` come from the engine too, by name. */
 export const CODES = Object.freeze({

@@ -14,7 +14,7 @@ export function probe() {
 
 /** @param {number[]} bytes */
 function valid(bytes) {
-  return typeof WebAssembly === 'object' && WebAssembly.validate(new Uint8Array(bytes));
+  return WebAssembly.validate(new Uint8Array(bytes));
 }
 
 function whyNoThreads() {

@@ -32,7 +32,6 @@ export class Generation {
   /** Whether the engine may run ahead of the consumer. */
   #free = false;
   #wake = () => {};
-  #abort = () => this.#plan.connection.abort(this.#id);
 
   /** @param {Plan} plan */
   constructor(plan) {
@@ -74,7 +73,7 @@ export class Generation {
       }
       await result;
     } finally {
-      if (!this.#settled) this.#abort();
+      if (!this.#settled) this.#plan.connection.abort(this.#id);
     }
   }
 
@@ -86,7 +85,7 @@ export class Generation {
 
   /** @returns {Promise<GenerateResult>} */
   async #run() {
-    const { prepare, signal, onResult, onError } = this.#plan;
+    const { prepare, onResult, onError } = this.#plan;
     try {
       const { prefix, ...result } = await this.#ask(prepare());
       onResult?.(result, prefix);
@@ -95,7 +94,6 @@ export class Generation {
       onError?.();
       throw error;
     } finally {
-      signal?.removeEventListener('abort', this.#abort);
       this.#settled = true;
       this.#wake();
     }
@@ -105,9 +103,9 @@ export class Generation {
   async #ask(args) {
     const { connection, signal } = this.#plan;
     if (signal?.aborted) return emptyResult(args.seed);
-    const { id, answer } = connection.call('generate', args, (event) => this.#onEvent(event));
+    const onEvent = (/** @type {any} */ event) => this.#onEvent(event);
+    const { id, answer } = connection.call('generate', args, signal, onEvent);
     this.#id = id;
-    signal?.addEventListener('abort', this.#abort);
     try {
       return await answer;
     } catch (error) {

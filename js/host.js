@@ -35,7 +35,7 @@ const QUICK = {
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string,
  *   headerOnly?: boolean }} OpenOptions */
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
-/** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: () => void }} HostJob */
+/** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
 export class Host {
   #post;
@@ -126,27 +126,20 @@ export class Host {
     const quick = Object.hasOwn(QUICK, method) && QUICK[method];
     if (quick) return void this.#answer(id, () => quick(context, args));
     const evaluate = EVALUATING[/** @type {keyof typeof EVALUATING} */ (method)];
-    const job = this.#newJob(id);
-    job.run = () => evaluate(context, job, args);
+    /** @type {HostJob} */
+    const job = {
+      id,
+      aborted: false,
+      unacked: 0,
+      post: (kind, fields) => this.#post({ kind, id, ...fields }),
+      othersWait: () => this.#queue.length > 1,
+      stalled: () => new Promise((resolve) => { job.wake = resolve; }),
+      wake() {},
+      run: () => evaluate(context, job, args),
+    };
     this.#queue.push(job);
     this.#queue[0].wake();
     if (this.#queue.length === 1) this.#work();
-  }
-
-  /** @param {number} id @returns {HostJob} */
-  #newJob(id) {
-    /** @type {(value?: unknown) => void} */
-    let wake = () => {};
-    return {
-      aborted: false,
-      unacked: 0,
-      id,
-      post: (kind, fields) => this.#post({ kind, id, ...fields }),
-      stalled: () => new Promise((resolve) => { wake = resolve; }),
-      othersWait: () => this.#queue.length > 1,
-      wake: () => wake(),
-      run: async () => {},
-    };
   }
 
   async #work() {
@@ -197,8 +190,7 @@ function chooseContext(native, wanted) {
  *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[] }} ModelInfo */
 
-/** @param {Context} context @param {{ isolated: boolean, reason: string }} facts
- * @returns {ModelInfo} */
+/** @param {Context} context @param {{ isolated: boolean, reason: string }} facts @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total] = ['weights', 'kv', 'scratch', 'total']
     .map((part) => native.planBytes(contextLength, part));

@@ -1,5 +1,4 @@
-/* jobs: the calls that evaluate the model: generate, logits, perplexity. Each gets the session for
- * itself; the host runs one at a time. */
+/* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
 import { GemmaError } from './errors.js';
 import { CREDIT } from './protocol.js';
 import { TextAssembler } from './text.js';
@@ -242,8 +241,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
 }
 
 /** Every token but the BOS is scored once, in windows that overlap by half.
- * @param {Context} context @param {EvaluationJob} job
- * @param {{ text: string, window: number }} args */
+ * @param {Context} context @param {EvaluationJob} job @param {{ text: string, window: number }} args */
 export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
   const ids = vocabulary.encode(text, { bos: true });
   const width = Math.min(window || contextLength, contextLength);
@@ -263,8 +261,7 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
   return { perplexity: Math.exp(nll), nll, tokens: count };
 }
 
-/** Sum of -log p of ids[from ..] in one window.
- * @param {Runner} runner @param {EvaluationJob} job
+/** Sum of -log p of ids[from ..] in one window. @param {Runner} runner @param {EvaluationJob} job
  * @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;

@@ -1,5 +1,5 @@
-/* model: what a program holds: loadModel() and the object it gives. A proxy of the engine's worker;
- * checks what it is given, so that mistakes are told where they are made. */
+/* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
+ * given, so that mistakes are told where they are made. */
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './host.js' */
@@ -134,14 +134,7 @@ export class HeaderModel {
   async call(method, args, signal) {
     checkOptions({ signal }, SIGNAL_OPTIONS);
     if (signal?.aborted) throw abortError(signal);
-    const { id, answer } = this.connection.call(method, args);
-    const onAbort = () => this.connection.abort(id);
-    signal?.addEventListener('abort', onAbort);
-    try {
-      return await answer;
-    } finally {
-      signal?.removeEventListener('abort', onAbort);
-    }
+    return this.connection.call(method, args, signal).answer;
   }
 
   /** @protected @param {any} ids @param {number} least @returns {number[]} */

@@ -1,4 +1,4 @@
-/* options: the tables of what generate() and loadModel() accept, and the one check of both. */
+/* options: what generate() and loadModel() accept, and the one check of both. */
 import { GemmaError } from './errors.js';
 
 /** sampler: the engine's name for it.

@@ -12,7 +12,6 @@ export function browserPort(worker) {
         event.preventDefault?.();
         handler(new Error(event.message || 'the worker script could not be loaded'));
       };
-      worker.onmessageerror = () => handler(new Error('a message could not be read'));
     },
     terminate: () => worker.terminate(),
     keepAlive() {},

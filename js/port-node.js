@@ -7,7 +7,6 @@ export function nodePort(worker) {
     onMessage: (handler) => void worker.on('message', handler),
     onFailure(handler) {
       worker.on('error', handler);
-      worker.on('messageerror', handler);
       worker.on('exit', (status) => handler(new Error(`the worker ended with status ${status}`)));
     },
     terminate: () => worker.terminate(),

@@ -37,8 +37,7 @@ export const CREDIT = 64;
 export const CHUNK = 1 << 20;
 
 /**
- * A model source that can be posted.
- * @typedef {{ kind: 'url', url: string, headers?: [string, string][] }
+ * A model source that can be posted. @typedef {{ kind: 'url', url: string, headers?: [string, string][] }
  *   | { kind: 'blob', blob: Blob }
  *   | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor

@@ -21,8 +21,7 @@ export class Runner {
 
   /** Evaluate until nothing is pending.
    * resync: puts the context back after an abort that was not for this job; onRows: of logits.
-   * @param {{ aborted: boolean }} job
-   * @param {{ resync: () => void, onSlice?: () => void,
+   * @param {{ aborted: boolean }} job @param {{ resync: () => void, onSlice?: () => void,
    *   onRows?: (rows: number, first: number) => void }} hooks */
   async settle(job, { resync, onSlice, onRows }) {
     for (;;) {

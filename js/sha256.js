@@ -13,6 +13,9 @@ function constants(count, power) {
   return Int32Array.from(primes, (p) => ((p ** power) % 1) * 2 ** 32 | 0);
 }
 
+/** @param {number} x @param {number} n bits to the right */
+const turn = (x, n) => x >>> n | x << 32 - n;
+
 export class Sha256 {
   #state = INITIAL.slice();
   #block = new Uint8Array(64);
@@ -33,12 +36,10 @@ export class Sha256 {
     }
   }
 
-  /** The digest in hexadecimal; nothing may be added afterwards. */
   hex() {
-    const bits = this.#length * 8;
     const tail = new DataView(new ArrayBuffer((119 - this.#used) % 64 + 9));
     tail.setUint8(0, 0x80);
-    tail.setBigUint64(tail.byteLength - 8, BigInt(bits));
+    tail.setBigUint64(tail.byteLength - 8, BigInt(this.#length * 8));
     this.update(new Uint8Array(tail.buffer));
     return Array.from(this.#state, (x) => (x >>> 0).toString(16).padStart(8, '0')).join('');
   }
@@ -48,16 +49,16 @@ export class Sha256 {
     for (let i = 0; i < 16; i++) w[i] = this.#view.getInt32(i * 4);
     for (let i = 16; i < 64; i++) {
       const a = w[i - 15], b = w[i - 2];
-      const s0 = (a >>> 7 | a << 25) ^ (a >>> 18 | a << 14) ^ a >>> 3;
-      const s1 = (b >>> 17 | b << 15) ^ (b >>> 19 | b << 13) ^ b >>> 10;
+      const s0 = turn(a, 7) ^ turn(a, 18) ^ a >>> 3;
+      const s1 = turn(b, 17) ^ turn(b, 19) ^ b >>> 10;
       w[i] = w[i - 16] + s0 + w[i - 7] + s1 | 0;
     }
     const s = this.#state;
     let a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];
     for (let i = 0; i < 64; i++) {
-      const s1 = (e >>> 6 | e << 26) ^ (e >>> 11 | e << 21) ^ (e >>> 25 | e << 7);
+      const s1 = turn(e, 6) ^ turn(e, 11) ^ turn(e, 25);
       const t1 = h + s1 + (e & f ^ ~e & g) + K[i] + w[i] | 0;
-      const s0 = (a >>> 2 | a << 30) ^ (a >>> 13 | a << 19) ^ (a >>> 22 | a << 10);
+      const s0 = turn(a, 2) ^ turn(a, 13) ^ turn(a, 22);
       const t2 = s0 + (a & b ^ a & c ^ b & c) | 0;
       h = g; g = f; f = e; e = d + t1 | 0; d = c; c = b; b = a; a = t1 + t2 | 0;
     }

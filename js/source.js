@@ -128,8 +128,7 @@ export class ChunkFeeder {
 // The worker's side
 
 /** @param {SourceDescriptor} descriptor @param {Platform} platform
- * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
- * @returns {Promise<Source>} */
+ * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes @returns {Promise<Source>} */
 export async function openSource(descriptor, platform, pull) {
   switch (descriptor.kind) {
     case 'url': return openUrl(descriptor);
@@ -182,8 +181,8 @@ async function openUrl({ url, headers }) {
   const abort = new AbortController();
   const response = await fetch(url, { headers, signal: abort.signal }).catch((error) => {
     // Node hides the reason one level deeper; neither text holds request headers.
-    throw new GemmaError('network-error', `${shown} could not be reached (no network, no such `
-      + 'server, or one that allows no cross-origin reading)', { cause: error.cause ?? error });
+    throw new GemmaError('network-error', `${shown} could not be reached, or allows no cross-origin `
+      + 'reading', { cause: error.cause ?? error });
   });
   if (!response.ok || !response.body) {
     abort.abort();

@@ -78,8 +78,7 @@ class Meter {
     this.#loaded += bytes;
     const now = performance.now();
     const marks = this.#marks;
-    const since = now - marks[marks.length - 1].time;
-    if (marks.length > 1 && since < REPORT_EVERY_MS) return;
+    if (marks.length > 1 && now - marks[marks.length - 1].time < REPORT_EVERY_MS) return;
     marks.push({ time: now, loaded: this.#loaded });
     while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
     this.#send();

@@ -54,8 +54,7 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(text)), text };
   }
 
-  /** Seam everything in content that could be read as (part of) a control token.
-   * @param {string} content */
+  /** Seam everything in content that could be read as (part of) a control token. @param {string} content */
   protect(content) {
     const core = content.trim();
     if (!core) return content;
@@ -65,8 +64,7 @@ export class ChatTemplate {
     return content.replace(core, () => seamed);
   }
 
-  /** Whether text in front (head) or behind (tail) could complete a control piece.
-   * @param {string} text */
+  /** Whether text in front (head) or behind (tail) could complete a control piece. @param {string} text */
   #edges(text) {
     let head = false, tail = false;
     for (const piece of this.#pieces) {
@@ -133,10 +131,10 @@ function builtins() {
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {
-      const [start, stop] = b === undefined || b === null ? [0, a] : [a, b];
-      const count = Math.ceil((stop - start) / step);
-      limit('items', count);
-      return Array.from({ length: Math.max(count, 0) }, (_, i) => start + i * step);
+      const [start, stop] = b === undefined ? [0, a] : [a, b];
+      const length = Math.max(Math.ceil((stop - start) / step), 0);
+      limit('items', length);
+      return Array.from({ length }, (_, i) => start + i * step);
     },
   };
 }

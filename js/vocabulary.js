@@ -61,8 +61,7 @@ export class Vocabulary {
   #makeTemplate() {
     const source = this.#native.text('chat_template');
     if (!source) {
-      throw new GemmaError('missing-template', 'this file has no chat template (a base model?); '
-        + 'give the prompt as a string');
+      throw new GemmaError('missing-template', 'a model without chat template takes strings only');
     }
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
