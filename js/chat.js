@@ -1,5 +1,5 @@
-/* chat: a conversation: keeps the messages and, per turn, what the engine's cache holds of them, so
- * that a turn evaluates only what is new. */
+/* chat: a conversation: keeps the messages, and what the engine's cache holds of them, so that a turn
+ * evaluates only what is new. */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { GenerateOptions } from './model.js' */
 /** @import { Prefix } from './template.js' */
@@ -19,7 +19,7 @@ export class Chat {
   #defaults;
   /** @type {ChatMessage[]} */
   #messages;
-  /** What the last answer was built on, and what the next one can build on.
+  /** What the last answer was built on, and what the next one can be.
    * @type {{ last?: Prefix, next?: Prefix }} */
   #prefixes;
   #busy = false;
@@ -34,7 +34,7 @@ export class Chat {
     this.#prefixes = prefixes;
   }
 
-  /** A copy of what was said, the system message first if there is one. */
+  /** A copy, the system message first. */
   get messages() {
     return this.#messages.map((message) => ({ ...message }));
   }
@@ -47,10 +47,11 @@ export class Chat {
     return this.#answer(past, { role: 'user', content: text }, options);
   }
 
-  /** Another answer to the last thing said; replaces the old one when it is finished. @param {GenerateOptions} [options] */
+  /** Another answer to the last thing said; replaces the old one when it is finished.
+   * @param {GenerateOptions} [options] */
   retry(options = {}) {
     const at = this.#messages.findLastIndex(({ role }) => role === 'user');
-    if (at < 0) throw new GemmaError('bad-state', 'nothing was said yet that could be tried again');
+    if (at < 0) throw new GemmaError('bad-state', 'nothing was said yet');
     const past = { messages: this.#messages.slice(0, at), prefix: this.#prefixes.last };
     return this.#answer(() => past, this.#messages[at], options);
   }

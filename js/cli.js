@@ -87,7 +87,7 @@ const COMMANDS = {
     async run(values, source) {
       const ids = idList(values.ids);
       const rows = await using(loadModel, source, values, (m) => m.logits(ids, { all: values.all }));
-      // Every machine that Node runs on here is little-endian, as WebAssembly is.
+      // Every machine that Node runs on is little-endian.
       await writeFile(values.out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${values.out}\n`);
     },

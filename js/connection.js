@@ -1,5 +1,5 @@
-/* connection: the client's end of protocol.js: numbers calls, matches answers, and knows when the
- * worker is gone. */
+/* connection: the client's end of protocol.js: matches answers to calls; knows when the worker is
+ * gone. */
 /** @import { Port } from './env.js' */
 /** @import { ModelInfo, OpenOptions } from './host.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
@@ -34,7 +34,7 @@ export class Connection {
     port.onMessage((message) => this.#receive(message));
     port.onFailure((cause) => {
       const why = cause instanceof Error ? cause.message : cause;
-      this.kill(new GemmaError('worker-failed', `the engine's worker died: ${why}`, { cause }));
+      this.kill(new GemmaError('worker-failed', `the worker died: ${why}`, { cause }));
     });
     port.keepAlive(false);
   }

@@ -1,5 +1,5 @@
-/* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as
- * methods that throw GemmaError. Knows nothing of prompts, sources or messages. */
+/* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
+ * that throw GemmaError. Knows nothing of prompts, sources or messages. */
 /** @import { Port } from './env.js' */
 import { GemmaError } from './errors.js';
 import { probe } from './features.js';
@@ -23,7 +23,7 @@ export const RUN = { DONE: 0, LOGITS: 2 };
 
 /** breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
- *   createThread: () => Port, breathe: () => Promise<void>,
+ *   createThread: () => Port, breathe: () => Promise<unknown>,
  *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
 /** @typedef {{ size: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** @typedef {{ update: (bytes: Uint8Array) => unknown, hex: () => string }} Hash */
@@ -90,7 +90,7 @@ export class Engine {
     return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
   }
 
-  /** Where the next bytes of the file go; valid until the next call. */
+  /** Where the next bytes go; valid until the next call. */
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
@@ -183,7 +183,6 @@ export class Engine {
     return { buffer: this.#heap.buffer, address: this.#raw('abort_flag') >>> 0 };
   }
 
-  /** Make the next run end with `aborted`. */
   setAbort() {
     this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }

@@ -1,4 +1,4 @@
-/* env-browser: the client's side in a browser: starting the worker, and what strings mean. */
+/* env-browser: the client's side in a browser. */
 import { browserPort } from './port-browser.js';
 
 /** @type {import('./env.js').Environment} */

@@ -1,4 +1,4 @@
-/* env-node: the client's side in Node: starting the worker, and what strings mean. */
+/* env-node: the client's side in Node. */
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { resolve } from 'node:path';

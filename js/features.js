@@ -6,7 +6,7 @@ const SIMD = [...HEAD, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
 /** i8x16.relaxed_swizzle of two splats */
 const RELAXED = [...HEAD, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11];
 
-/** What there is; `isolated`: memory can be shared between threads; `reason`: why not. */
+/** `isolated`: threads can share memory; `reason`: why not. */
 export function probe() {
   const reason = whyNoThreads();
   return { simd: valid(SIMD), relaxed: valid(RELAXED), isolated: !reason, reason };

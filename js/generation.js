@@ -5,7 +5,6 @@
 /** @import { GenerateOptions } from './model.js' */
 import { GemmaError } from './errors.js';
 
-/** Pieces that are acknowledged together. */
 const ACK_EVERY = 16;
 
 /** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason */
@@ -29,7 +28,7 @@ export class Generation {
   #unacked = 0;
   #settled = false;
   #iterated = false;
-  /** Whether the engine may run ahead of the consumer. */
+  /** The engine may run ahead of the consumer. */
   #free = false;
   #wake = () => {};
 
@@ -109,7 +108,6 @@ export class Generation {
     try {
       return await answer;
     } catch (error) {
-      // Aborted while it waited for its turn.
       if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args.seed);
       throw error;
     }

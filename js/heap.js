@@ -1,6 +1,6 @@
 /* heap: the one module that touches the engine's memory: copy in, copy out, strings.
- * Addresses from C are 32-bit and come as signed numbers: `>>> 0` makes them offsets.
- * memory.buffer is read anew for every access, because growth replaces it. */
+ * Addresses from C come as signed numbers: `>>> 0` makes them offsets. memory.buffer is read anew
+ * for every access, because growth replaces it. */
 import { GemmaError } from './errors.js';
 
 const PAGE = 65536;
@@ -63,7 +63,8 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Run f with a copy of data in the heap. @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
+  /** Run f with a copy of data in the heap.
+   * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
     const address = this.reserve(data.byteLength);
     try {

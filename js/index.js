@@ -1,8 +1,8 @@
 /* gemma-wasm: the entry for browsers. */
 import { browserEnvironment } from './env-browser.js';
-import { setEnvironment } from './env.js';
+import { environment } from './env.js';
 
-setEnvironment(browserEnvironment);
+Object.assign(environment, browserEnvironment);
 
 export { loadModel, inspectModel, Model } from './model.js';
 export { Chat } from './chat.js';

@@ -1,8 +1,8 @@
 /* gemma-wasm: the entry for Node; the same names as index.js. */
 import { nodeEnvironment } from './env-node.js';
-import { setEnvironment } from './env.js';
+import { environment } from './env.js';
 
-setEnvironment(nodeEnvironment);
+Object.assign(environment, nodeEnvironment);
 
 export { loadModel, inspectModel, Model } from './model.js';
 export { Chat } from './chat.js';

@@ -13,8 +13,8 @@ const MAX_RESULT_BYTES = 2 ** 31;
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (kind: string, fields: object) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
-/** @typedef {{ id: number, logprob: number, text: string }} TopLogprob */
-/** @typedef {{ id: number, logprob: number, top: TopLogprob[] }} TokenLogprob */
+/** @typedef {{ id: number, logprob: number,
+ *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
 
 /** @typedef {ReturnType<import('./options.js').postable> & { prompt: Prompt }} GenerateArgs */
 
@@ -240,7 +240,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
   return all ? out : native.logits();
 }
 
-/** Every token but the BOS is scored once, in windows that overlap by half.
+/** Each token but the BOS is scored once, in windows that overlap by half.
  * @param {Context} context @param {EvaluationJob} job @param {{ text: string, window: number }} args */
 export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
   const ids = vocabulary.encode(text, { bos: true });

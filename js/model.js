@@ -63,10 +63,10 @@ export async function openHeader(source, options = {}) {
 async function open(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { signal, onProgress, headers, cache, ...wanted } = options;
-  const { descriptor, bytes } = describeSource(source, environment().describe);
+  const { descriptor, bytes } = describeSource(source, environment.describe);
   if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? [];
   if (signal?.aborted) throw abortError(signal);
-  const connection = new Connection(environment().createWorker());
+  const connection = new Connection(environment.createWorker());
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
   signal?.addEventListener('abort', onAbort);
   try {
@@ -104,7 +104,8 @@ export class HeaderModel {
     return this.call('tokenize', { text, bos, special });
   }
 
-  /** Without control tokens, unless `special`. @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
+  /** Without control tokens, unless `special`.
+   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
    * @returns {Promise<string>} */
   async detokenize(ids, { special = false } = {}) {
     return this.call('detokenize', { ids: this.checkIds(ids, 0), special });
@@ -165,7 +166,8 @@ if (Symbol.asyncDispose) {
 }
 
 export class Model extends HeaderModel {
-  /** A string is raw text and gets one BOS; ids are taken as they are. @param {Prompt} prompt @param {GenerateOptions} [options] */
+  /** A string is raw text and gets one BOS; ids are taken as they are.
+   * @param {Prompt} prompt @param {GenerateOptions} [options] */
   generate(prompt, options = {}) {
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
@@ -180,13 +182,15 @@ export class Model extends HeaderModel {
     }, options);
   }
 
-  /** After the last id, or with `all` after every id. @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
+  /** After the last id, or with `all` after every id.
+   * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, { all = false, signal } = {}) {
     return this.call('logits', { ids: this.checkIds(ids, 1), all }, signal);
   }
 
-  /** `nll` is the mean of -ln p over the `tokens` scored. @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
+  /** `nll` is the mean of -ln p over the `tokens` scored.
+   * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, { window = this.info.contextLength, signal } = {}) {
     checkValue('text', text, string);

@@ -59,7 +59,7 @@ export const LOAD_OPTIONS = {
   contextLength: integer(1, 1 << 20),
   variant: rule('"auto", "relaxed" or "simd128"',
     (value) => ['auto', 'relaxed', 'simd128'].includes(value)),
-  cache: rule('false (a cache of models comes in a later version)', (value) => value === false),
+  cache: rule('false (a cache comes in a later version)', (value) => value === false),
   sha256: rule('64 hexadecimal digits',
     (value) => typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings',

@@ -1,4 +1,4 @@
-/* port-browser: a browser's Worker as the Port of env.js. */
+/* port-browser: a browser's Worker as a Port (env.js). */
 
 /** @param {Worker} worker @returns {import('./env.js').Port} */
 export function browserPort(worker) {

@@ -1,4 +1,4 @@
-/* port-node: a worker thread of Node as the Port of env.js. */
+/* port-node: a worker thread of Node as a Port (env.js). */
 
 /** @param {import('node:worker_threads').Worker} worker @returns {import('./env.js').Port} */
 export function nodePort(worker) {

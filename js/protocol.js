@@ -1,5 +1,4 @@
-/* protocol: every message between a model on the client's thread and its engine worker, and
- * between the engine worker and its helper threads. Knows errors; nothing else. */
+/* protocol: every message between client and engine worker, and between that and helper threads. */
 import { GemmaError } from './errors.js';
 
 /** Client to worker. */
@@ -31,7 +30,7 @@ export const THREAD = {
   enter: 'enter',     // { pool, index, stack }
 };
 
-/** Pieces a consumer may be behind before the engine waits for it. */
+/** Pieces that a consumer may be behind. */
 export const CREDIT = 64;
 /** Bytes in an answer to pull, at most. */
 export const CHUNK = 1 << 20;

@@ -10,7 +10,7 @@ const MAX_LAYERS = 1 << 20;
 export class Runner {
   #platform;
   #lastBreath = 0;
-  /** Layers that fit into a slice, for batches and for single tokens. */
+  /** Layers in a slice. */
   #layers = { batch: 1, single: 1 };
 
   /** @param {Engine} native @param {Platform} platform */
@@ -42,7 +42,7 @@ export class Runner {
     }
   }
 
-  /** One slice; how long it took steers the length of the next. null: aborted. */
+  /** How long a slice took steers the length of the next. null: aborted. */
   #slice() {
     const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
@@ -58,7 +58,6 @@ export class Runner {
     }
   }
 
-  /** Hear messages, if it has been a while. */
   async pause() {
     if (performance.now() - this.#lastBreath > BREATH_MS) await this.breathe();
   }

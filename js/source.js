@@ -233,8 +233,8 @@ function bodyLength({ headers }) {
 function httpError({ status, statusText }, shown) {
   /** @type {Record<number, string>} */
   const words = {
-    401: 'a private or gated model, or no such repository: pass an access token in `headers`',
-    403: 'not allowed: a gated model wants its licence accepted, and an access token in `headers`',
+    401: 'private, gated, or not there: pass an access token in `headers`',
+    403: 'not allowed: accept the licence of a gated model, pass an access token in `headers`',
     404: 'nothing is there',
   };
   const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);

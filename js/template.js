@@ -12,7 +12,7 @@ import { GemmaError } from './errors.js';
 const LIMITS = { steps: 2_000_000, milliseconds: 2000, characters: 1 << 25, items: 1 << 17 };
 
 /** @typedef {{ role: string, content: string }} Message */
-/** What a conversation has in the cache already: seamed text, and the ids it was evaluated as.
+/** What the cache holds of a conversation: seamed text, and its ids.
  * @typedef {{ text: string, ids: number[] }} Prefix */
 
 export class ChatTemplate {
@@ -54,7 +54,7 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(text)), text };
   }
 
-  /** Seam everything in content that could be read as (part of) a control token. @param {string} content */
+  /** Seam all that could be read as (part of) a control token. @param {string} content */
   protect(content) {
     const core = content.trim();
     if (!core) return content;

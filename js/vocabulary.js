@@ -1,5 +1,4 @@
-/* vocabulary: text <-> ids of one loaded model, and prompts of every kind to ids. Used in the
- * worker; needs only the header of the file to be there. */
+/* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
 import { GemmaError } from './errors.js';
 import { textDecoder } from './heap.js';
 import { ChatTemplate } from './template.js';
@@ -41,7 +40,7 @@ export class Vocabulary {
     return ids.map(part).join('') + decoder.decode();
   }
 
-  /** Ids of a prompt; for messages also the text that a later prompt may continue.
+  /** For messages also the text that a later prompt may continue.
    * @param {Prompt} prompt @returns {{ ids: number[], text?: string }} */
   ids(prompt) {
     if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: true }) };
@@ -49,7 +48,6 @@ export class Vocabulary {
     return this.template.apply(prompt.messages, prompt.prefix);
   }
 
-  /** Ids at which an answer ends. */
   get endTokens() {
     return this.#where((id) => this.#native.call('is_end', id) === 1);
   }

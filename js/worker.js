@@ -5,13 +5,11 @@ import { browserPort } from './port-browser.js';
 const self = /** @type {any} */ (globalThis);
 const { port1, port2 } = new MessageChannel();
 
-/** A task of its own, so that messages that wait are handled first; timers would be slowed down. */
-function breathe() {
-  return new Promise((resolve) => {
-    port1.onmessage = () => resolve(undefined);
-    port2.postMessage(null);
-  });
-}
+/** A task of its own; timers would be slowed down. */
+const breathe = () => new Promise((resolve) => {
+  port1.onmessage = resolve;
+  port2.postMessage(null);
+});
 
 /** @param {URL} url */
 async function compile(url) {
@@ -26,6 +24,6 @@ const host = new Host((message, transfer = []) => self.postMessage(message, tran
   createThread: () => {
     return browserPort(new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }));
   },
-  breathe: /** @type {() => Promise<void>} */ (breathe),
+  breathe,
 });
 self.onmessage = (/** @type {MessageEvent} */ event) => host.receive(event.data);
