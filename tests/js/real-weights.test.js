@@ -1,0 +1,46 @@
+/* The real google/gemma-3-1b-it against published numbers: runs when GEMMA_GGUF names a GGUF of it. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+
+import { loadModel } from '../../js/index.node.js';
+
+const PUBLISHED = JSON.parse(readFileSync(new URL('../vectors/published.json', import.meta.url), 'utf8'));
+const PATH = process.env.GEMMA_GGUF;
+const skip = PATH ? false : 'GEMMA_GGUF does not name a file with the real weights';
+const EXACT_TYPES = ['F32', 'F16', 'BF16'];
+/* Greedy words that a quantised model must share with the published text. */
+const SHARED_CHARACTERS = 8;
+
+/** @param {string | { repeat: string, times: number, then: string }} prompt */
+const textOf = (prompt) => typeof prompt === 'string' ? prompt : prompt.repeat.repeat(prompt.times) + prompt.then;
+
+describe('real weights', () => {
+  /** @type {Awaited<ReturnType<typeof loadModel>>} */
+  let model;
+  before(async () => { if (PATH) model = await loadModel(PATH, { contextLength: 8192 }); });
+  after(() => model?.dispose());
+
+  for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
+    if (id === 'hf-1b-qat-gguf') continue;   // another file's text
+    test(`greedy text of ${id}`, { skip }, async () => {
+      const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
+      assert.equal(out.usage.promptTokens, promptTokens);
+      const exact = EXACT_TYPES.includes(model.info.quantisation);
+      const fits = accept.some((/** @type {string} */ text) => exact
+        ? out.text === text : out.text.slice(0, SHARED_CHARACTERS) === text.slice(0, SHARED_CHARACTERS));
+      assert.ok(fits, `got ${JSON.stringify(out.text)}, expected one of ${JSON.stringify(accept)}`);
+    });
+  }
+
+  test('the ten highest logits of a chat prompt', { skip }, async (t) => {
+    const { ids, top } = PUBLISHED.topLogits;
+    const logits = await model.logits(ids);
+    t.diagnostic(top.map((/** @type {{ id: number, logit: number }} */ p) =>
+      `${p.id}: ${logits[p.id].toFixed(2)} (${p.logit.toFixed(2)})`).join(', '));
+    const best = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)));
+    assert.equal(best, top[0].id);
+    if (!EXACT_TYPES.includes(model.info.quantisation)) return;
+    for (const { id, logit } of top) assert.ok(Math.abs(logits[id] - logit) < 0.5, `${id}: ${logits[id]}, ${logit}`);
+  });
+});
