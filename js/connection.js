@@ -19,9 +19,6 @@ export class Connection {
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #lastId = 0;
-  #running = 0;
-  /** @type {Int32Array | null} the abort flag in a shared heap */
-  #flag = null;
   /** @type {GemmaError | null} why no more calls are possible */
   #end = null;
   /** @type {ChunkFeeder | null} */
@@ -61,12 +58,7 @@ export class Connection {
   /** Ask for an early answer. @param {number} id */
   abort(id) {
     if (!this.#pending.has(id)) return;
-    if (this.#running === id) this.#stop();
     this.#port.post({ kind: TO_WORKER.abort, id });
-  }
-
-  #stop() {
-    if (this.#flag) Atomics.store(this.#flag, 0, 1);
   }
 
   /** @param {number} id @param {number} count pieces that were taken */
@@ -78,7 +70,6 @@ export class Connection {
   async close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);
-    if (this.#running) this.#stop();
     this.#fail(reason);
     await new Promise((resolve) => {
       this.#onDisposed = () => resolve(null);
@@ -98,7 +89,6 @@ export class Connection {
   /** @param {GemmaError} reason */
   #fail(reason) {
     this.#end = reason;
-    this.#flag = null;
     this.#stopFeeding();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
@@ -124,11 +114,7 @@ export class Connection {
       case FROM_WORKER.failed: return this.#take(message.id)?.reject(unpackError(message.error));
       case FROM_WORKER.fatal: return this.kill(unpackError(message.error));
       case FROM_WORKER.pull: return void this.#feed();
-      case FROM_WORKER.started: this.#running = message.id; return;
       case FROM_WORKER.disposed: return this.#onDisposed();
-      case FROM_WORKER.shared:
-        this.#flag = new Int32Array(message.buffer, message.address, 1);
-        return;
       default: return this.#pending.get(message.id)?.onEvent?.(message);
     }
   }
@@ -150,7 +136,6 @@ export class Connection {
   #take(id) {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
-    if (this.#running === id) this.#running = 0;
     if (!this.#pending.size && !this.#end) this.#port.keepAlive(false);
     this.#stopFeeding();
     return pending;

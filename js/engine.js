@@ -179,10 +179,6 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  get abortFlag() {
-    return { buffer: this.#heap.buffer, address: this.#raw('abort_flag') >>> 0 };
-  }
-
   setAbort() {
     this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }

@@ -106,9 +106,6 @@ export class Host {
       contextLength: chooseContext(native, contextLength),
     };
     this.#context = context;
-    if (native.variant.endsWith('threads')) {
-      this.#post({ kind: FROM_WORKER.shared, ...native.abortFlag });
-    }
     return describe(context, facts);
   }
 
@@ -144,7 +141,6 @@ export class Host {
 
   async #work() {
     for (let job; (job = this.#queue[0]); this.#queue.shift()) {
-      this.#post({ kind: FROM_WORKER.started, id: job.id });
       await this.#answer(job.id, job.run);
     }
   }

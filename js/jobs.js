@@ -103,7 +103,7 @@ class Generator {
     report();
     const before = performance.now();
     try {
-      await this.#settle(report);
+      await this.#runner.settle(this.#job, { onSlice: report });
     } finally {
       this.#time.prefill = performance.now() - before;
     }
@@ -113,15 +113,9 @@ class Generator {
   async #step(id) {
     const before = performance.now();
     this.#native.call('append', id);
-    await this.#settle();
+    await this.#runner.settle(this.#job);
     await this.#runner.pause();
     this.#time.decode += performance.now() - before;
-  }
-
-  /** @param {() => void} [onSlice] */
-  #settle(onSlice) {
-    const resync = () => this.#native.sync([...this.#prompt, ...this.#tokens]);
-    return this.#runner.settle(this.#job, { resync, onSlice });
   }
 
   /** @param {number} id */
@@ -228,13 +222,9 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
     throw new GemmaError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
   }
   const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
-  const resync = () => {
-    native.sync(ids);
-    if (all) native.call('want_all', 1);
-  };
-  resync();
+  native.sync(ids);
+  if (all) native.call('want_all', 1);
   await runner.settle(job, {
-    resync,
     onRows: (rows, first) => out.set(native.logits(rows), first * vocabulary.size),
   });
   return all ? out : native.logits();
@@ -266,14 +256,9 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;
   let sum = 0;
-  const resync = () => {
-    sum = 0;
-    native.sync(ids);
-    native.call('want_all', 1);
-  };
-  resync();
+  native.sync(ids);
+  native.call('want_all', 1);
   await runner.settle(job, {
-    resync,
     onRows(rows, first) {
       for (let row = 0; row < rows; row++) {
         const next = first + row + 1;

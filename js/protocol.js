@@ -13,9 +13,7 @@ export const TO_WORKER = {
 
 /** Worker to client. */
 export const FROM_WORKER = {
-  shared: 'shared',     // { buffer, address }: abort flag of a threaded engine
   progress: 'progress', // { id, value }
-  started: 'started',   // { id }: the call is being worked on
   pieces: 'pieces',     // { id, pieces: string[] }
   pull: 'pull',         // the next bytes of a source that the client holds, please
   done: 'done',         // { id, value }

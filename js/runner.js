@@ -1,9 +1,10 @@
-/* runner: evaluates in slices short enough that the worker hears its messages and can abort. */
+/* runner: evaluates in slices short enough that the worker hears its messages and can abort. The
+ * flag in the heap is not shown to the client's thread: whoever sees a shared heap keeps it alive
+ * after dispose(), and the engine looks at the flag between layers only, which is what a slice is. */
 /** @import { Engine, Platform } from './engine.js' */
 import { RUN } from './engine.js';
-import { GemmaError } from './errors.js';
 
-const SLICE_MS = 30;
+const SLICE_MS = 20;
 const BREATH_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
@@ -19,20 +20,15 @@ export class Runner {
     this.#platform = platform;
   }
 
-  /** Evaluate until nothing is pending.
-   * resync: puts the context back after an abort that was not for this job; onRows: of logits.
-   * @param {{ aborted: boolean }} job @param {{ resync: () => void, onSlice?: () => void,
-   *   onRows?: (rows: number, first: number) => void }} hooks */
-  async settle(job, { resync, onSlice, onRows }) {
+  /** Evaluate until nothing is pending; throws `aborted` when the job is. onRows: of logits.
+   * @param {{ aborted: boolean }} job
+   * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void }} [hooks] */
+  async settle(job, { onSlice, onRows } = {}) {
+    // Batches differ in size: what fitted last time may be too much now.
+    this.#layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();
       const state = this.#slice();
-      if (state === null) {
-        await this.breathe();
-        if (job.aborted) throw new GemmaError('aborted', 'the call was aborted');
-        resync();
-        continue;
-      }
       if (state === RUN.LOGITS) {
         onRows?.(this.native.call('logit_rows'), this.native.call('logit_first'));
       }
@@ -42,20 +38,15 @@ export class Runner {
     }
   }
 
-  /** How long a slice took steers the length of the next. null: aborted. */
+  /** How long a slice took steers the length of the next. */
   #slice() {
     const kind = this.native.call('pending') > 1 ? 'batch' : 'single';
     const layers = this.#layers[kind];
     const before = performance.now();
-    try {
-      return this.native.call('run', layers);
-    } catch (error) {
-      if (error instanceof GemmaError && error.code === 'aborted') return null;
-      throw error;
-    } finally {
-      const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
-      this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
-    }
+    const state = this.native.call('run', layers);
+    const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
+    this.#layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
+    return state;
   }
 
   async pause() {
