@@ -25,6 +25,10 @@ void gw_tokenizer_free(gw_tokenizer *t);
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
+/* This id is a control token whatever its type says: files in use give turn tokens wrong types, and
+ * then text of users could name them. The turn and image tokens of Gemma are known by name. Before
+ * finish; at most 8 ids, others and those out of range are ignored. */
+void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 /* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
  * then the tokenizer can only be freed. Types may be missing as a whole; scores may not. */
 int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e);

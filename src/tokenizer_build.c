@@ -80,6 +80,10 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type) {
     return code;
 }
 
+void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id) {
+    if (t->n_marked < sizeof t->marked / sizeof *t->marked) t->marked[t->n_marked++] = id;
+}
+
 /* --- finishing ------------------------------------------------------------------------------ */
 
 static int check_counts(const gw_tokenizer *t, gw_error *e) {
@@ -100,13 +104,17 @@ static uint32_t power_of_two(size_t at_least) {
     return n;
 }
 
+static const char *const own_control[] = { "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<end_of_image>" };
+enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
+
 static uint32_t count_verbatim(const gw_tokenizer *t) {
     uint32_t n = 0;
     for (size_t i = 0; i < t->in_types.used; i++) {
         int type = t->in_types.data[i];
         n += type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN;
     }
-    return n + (t->in_types.used == 0);   /* "<unk>", if types are found by name */
+    /* and those whose type comes from elsewhere: "<unk>" by name, marked ids, Gemma's own */
+    return n + 1 + t->n_marked + OWN_CONTROL;
 }
 
 /* One pass measures, a second one over the block places. */
@@ -173,6 +181,22 @@ static uint32_t hash_text(const uint8_t *p, size_t len) {
 
 static bool same_text(const gw_tokenizer *t, uint32_t id, const uint8_t *p, size_t len) {
     return gw_piece_len(t, id) == len && !memcmp(t->text + gw_piece_begin(t, id), p, len);
+}
+
+static void make_control(gw_tokenizer *t, uint32_t id) {
+    bool plain = t->types[id] == GW_TOKEN_NORMAL || t->types[id] == GW_TOKEN_USER || t->types[id] == GW_TOKEN_UNUSED;
+    if (plain) t->types[id] = GW_TOKEN_CONTROL;
+}
+
+static void correct_types(gw_tokenizer *t) {
+    for (uint32_t i = 0; i < t->n_marked; i++)
+        if (t->marked[i] >= 0 && (uint32_t)t->marked[i] < t->n) make_control(t, (uint32_t)t->marked[i]);
+    for (uint32_t i = 0; i < OWN_CONTROL; i++)   /* the first of each name: later ones are never matched */
+        for (uint32_t id = 0; id < t->n; id++) {
+            if (!same_text(t, id, (const uint8_t *)own_control[i], strlen(own_control[i]))) continue;
+            make_control(t, id);
+            break;
+        }
 }
 
 /* Of pieces with the same text the lowest id is kept, once among the normal ones and once among
@@ -284,6 +308,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e) {
     if (code) return code;
     if (make_tables(t)) return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer");
     if (!t->in_types.used) types_by_name(t);
+    correct_types(t);
     code = index_pieces(t, e);
     if (!code && sort_verbatim(t))
         code = gw_fail(e, GW_E_NO_MEMORY, "memory to sort the tokenizer's pieces");

@@ -23,6 +23,8 @@ typedef struct {
 struct gw_tokenizer {
     /* While the pieces arrive; freed by finish. */
     gw_buffer in_text, in_ends, in_scores, in_types;
+    int32_t marked[8];    /* ids that are control tokens whatever their type */
+    uint32_t n_marked;
 
     /* After finish: tables in one block, immutable. */
     void *block;

@@ -166,6 +166,30 @@ TEST(control_pieces_only_when_allowed) {
     gw_tokenizer_free(t);
 }
 
+/* Files in use type turn tokens as user-defined or normal; text must not name them all the same. */
+TEST(turn_tokens_are_control_whatever_their_type) {
+    static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
+    for (int i = 0; i < 4; i++) {
+        gw_tokenizer *t = begin();
+        add(t, "<end_of_turn>", 0, types[i]);   /* PIECES, known by name */
+        add(t, "<mine>", -1, types[i]);         /* PIECES + 1, marked by the file's keys */
+        gw_tokenizer_mark_control(t, PIECES + 1);
+        gw_tokenizer_mark_control(t, 1 << 20);  /* out of range: ignored */
+        finish(t);
+        CHECK_INT(gw_tokenizer_type(t, PIECES), GW_TOKEN_CONTROL);
+        CHECK_INT(gw_tokenizer_type(t, PIECES + 1), GW_TOKEN_CONTROL);
+        int32_t ids[64];
+        const char *text = "<end_of_turn><mine>";
+        int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
+        CHECK_INT(n, (int)strlen(text));   /* spelled in bytes */
+        for (int k = 0; k < n; k++) CHECK(ids[k] < PIECES);
+        CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
+        CHECK_INT(ids[0], PIECES);
+        CHECK_INT(ids[1], PIECES + 1);
+        gw_tokenizer_free(t);
+    }
+}
+
 TEST(decode_of_each_type) {
     gw_tokenizer *t = WITH(SPACE "x" SPACE, "", "y");
     char out[8] = "";
