@@ -112,7 +112,7 @@ function facts(info) {
 
 /** @param {number} used @param {number} length */
 function showContext(used, length) {
-  box('meter-text').textContent = `Context ${count(used)} of ${count(length)}`;
+  box('meter-text').textContent = `Context ${count(Math.min(used, length))} of ${count(length)}`;
   byId('meter', HTMLProgressElement).value = Math.min(1, used / length);
 }
 

@@ -21,8 +21,10 @@ export function reasonBeforeLoad() {
 export function reasonForOneThread({ threads, isolated, reason }, asked) {
   if (threads > 1) return '';
   if (!globalThis.crossOriginIsolated) return NOT_ISOLATED;
-  if (!isolated) return `Running on one thread, so slower than it could be: ${reason}.`;
-  return asked === 1 ? '' : 'Running on one thread: this computer shows the browser one processor only.';
+  if (isolated && asked === 1) return '';
+  return reason === 'there is one core'
+    ? 'Running on one thread: this computer shows the browser one processor only.'
+    : `Running on one thread, so slower than it could be: ${reason}.`;
 }
 
 /** @param {HTMLElement} place @param {string} reason */
