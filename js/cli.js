@@ -109,7 +109,7 @@ const COMMANDS = {
 
 /** @param {string[]} argv */
 async function main([name = '', ...rest]) {
-  if (name === '--help' || name === 'help') return void process.stdout.write(USAGE);
+  if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant help`);
@@ -127,9 +127,9 @@ async function main([name = '', ...rest]) {
 function parse(args, flags) {
   const options = Object.fromEntries(flags.trim().split(' ').map((flag) => {
     const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
-    return [flag, { type, multiple: flag === 'stop' }];
+    return [flag, { type, multiple: flag === 'stop', ...(flag === 'help' && { short: 'h' }) }];
   }));
-  // What follows a flag that takes a value is that value, also when it begins with a dash.
+  // A flag's value may begin with a dash.
   /** @type {string[]} */
   const joined = [];
   for (let i = 0; i < args.length; i++) {
@@ -265,12 +265,19 @@ async function benchRun(model, ...[promptTokens, genTokens, run]) {
   return (await out.result()).timings;
 }
 
+/** @param {any} error @returns {number} the exit status */
+function report(error) {
+  const usage = error instanceof UsageError;
+  const { code = '', what = '' } = error instanceof GemmaError ? error : {};
+  process.stderr.write(`gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
+  // `text`: what a file holds, no flag.
+  return usage || (code === 'bad-option' && what !== 'text') ? 2 : 1;
+}
+
+// EPIPE: the reader has had enough.
+process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  const usage = error instanceof UsageError;
-  const code = error instanceof GemmaError ? error.code : '';
-  const message = error instanceof Error ? error.message : String(error);
-  process.stderr.write(`gemma-wasm: ${message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
-  process.exitCode = usage || code === 'bad-option' ? 2 : 1;
+  process.exitCode = report(error);
 }

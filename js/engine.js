@@ -25,7 +25,7 @@ export const RUN = { DONE: 0, LOGITS: 2 };
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
  *   createThread: () => Port, breathe: () => Promise<unknown>,
  *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
-/** @typedef {{ size: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
+/** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** @typedef {{ update: (bytes: Uint8Array) => unknown, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 

@@ -12,9 +12,9 @@ const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPor
 /** @param {string} path */
 function openFile(path) {
   const file = openSync(path, 'r');
-  const { size } = fstatSync(file);
+  const stat = fstatSync(file);
   return {
-    size,
+    size: stat.isFile() ? stat.size : undefined,
     read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
     close: () => closeSync(file),
   };

@@ -1,11 +1,12 @@
 /* The command line as a program: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -23,6 +24,11 @@ function run(args, input = '') {
     child.on('close', (status) => resolve({ ...out, status }));
     child.stdin.end(input);
   });
+}
+
+/** A shell line; $0 is Node, $1 the command line, $2 a model. */
+function shell(line) {
+  return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model]);
 }
 
 /** One JSON object on stdout, nothing on stderr, status 0. */
@@ -100,6 +106,10 @@ test('perplexity', async (t) => {
   const expected = await loaded.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
   assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
   assert.match((await run(['perplexity', model, '--file', file])).stdout, /^perplexity: [\d.]+\nnll: [\d.]+\ntokens: \d+\n$/);
+  await writeFile(file, '');
+  const { status, stderr } = await run(['perplexity', model, '--file', file]);
+  assert.equal(status, 1, 'an empty file is no wrong usage');
+  assert.match(stderr, /at least one token/);
 });
 
 test('bench', async () => {
@@ -117,6 +127,15 @@ test('chat: reads lines, answers, knows its commands', async () => {
   assert.equal(answers[1], answers[0]);
   assert.match(stderr, /\/reset/);
   assert.equal((await run(args, 'Hello\n')).status, 0);
+});
+
+test('a pipe as the model; a reader that goes away', async () => {
+  const { stdout } = await shell('cat "$2" | "$0" "$1" tokenize /dev/stdin Hello');
+  assert.equal(stdout, (await run(['tokenize', model, 'Hello'])).stdout);
+  const whole = await shell('cat "$2" | "$0" "$1" generate /dev/stdin --prompt x --max-tokens 2 --seed 1');
+  assert.equal(whole.stdout, (await run(['generate', model, '--prompt', 'x', '--max-tokens', '2', '--seed', '1'])).stdout);
+  const closed = await shell('{ sleep 0.1; "$0" "$1" inspect "$2"; echo "status $?" >&2; } | true');
+  assert.equal(closed.stderr, 'status 0\n');
 });
 
 test('wrong usage is status 2 with the usage on stderr; failures are status 1', async () => {
@@ -141,7 +160,10 @@ test('wrong usage is status 2 with the usage on stderr; failures are status 1', 
     assert.deepEqual([status, stdout], [1, ''], `${args.join(' ').slice(0, 99)}: ${stderr}`);
     assert.match(stderr, /^gemma-wasm: /);
   }
-  const help = await run(['--help']);
-  assert.equal(help.status, 0);
-  assert.match(help.stdout, /usage/);
+  for (const args of [['--help'], ['-h'], ['help'], ['generate', '-h']]) {
+    const { status, stdout } = await run(args);
+    assert.equal(status, 0, args.join(' '));
+    assert.match(stdout, /usage/);
+  }
+  assert.equal((await run(['generate', model, '--prompt', '-h', '--max-tokens', '1'])).stdout.includes('usage'), false);
 });
