@@ -252,12 +252,15 @@ async function compile(url, platform) {
 async function startHelpers(count, parts, platform) {
   const started = Array.from({ length: count }, async () => {
     const port = platform.createThread();
+    /** @type {any} */
+    let timer;
     const ready = await new Promise((resolve) => {
       port.onMessage(() => resolve(true));
       port.onFailure(() => resolve(false));
-      setTimeout(resolve, HELPER_TIMEOUT_MS, false);
+      timer = setTimeout(resolve, HELPER_TIMEOUT_MS, false);
       port.post({ kind: THREAD.prepare, ...parts });
     });
+    clearTimeout(timer);
     if (!ready) port.terminate();
     return ready ? [port] : [];
   });

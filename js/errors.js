@@ -1,37 +1,37 @@
 /* errors: the one error class, and its codes. */
 
-/** Every `code`. Those up to `aborted` come from the engine too, by name. */
+/** Every `code`; those up to `aborted` are the engine's too. */
 export const CODES = Object.freeze({
   'bad-magic': 'Not a GGUF file.',
   'bad-version': 'A GGUF version other than 2 and 3.',
-  'truncated': 'The bytes end before the last tensor does.',
-  'bad-count': 'The file claims an impossible number of things.',
-  'bad-metadata': 'A metadata value is of the wrong type or impossible.',
+  'truncated': 'The bytes end too early.',
+  'bad-count': 'An impossible number of things.',
+  'bad-metadata': 'A metadata value is impossible.',
   'missing-key': 'A metadata key is missing.',
-  'unsupported-architecture': 'A family of models that cannot be run.',
+  'unsupported-architecture': 'Models that cannot be run.',
   'unsupported-type': 'A tensor type that cannot be read.',
-  'bad-shape': 'A tensor has not the shape that the metadata calls for.',
-  'tensor-range': 'A tensor lies outside the file or over another one.',
+  'bad-shape': 'A tensor has another shape than the metadata say.',
+  'tensor-range': 'A tensor outside the file or over another.',
   'missing-tensor': 'A tensor is missing.',
   'duplicate': 'A key or a tensor is there twice.',
   'missing-tokenizer': 'The file holds no vocabulary.',
   'bad-tokenizer': 'The vocabulary contradicts itself.',
-  'no-memory': 'There is not as much memory as is needed.',
-  'context-exceeded': 'The prompt is longer than the context.',
+  'no-memory': 'Not enough memory.',
+  'context-exceeded': 'A prompt longer than the context.',
   'bad-token': 'A token id outside the vocabulary.',
-  'bad-option': 'An option that does not exist or is out of range.',
+  'bad-option': 'An option that is unknown or out of range.',
   'bad-state': 'A call that is not possible now.',
-  'aborted': 'An AbortSignal came before there was a result.',
+  'aborted': 'An AbortSignal came before a result.',
   'unsupported-source': 'A model source that cannot be read here.',
   'unsupported-variant': 'An engine variant that cannot run here.',
-  'unsupported-platform': 'The platform has no WebAssembly SIMD.',
-  'engine-missing': 'A .wasm file could not be fetched or compiled.',
+  'unsupported-platform': 'There is no WebAssembly SIMD.',
+  'engine-missing': 'A .wasm file could not be loaded.',
   'network-error': 'The server could not be reached.',
   'http-error': 'The server answered with an error status.',
   'read-error': 'A file, Blob, stream or iterator failed.',
-  'sha256-mismatch': 'The bytes are not those that `sha256` names.',
+  'sha256-mismatch': 'Other bytes than `sha256` names.',
   'missing-template': 'The file has no chat template.',
-  'template-error': 'The chat template refused the messages or failed.',
+  'template-error': 'The chat template refused or failed.',
   'disposed': 'The model was disposed of.',
   'worker-failed': 'The worker that runs the engine died.',
 });
@@ -51,5 +51,22 @@ export class GemmaError extends Error {
     this.what = what;
     this.expected = expected;
     this.got = got;
+  }
+}
+
+/** @param {string} code @param {string} what @param {unknown} cause */
+export function failure(code, what, cause) {
+  if (cause instanceof GemmaError) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new GemmaError(code, `${what}: ${why}`, { cause });
+}
+
+/** What f gives, or throws as a GemmaError.
+ * @template T @param {string} code @param {string} what @param {() => T} f */
+export function wrapped(code, what, f) {
+  try {
+    return f();
+  } catch (cause) {
+    throw failure(code, what, cause);
   }
 }

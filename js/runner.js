@@ -1,6 +1,5 @@
-/* runner: evaluates in slices short enough that the worker hears its messages and can abort. The
- * flag in the heap is not shown to the client's thread: whoever sees a shared heap keeps it alive
- * after dispose(), and the engine looks at the flag between layers only, which is what a slice is. */
+/* runner: evaluates in slices so short that the worker hears its messages and can abort. The client's
+ * thread does not see the flag: whoever sees a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
 import { RUN } from './engine.js';
 

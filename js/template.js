@@ -1,13 +1,12 @@
 /* template: messages -> ids, through the chat template that the GGUF carries (Jinja).
  *
- * User text can never become a control token: before the template runs, a seam (noncharacters that
- * occur nowhere else) is put inside everything in a message that reads like a control token, and at
- * its edges where template text could complete one. The template still sees real text, so trim and
- * conditions work. Control tokens are matched in the output, where seams keep user text from
- * matching; then the seams are taken out, and the rest is tokenised as plain text.
- * Templates come from files of strangers: they run with limits on steps, time and size. */
+ * User text never becomes a control token: a seam (noncharacters that occur nowhere else) is put
+ * inside all in a message that reads like one, and at its edges where template text could complete
+ * one. The template still sees real text, so trim and conditions work. Control tokens are matched
+ * in its output; then the seams go, and the rest is tokenised as plain text.
+ * Templates are strangers': they run with limits on steps, time and size. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import { GemmaError } from './errors.js';
+import { GemmaError, wrapped } from './errors.js';
 
 const LIMITS = { steps: 2_000_000, milliseconds: 2000, characters: 1 << 25, items: 1 << 17 };
 
@@ -167,11 +166,5 @@ class LimitedInterpreter extends AnyInterpreter {
 
 /** @template T @param {() => T} f @returns {T} */
 function guarded(f) {
-  try {
-    return f();
-  } catch (cause) {
-    if (cause instanceof GemmaError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new GemmaError('template-error', `the model's chat template failed: ${why}`, { cause });
-  }
+  return wrapped('template-error', "the model's chat template failed", f);
 }
