@@ -1,10 +1,10 @@
-/* chat: a conversation: keeps the messages, and what the engine's cache holds of them, so that a turn
- * evaluates only what is new. */
+/* chat: keeps the messages, and what the engine's cache holds of them: a turn evaluates only what is
+ * new. */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { GenerateOptions } from './model.js' */
 /** @import { Prefix } from './template.js' */
 import { GemmaError } from './errors.js';
-import { GENERATE_OPTIONS, checkOptions, checkValue, string } from './options.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, object, string } from './options.js';
 
 /** 'model' is the same as 'assistant'; aborted: an answer that was cut short by its reader.
  * @typedef {{ role: 'system' | 'user' | 'assistant' | 'model', content: string, aborted?: boolean
@@ -25,7 +25,9 @@ export class Chat {
   #busy = false;
 
   /** @param {Ask} ask @param {ChatOptions} options @param {{ last?: Prefix, next?: Prefix }} [prefixes] */
-  constructor(ask, { system, messages = [], ...defaults }, prefixes = {}) {
+  constructor(ask, options, prefixes = {}) {
+    checkValue('options', options, object);
+    const { system, messages = [], ...defaults } = options;
     checkOptions(defaults, GENERATE_OPTIONS);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages(Array.isArray(messages) ? [...opening, ...messages] : messages);
@@ -43,17 +45,18 @@ export class Chat {
    * failed or was aborted before its first character. @param {string} text @param {GenerateOptions} [options] */
   send(text, options = {}) {
     checkValue('text', text, string);
-    const past = () => ({ messages: this.#messages, prefix: this.#prefixes.next });
-    return this.#answer(past, { role: 'user', content: text }, options);
+    const question = { role: /** @type {const} */ ('user'), content: text };
+    const past = () => ({ messages: [...this.#messages, question], prefix: this.#prefixes.next });
+    return this.#answer(past, options);
   }
 
   /** Another answer to the last thing said; replaces the old one when it is finished.
    * @param {GenerateOptions} [options] */
   retry(options = {}) {
-    const at = this.#messages.findLastIndex(({ role }) => role === 'user');
-    if (at < 0) throw new GemmaError('bad-state', 'nothing was said yet');
-    const past = { messages: this.#messages.slice(0, at), prefix: this.#prefixes.last };
-    return this.#answer(() => past, this.#messages[at], options);
+    const end = () => this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
+    if (!end()) throw new GemmaError('bad-state', 'nothing was said yet');
+    const past = () => ({ messages: this.#messages.slice(0, end()), prefix: this.#prefixes.last });
+    return this.#answer(past, options);
   }
 
   clone() {
@@ -61,16 +64,17 @@ export class Chat {
     return new Chat(this.#ask, copy, this.#prefixes);
   }
 
-  /** @param {() => Past} past @param {ChatMessage} question @param {GenerateOptions} options */
-  #answer(past, question, options) {
+  /** @param {() => Past} past up to the question @param {GenerateOptions} options */
+  #answer(past, options) {
+    checkOptions(options, GENERATE_OPTIONS);
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
     /** @type {Past | null} */
     let begun = null;
     return this.#ask(() => {
       if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
       this.#busy = true;
-      const { messages, prefix } = past();
-      return begun = { messages: [...messages, question], prefix };
-    }, { ...this.#defaults, ...options }, {
+      return begun = past();
+    }, { ...this.#defaults, ...Object.fromEntries(given) }, {
       onResult: ({ text, finishReason }, next) => {
         this.#busy = false;
         const { messages, prefix } = /** @type {Past} */ (begun);

@@ -1,10 +1,10 @@
-/* connection: the client's end of protocol.js: matches answers to calls; knows when the worker is
- * gone. */
+/* connection: the client's end of protocol.js: matches answers to calls. */
 /** @import { Port } from './env.js' */
+/** @import { GemmaError } from './errors.js' */
 /** @import { ModelInfo, OpenOptions } from './host.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @import { ByteIterator } from './source.js' */
-import { GemmaError } from './errors.js';
+import { failure } from './errors.js';
 import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
 import { ChunkFeeder, reading } from './source.js';
 
@@ -24,15 +24,14 @@ export class Connection {
   /** @type {ChunkFeeder | null} */
   #feeder = null;
   #onDisposed = () => {};
+  /** @type {Promise<void> | null} */
+  #closing = null;
 
   /** @param {Port} port */
   constructor(port) {
     this.#port = port;
     port.onMessage((message) => this.#receive(message));
-    port.onFailure((cause) => {
-      const why = cause instanceof Error ? cause.message : cause;
-      this.kill(new GemmaError('worker-failed', `the worker died: ${why}`, { cause }));
-    });
+    port.onFailure((cause) => this.kill(failure('worker-failed', 'the worker died', cause)));
     port.keepAlive(false);
   }
 
@@ -57,8 +56,7 @@ export class Connection {
 
   /** Ask for an early answer. @param {number} id */
   abort(id) {
-    if (!this.#pending.has(id)) return;
-    this.#port.post({ kind: TO_WORKER.abort, id });
+    if (this.#pending.has(id)) this.#port.post({ kind: TO_WORKER.abort, id });
   }
 
   /** @param {number} id @param {number} count pieces that were taken */
@@ -67,13 +65,21 @@ export class Connection {
   }
 
   /** End the worker in good order. @param {GemmaError} reason of all calls to fail */
-  async close(reason) {
+  close(reason) {
+    return this.#closing ??= this.#close(reason);
+  }
+
+  /** @param {GemmaError} reason */
+  async #close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);
     this.#fail(reason);
     await new Promise((resolve) => {
-      this.#onDisposed = () => resolve(null);
-      setTimeout(resolve, GOODBYE_MS);
+      const timer = setTimeout(resolve, GOODBYE_MS);
+      this.#onDisposed = () => {
+        clearTimeout(timer);
+        resolve(null);
+      };
       this.#port.post({ kind: TO_WORKER.dispose });
     });
     await this.#port.terminate();
@@ -103,8 +109,18 @@ export class Connection {
       this.#pending.set(id, { resolve, reject, onEvent });
     });
     this.#port.keepAlive(true);
-    this.#port.post({ ...message, id });
+    this.#attempt(id, 'the worker cannot be given this', () => this.#port.post({ ...message, id }));
     return { id, answer };
+  }
+
+  /** A failure of f is one of the call. @param {number} id @param {string} what @param {() => void} f */
+  #attempt(id, what, f) {
+    try {
+      f();
+    } catch (cause) {
+      this.abort(id);
+      this.#take(id)?.reject(failure('bad-option', what, cause));
+    }
   }
 
   /** @param {any} message */
@@ -115,7 +131,8 @@ export class Connection {
       case FROM_WORKER.fatal: return this.kill(unpackError(message.error));
       case FROM_WORKER.pull: return void this.#feed();
       case FROM_WORKER.disposed: return this.#onDisposed();
-      default: return this.#pending.get(message.id)?.onEvent?.(message);
+      default: return this.#attempt(message.id, 'a progress callback failed',
+        () => this.#pending.get(message.id)?.onEvent?.(message));
     }
   }
 

@@ -1,5 +1,4 @@
-/* generation: what generate() returns: pieces to iterate, and a result. Nothing is sent to the engine
- * before someone asks for either. */
+/* generation: what generate() returns: pieces to iterate, and a result; begun when either is asked for. */
 /** @import { Connection } from './connection.js' */
 /** @import { GenerateArgs, TokenLogprob } from './jobs.js' */
 /** @import { GenerateOptions } from './model.js' */
@@ -72,7 +71,10 @@ export class Generation {
       }
       await result;
     } finally {
-      if (!this.#settled) this.#plan.connection.abort(this.#id);
+      if (!this.#settled) {
+        this.#plan.connection.abort(this.#id);
+        await result.catch(() => {});
+      }
     }
   }
 
@@ -101,14 +103,14 @@ export class Generation {
   /** @param {GenerateArgs} args @returns {Promise<GenerateResult & { prefix?: any }>} */
   async #ask(args) {
     const { connection, signal } = this.#plan;
-    if (signal?.aborted) return emptyResult(args.seed);
+    if (signal?.aborted) return emptyResult(args);
     const onEvent = (/** @type {any} */ event) => this.#onEvent(event);
     const { id, answer } = connection.call('generate', args, signal, onEvent);
     this.#id = id;
     try {
       return await answer;
     } catch (error) {
-      if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args.seed);
+      if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args);
       throw error;
     }
   }
@@ -130,8 +132,8 @@ export class Generation {
   }
 }
 
-/** Of an answer that never began. @param {number} seed @returns {GenerateResult} */
-function emptyResult(seed) {
+/** Of an answer that never began. @param {GenerateArgs} args @returns {GenerateResult} */
+function emptyResult({ seed, logprobs }) {
   return {
     text: '',
     tokens: [],
@@ -141,5 +143,6 @@ function emptyResult(seed) {
       firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0,
     },
     seed,
+    ...(logprobs !== null && { logprobs: [] }),
   };
 }

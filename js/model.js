@@ -1,5 +1,5 @@
 /* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
- * given, so that mistakes are told where they are made. */
+ * given. docs/api.md explains the options. */
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './host.js' */
@@ -8,15 +8,14 @@
 import { Chat, checkMessages } from './chat.js';
 import { Connection } from './connection.js';
 import { environment } from './env.js';
-import { GemmaError } from './errors.js';
+import { GemmaError, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
-  GENERATE_OPTIONS, LOAD_OPTIONS, SIGNAL_OPTIONS, checkOptions, checkValue, headerPairs, integer,
-  postable, string,
+  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
+  signal, string,
 } from './options.js';
 import { describeSource } from './source.js';
 
-/* docs/api.md says what each option means. */
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
  *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
@@ -63,10 +62,12 @@ export async function openHeader(source, options = {}) {
 async function open(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { signal, onProgress, headers, cache, ...wanted } = options;
-  const { descriptor, bytes } = describeSource(source, environment.describe);
-  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? [];
   if (signal?.aborted) throw abortError(signal);
-  const connection = new Connection(environment.createWorker());
+  const { descriptor, bytes } = wrapped('unsupported-source', 'the model source cannot be read',
+    () => describeSource(source, environment.describe));
+  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? [];
+  const connection = new Connection(
+    wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
   signal?.addEventListener('abort', onAbort);
   try {
@@ -99,16 +100,18 @@ export class HeaderModel {
   /** With `special`, text can name control tokens: never for text of strangers.
    * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
    * @returns {Promise<number[]>} */
-  async tokenize(text, { bos = false, special = false } = {}) {
+  async tokenize(text, options = {}) {
     checkValue('text', text, string);
-    return this.call('tokenize', { text, bos, special });
+    checkOptions(options, { bos: boolean, special: boolean });
+    return this.call('tokenize', { text, ...options });
   }
 
   /** Without control tokens, unless `special`.
    * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
    * @returns {Promise<string>} */
-  async detokenize(ids, { special = false } = {}) {
-    return this.call('detokenize', { ids: this.checkIds(ids, 0), special });
+  async detokenize(ids, options = {}) {
+    checkOptions(options, { special: boolean });
+    return this.call('detokenize', { ids: this.checkIds(ids, 0), ...options });
   }
 
   /** Tokens that generate(prompt) would evaluate. @param {Prompt} prompt @returns {Promise<number>} */
@@ -133,7 +136,6 @@ export class HeaderModel {
 
   /** @internal @param {string} method @param {object} args @param {AbortSignal} [signal] */
   async call(method, args, signal) {
-    checkOptions({ signal }, SIGNAL_OPTIONS);
     if (signal?.aborted) throw abortError(signal);
     return this.connection.call(method, args, signal).answer;
   }
@@ -176,26 +178,24 @@ export class Model extends HeaderModel {
 
   /** The options are defaults for each answer. @param {ChatOptions} [options] */
   chat(options = {}) {
-    return new Chat((prompt, answerOptions, hooks) => {
-      checkOptions(answerOptions, GENERATE_OPTIONS);
-      return this.#generation(prompt, answerOptions, hooks);
-    }, options);
+    return new Chat((...answer) => this.#generation(...answer), options);
   }
 
   /** After the last id, or with `all` after every id.
    * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<Float32Array>} */
-  async logits(ids, { all = false, signal } = {}) {
-    return this.call('logits', { ids: this.checkIds(ids, 1), all }, signal);
+  async logits(ids, options = {}) {
+    checkOptions(options, { all: boolean, signal });
+    return this.call('logits', { ids: this.checkIds(ids, 1), all: options.all }, options.signal);
   }
 
   /** `nll` is the mean of -ln p over the `tokens` scored.
    * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
-  async perplexity(text, { window = this.info.contextLength, signal } = {}) {
+  async perplexity(text, options = {}) {
     checkValue('text', text, string);
-    checkValue('window', window, integer(2, this.info.contextLength));
-    return this.call('perplexity', { text, window }, signal);
+    checkOptions(options, { window: integer(2, this.info.contextLength), signal });
+    return this.call('perplexity', { text, window: options.window }, options.signal);
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks */

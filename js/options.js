@@ -7,25 +7,26 @@ import { GemmaError } from './errors.js';
 const MAX_TOKENS = 1 << 20;
 const DEFAULT_MAX_TOKENS = 1024;
 
-/** @param {number} min @param {number} max @param {string} [sampler] @returns {Rule} */
-export const integer = (min, max, sampler) => ({
-  expected: `an integer from ${min} to ${max}`,
-  fits: (value) => Number.isInteger(value) && value >= min && value <= max,
+/** @param {string} what @param {(value: any) => boolean} is
+ * @returns {(min: number, max: number, sampler?: string) => Rule} */
+const range = (what, is) => (min, max, sampler) => ({
+  expected: `${what} from ${min} to ${max}`,
+  fits: (value) => is(value) && value >= min && value <= max,
   sampler,
 });
-/** @param {number} min @param {number} max @param {string} sampler @returns {Rule} */
-const number = (min, max, sampler) => ({
-  expected: `a number from ${min} to ${max}`,
-  fits: (value) => typeof value === 'number' && value >= min && value <= max,
-  sampler,
-});
+export const integer = range('an integer', Number.isInteger);
+const number = range('a number', (value) => typeof value === 'number');
 /** @param {string} expected @param {(value: any) => boolean} fits @returns {Rule} */
 const rule = (expected, fits) => ({ expected, fits });
 
-export const string = rule('a string', (value) => typeof value === 'string');
-const object = rule('an object', (value) => typeof value === 'object');
-const callback = rule('a function', (value) => typeof value === 'function');
-const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
+/** @param {string} expected */
+const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
+
+export const string = typed('a string');
+export const object = typed('an object');
+const callback = typed('a function');
+export const boolean = typed('a boolean');
+export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
 /** @type {Record<string, Rule>} */
 export const GENERATE_OPTIONS = {
@@ -59,14 +60,12 @@ export const LOAD_OPTIONS = {
   contextLength: integer(1, 1 << 20),
   variant: rule('"auto", "relaxed" or "simd128"',
     (value) => ['auto', 'relaxed', 'simd128'].includes(value)),
-  cache: rule('false (a cache comes in a later version)', (value) => value === false),
+  cache: rule('false (there is no cache yet)', (value) => value === false),
   sha256: rule('64 hexadecimal digits',
     (value) => typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings',
     (value) => headerPairs(value) !== null),
 };
-
-export const SIGNAL_OPTIONS = { signal };
 
 /** undefined is the same as no option. @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {

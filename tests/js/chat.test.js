@@ -141,3 +141,30 @@ test('a chat begins with given messages; wrong ones are refused', async (t) => {
   await refuses(() => chat.send('x', { topK: -1 }), 'bad-option');
   await refuses(model.generate([...past, past[1]]).result(), 'template-error');
 });
+
+test('behind a loop that was left, the next question can be asked at once', async (t) => {
+  const model = await open(t);
+  const chat = model.chat({ ...SHORT, maxTokens: 300 });
+  for await (const piece of chat.send('Hello')) if (piece) break;
+  await chat.send('More', { maxTokens: 3 }).text();
+  assert.deepEqual(chat.messages.map((m) => m.aborted ?? false), [false, true, false, false]);
+});
+
+test('retry is about the last question when it begins', async (t) => {
+  const model = await open(t);
+  const chat = model.chat(SHORT);
+  await chat.send('One').text();
+  const again = chat.retry();
+  await chat.send('Two').text();
+  await again.text();
+  assert.deepEqual(chat.messages.filter((m) => m.role === 'user').map((m) => m.content), ['One', 'Two']);
+  assert.equal(chat.messages.length, 4);
+});
+
+test('an option of undefined keeps the default of the chat', async (t) => {
+  const model = await open(t);
+  const { tokens } = await model.chat({ ...SHORT, maxTokens: 3 }).send('a', { maxTokens: undefined }).result();
+  assert.equal(tokens.length, 3);
+  await refuses(() => model.chat(null), 'bad-option');
+  await refuses(() => model.chat().send('a', null), 'bad-option');
+});

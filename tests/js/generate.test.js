@@ -278,3 +278,19 @@ for (const threads of [1, 2]) {
     assert.equal((await running).tokens.length, 450);
   });
 }
+
+test('an answer that never began has the log probabilities that were asked for: none', async (t) => {
+  const model = await open(t);
+  const signal = AbortSignal.abort();
+  assert.deepEqual((await model.generate('x', { signal, logprobs: 2 }).result()).logprobs, []);
+  assert.equal('logprobs' in await model.generate('x', { signal }).result(), false);
+});
+
+test('a progress callback that throws fails its call, and no other', async (t) => {
+  const model = await open(t);
+  const onPrefillProgress = () => { throw new Error('oh no'); };
+  const out = model.generate(someIds(200), { ...LONG, onPrefillProgress });
+  const error = await refuses(out.result(), 'bad-option');
+  assert.equal(error.cause.message, 'oh no');
+  assert.equal((await model.generate('x', { ...LONG, maxTokens: 3 }).result()).tokens.length, 3);
+});

@@ -1,9 +1,11 @@
 /* Life of models: several at once, dispose at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { Connection } from '../../js/connection.js';
+import { createEngine } from '../../js/engine.js';
 import { loadModel } from '../../js/index.node.js';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
@@ -132,4 +134,40 @@ test('many models, one after the other, leave nothing behind', async () => {
   // Worker threads that survived would show as open handles.
   const left = process.getActiveResourcesInfo().filter((name) => /worker|messageport/i.test(name));
   assert.deepEqual(left, []);
+});
+
+test('a message that cannot be posted fails its call, and does not hold the process open', async () => {
+  const port = fakePort();
+  let held = false;
+  port.keepAlive = (on) => { held = on; };
+  port.post = (message) => void structuredClone(message);
+  await refuses(new Connection(port).call('tokenize', { text: Symbol('x') }).answer, 'bad-option');
+  assert.equal(held, false);
+});
+
+test('dispose waits for the end of the worker, the second time too, and leaves no timer', async () => {
+  const port = fakePort();
+  const connection = new Connection(port);
+  const closing = [connection.close(new Error('over')), connection.close(new Error('over'))];
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const during = timers();
+  port.hear({ kind: 'disposed' });
+  assert.equal(timers(), during - 1);
+  await closing[1];
+  assert.equal(port.ended, true);
+  await closing[0];
+});
+
+test('helper threads that are ready leave no timer behind', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  const before = timers();
+  const port = () => ({
+    post() {},
+    onMessage: (handler) => handler(), onFailure() {}, terminate() {}, keepAlive() {},
+  });
+  const { engine } = await createEngine({ threads: 2 }, {
+    compile: async (url) => WebAssembly.compile(await readFile(url)), parallelism: () => 2, createThread: port,
+  });
+  assert.equal(engine.threads, 2);
+  assert.equal(timers(), before);
 });

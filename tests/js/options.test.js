@@ -88,3 +88,15 @@ test('a context longer than the model was made for is refused with the range', a
   const error = await refuses(testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })), 'bad-option');
   assert.match(error.message, /1 to 512.*513/);
 });
+
+test('options of the smaller calls are checked', async (t) => {
+  const model = await open(t);
+  for (const options of [null, { bos: Symbol('x') }, { bos: 1 }, { boss: true }]) {
+    await refuses(model.tokenize('x', options), 'bad-option');
+    await refuses(model.detokenize([5], options), 'bad-option');
+    await refuses(model.logits([5], options), 'bad-option');
+    await refuses(model.perplexity('some text', options), 'bad-option');
+  }
+  await refuses(model.logits([5], { signal: {} }), 'bad-option');
+  assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));
+});
