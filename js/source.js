@@ -1,6 +1,6 @@
 /* source: where the bytes of a model come from. The client describes what was given; the worker
  * opens it as something that fills views of the heap, in order, each byte once. */
-import { GemmaError } from './errors.js';
+import { GemmaError, failure } from './errors.js';
 import { CHUNK } from './protocol.js';
 
 /** @import { Platform } from './engine.js' */
@@ -17,8 +17,8 @@ const HUB = 'https://huggingface.co';
 /** @param {any} source see loadModel @param {(text: string) => SourceDescriptor} describeString
  * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} bytes: for the client to feed */
 export function describeSource(source, describeString) {
-  if (typeof source === 'string') return { descriptor: describeString(source) };
-  if (source instanceof URL) return { descriptor: describeString(source.href) };
+  if (source instanceof URL) return describeSource(source.href, describeString);
+  if (typeof source === 'string') return { descriptor: describeText(source, describeString) };
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
     if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
     return { descriptor: { kind: 'pull', total: source.size }, bytes: iteratorOf(source.stream()) };
@@ -33,6 +33,18 @@ export function describeSource(source, describeString) {
     expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
     got: source?.constructor?.name ?? String(source),
   });
+}
+
+/** Errors do not echo the text: URLs may hold secrets.
+ * @param {string} text @param {(text: string) => SourceDescriptor} describe */
+function describeText(text, describe) {
+  try {
+    const descriptor = describe(text);
+    const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
+    if (!username && !password) return descriptor;
+  } catch { /* Refused as well. */ }
+  throw new GemmaError('unsupported-source', 'model source',
+    { expected: 'a path or URL, without a password' });
 }
 
 /** Node does not pass Blobs of files between threads. @param {Blob} blob */
@@ -74,23 +86,25 @@ function asBytes(value) {
 
 /** @param {any} source @returns {ByteIterator | undefined} */
 function iteratorOf(source) {
-  if (source?.[Symbol.asyncIterator]) return source[Symbol.asyncIterator]();
-  return source?.getReader ? streamIterator(source) : source?.[Symbol.iterator]?.();
+  if (source?.getReader) return streamIterator(source);
+  return (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator])?.call(source);
 }
 
-/** Not every browser iterates streams. @param {ReadableStream} stream @returns {ByteIterator} */
+/** @param {ReadableStream} stream @returns {ByteIterator} */
 function streamIterator(stream) {
   const reader = stream.getReader();
   return {
     next: () => /** @type {Promise<any>} */ (reader.read()),
     return: async () => {
-      await reader.cancel().catch(() => {});
+      const cancelled = reader.cancel();
+      reader.releaseLock();
+      await cancelled;
       return { done: true, value: undefined };
     },
   };
 }
 
-/** Cuts what an iterator yields into pieces, copied, so that the giver keeps its buffers. */
+/** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
 export class ChunkFeeder {
   #iterator;
   /** @type {Uint8Array} */
@@ -120,8 +134,9 @@ export class ChunkFeeder {
   }
 
   async close() {
-    // The giver's clean-up is its own affair.
-    await Promise.resolve(this.#iterator.return?.()).catch(() => {});
+    try {
+      await this.#iterator.return?.();
+    } catch { /* The giver's clean-up is its own affair. */ }
   }
 }
 
@@ -168,21 +183,22 @@ export async function reading(name, f) {
   try {
     return await f();
   } catch (cause) {
-    if (cause instanceof GemmaError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new GemmaError('read-error', `${name} could not be read: ${why}`, { cause });
+    throw failure('read-error', `${name} could not be read`, cause);
   }
 }
 
 /** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
 async function openUrl({ url, headers }) {
-  // Credentials and the query may hold secrets.
-  const shown = url.replace(/^(\w+:\/\/)[^/]*@/, '$1').replace(/[?#].*$/s, '').slice(0, 200);
+  // The query may hold secrets.
+  const [plain, query] = url.split(/[?#](.*)/s);
+  const shown = plain.slice(0, 200);
   const abort = new AbortController();
   const response = await fetch(url, { headers, signal: abort.signal }).catch((error) => {
-    // Node hides the reason one level deeper; neither text holds request headers.
+    // Node hides the reason one level deeper.
+    const cause = error.cause ?? error;
+    const tells = [url, query].some((secret) => secret && String(cause).includes(secret));
     throw new GemmaError('network-error', `${shown} could not be reached, or allows no cross-origin `
-      + 'reading', { cause: error.cause ?? error });
+      + 'reading', { cause: tells ? undefined : cause });
   });
   if (!response.ok || !response.body) {
     abort.abort();
@@ -204,8 +220,8 @@ async function openUrl({ url, headers }) {
   return { network: true, total, read: readerOf(next), close: () => abort.abort() };
 }
 
-/** Reads into one buffer again and again: chunks that wait for the garbage collector would be most
- * of the memory peak. Where a body has no such reader, as chunks come.
+/** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
+ * would be most of the memory peak.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 function pumpOf(body) {
   let buffer = new ArrayBuffer(CHUNK);
@@ -231,10 +247,11 @@ function bodyLength({ headers }) {
 
 /** @param {Response} response @param {string} shown */
 function httpError({ status, statusText }, shown) {
+  const token = 'pass an access token in `headers`';
   /** @type {Record<number, string>} */
   const words = {
-    401: 'private, gated, or not there: pass an access token in `headers`',
-    403: 'not allowed: accept the licence of a gated model, pass an access token in `headers`',
+    401: `private, gated, or not there: ${token}`,
+    403: `not allowed: accept the licence of a gated model, ${token}`,
     404: 'nothing is there',
   };
   const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);

@@ -222,3 +222,54 @@ test('inspectModel reads the header only', async () => {
   assert.ok(found.tensors.some((x) => x.name === 'blk.5.attn_q.weight' && x.type === 'Q4_0'));
   assert.ok(found.info.memory.total >= found.info.memory.weights + found.info.memory.kv);
 });
+
+test('secrets of a URL are in no part of an error', async () => {
+  for (const [source, code] of [
+    ['http://user:hunter2@127.0.0.1:1/x.gguf?token=SECRET', 'unsupported-source'],
+    [new URL('http://hunter2@127.0.0.1:1/x.gguf'), 'unsupported-source'],
+    ['http://[hunter2/x.gguf?token=SECRET', 'unsupported-source'],
+    ['http://127.0.0.1:1/x.gguf?token=SECRET', 'network-error'],
+  ]) {
+    const error = await refuses(loadModel(source), code);
+    const told = `${error.stack} ${error.cause} ${error.cause?.stack} ${JSON.stringify(error)}`;
+    assert.doesNotMatch(told, /hunter2|SECRET/);
+  }
+});
+
+test('a stream is cancelled by an abort at once, and not touched by one that came before', async () => {
+  let cancelled = false;
+  const stream = new ReadableStream({ cancel: () => { cancelled = true; } });
+  await refuses(loadModel(stream, { signal: AbortSignal.abort() }), 'aborted');
+  assert.equal(stream.locked, false);
+  const controller = new AbortController();
+  const loading = loadModel(stream, { signal: controller.signal });
+  await sleep(300);
+  controller.abort();
+  await refuses(loading, 'aborted');
+  assert.deepEqual([cancelled, stream.locked], [true, false]);
+});
+
+test('an iterator whose clean-up throws does no harm', async () => {
+  const iterator = {
+    [Symbol.iterator]: () => iterator,
+    next: () => ({ done: false, value: new Uint8Array(100) }),
+    return() { throw new Error('clean-up'); },
+  };
+  await refuses(loadModel(iterator), 'bad-magic');
+  // An unhandled rejection would fail this test.
+  await sleep(10);
+});
+
+test('sources that fail when they are looked at are refused as such', async () => {
+  const locked = new ReadableStream();
+  locked.getReader();
+  for (const source of [locked, 'file://host/x.gguf', { repo: 'a/b', file: '\ud800.gguf' }]) {
+    await refuses(loadModel(source), 'unsupported-source');
+  }
+});
+
+test('onProgress that throws fails the loading', async () => {
+  const onProgress = () => { throw new Error('oh no'); };
+  const error = await refuses(loadModel(path, { threads: 1, onProgress }), 'bad-option');
+  assert.equal(error.cause.message, 'oh no');
+});
