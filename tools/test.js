@@ -77,6 +77,7 @@ const stages = [
   { name: 'tsc', needs: [], counted: 'one', commands: () => [[process.execPath, tsc, '-p', at('tsconfig.json')]] },
   { name: 'deps', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-deps.js')]] },
   { name: 'style', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-style.js')]] },
+  { name: 'docs', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/readme.js'), '--check']] },
   { name: 'size', needs: ['wasm', 'types'], counted: 'one',
     commands: () => [[process.execPath, at('tools/size-report.js')]] },
   { name: 'js', needs: ['wasm'], counted: 'node', commands: () => nodeTests(process.execPath, 'tests/js') },
