@@ -55,9 +55,6 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     s->n_ctx = n_ctx;
     take_kv(&s->state.kv, c, n_ctx, &a);
     take_scratch(s, c, pool, &a);
-    memset(s->state.batch.gate, 0,
-           GW_BATCH * gw_ld(c->n_ff) * sizeof(float)); /* columns that pad a row are never written */
-    memset(s->state.batch.up, 0, GW_BATCH * gw_ld(c->n_ff) * sizeof(float));
     return 0;
 }
 
