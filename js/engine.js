@@ -255,7 +255,7 @@ async function startHelpers(count, parts, platform) {
     /** @type {any} */
     let timer;
     const ready = await new Promise((resolve) => {
-      port.onMessage(() => resolve(true));
+      port.onMessage(resolve);
       port.onFailure(() => resolve(false));
       timer = setTimeout(resolve, HELPER_TIMEOUT_MS, false);
       port.post({ kind: THREAD.prepare, ...parts });

@@ -11,7 +11,7 @@ export async function receive({ kind, module, memory, stack, pool, index }, post
     /** @type {any} */
     const instance = await WebAssembly.instantiate(module, imports(memory));
     exports = instance.exports;
-    post(null);
+    post(true);
   } else {
     exports._emscripten_stack_restore(stack);
     exports.gw_pool_enter(pool, index);

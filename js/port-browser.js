@@ -1,4 +1,4 @@
-/* port-browser: a browser's Worker as a Port (env.js). */
+/* port-browser: a browser's Worker or MessagePort as a Port (env.js). */
 
 /** @param {Worker} worker @returns {import('./env.js').Port} */
 export function browserPort(worker) {
@@ -14,6 +14,19 @@ export function browserPort(worker) {
       };
     },
     terminate: () => worker.terminate(),
+    keepAlive() {},
+  };
+}
+
+/** @param {MessagePort} port @returns {import('./env.js').Port} */
+export function channelPort(port) {
+  return {
+    post: (message, transfer = []) => port.postMessage(message, transfer),
+    onMessage(handler) {
+      port.onmessage = (event) => handler(event.data);
+    },
+    onFailure() {},
+    terminate: () => port.close(),
     keepAlive() {},
   };
 }

@@ -20,9 +20,10 @@ export const FROM_WORKER = {
   failed: 'failed',     // { id, error }
   fatal: 'fatal',       // { error }: the engine is lost
   disposed: 'disposed',
+  thread: 'thread',     // { port }: start a helper thread, please, and hand it this (browsers)
 };
 
-/** Engine worker to helper thread, which answers `prepare` when it is ready. */
+/** Engine worker to helper thread, which answers `prepare` with true when it is ready. */
 export const THREAD = {
   prepare: 'prepare', // { module, memory }
   enter: 'enter',     // { pool, index, stack }

@@ -1,6 +1,7 @@
-/* thread: entry of a helper thread in browsers. */
+/* thread: entry of a helper thread in browsers. Its first message is the port of the engine worker. */
 import { receive } from './helper.js';
 
-globalThis.onmessage = (/** @type {MessageEvent} */ { data }) => {
-  receive(data, (message) => globalThis.postMessage(message));
+globalThis.onmessage = (/** @type {MessageEvent<MessagePort>} */ { data: port }) => {
+  port.onmessage = ({ data }) => void receive(data, (message) => port.postMessage(message));
 };
+globalThis.postMessage(null);

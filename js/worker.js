@@ -1,6 +1,7 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './host.js';
-import { browserPort } from './port-browser.js';
+import { channelPort } from './port-browser.js';
+import { FROM_WORKER } from './protocol.js';
 
 const self = /** @type {any} */ (globalThis);
 const { port1, port2 } = new MessageChannel();
@@ -22,7 +23,10 @@ const host = new Host((message, transfer = []) => self.postMessage(message, tran
   compile,
   parallelism: () => navigator.hardwareConcurrency || 1,
   createThread: () => {
-    return browserPort(new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }));
+    const channel = new MessageChannel();
+    const port = channel.port2;
+    self.postMessage({ kind: FROM_WORKER.thread, port }, [port]);
+    return channelPort(channel.port1);
   },
   breathe,
 });
