@@ -31,28 +31,50 @@ const char *gw_build(void);
  *                     gw_load_reserve(model, n_ctx), which allocates everything at once
  *   GW_LOAD_WEIGHTS   more bytes, please
  *   GW_LOAD_READY     all tensors are in place
- * Bytes come in file order, from offset 0, each once. commit(0) is allowed. When the source ends
- * early call gw_load_end(): it gives GW_E_TRUNCATED with expected and got. Bytes behind the last
- * tensor are ignored (READY is reached before them). */
+ * Bytes of a file come in order, from offset 0, each once. commit(0) is allowed. When a file ends
+ * early call gw_load_end(): it gives GW_E_TRUNCATED with expected and got. Bytes behind a file's
+ * last tensor are ignored (READY is reached before those of the last file).
+ *
+ * Split models: gw_load_parts(n) says how many files the host has, in their order (1 if it is not
+ * called). The engine says from which of them the next bytes must come, and from which offset:
+ * before each read ask gw_load_part() and, unless the host's stream of that file stands there anyway,
+ * gw_load_offset(). Both change in gw_load_commit() and gw_load_reserve() only. First come all headers,
+ * file by file (at the end of one, what was committed behind it is kept, and HEADER goes on with the
+ * next file), then PLAN, then all weights, file by file: so file 0 is left at some offset, and taken
+ * up again at that very offset after PLAN. Each file but the first is read 64 KB at a time at most
+ * while its header is read. GW_E_BAD_PART: too few or too many files, a wrong order, a part of
+ * another model. gw_part_bytes(i): size of file i up to its last tensor's end, NAN before its header
+ * is complete. */
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
 
 gw_model *gw_model_new(gw_pool *pool);
 void gw_model_free(gw_model *m);              /* its session too */
+int gw_load_parts(gw_model *m, int n);        /* before the first commit */
+int gw_load_part(const gw_model *m);          /* index of the file that the next bytes must come from */
+double gw_load_offset(const gw_model *m);     /* where in it */
+double gw_part_bytes(const gw_model *m, int i);
 void *gw_load_window(gw_model *m);
 size_t gw_load_room(const gw_model *m);       /* > 0 in states HEADER and WEIGHTS */
 int gw_load_commit(gw_model *m, size_t n);    /* GW_LOAD_* or an error */
 int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED */
+/* Bytes that the whole heap may come to; until it is called, as many as there are addresses. */
+void gw_load_limit(gw_model *m, double bytes);
 /* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.
- * Allocates weights, KV cache, scratch. GW_E_NO_MEMORY names the bytes. */
+ * Allocates weights, KV cache, scratch. GW_E_NO_MEMORY names the bytes needed and what would fit;
+ * then it may be called again with a smaller n_ctx. */
 int gw_load_reserve(gw_model *m, uint32_t n_ctx);
-/* Memory that reserve(n_ctx) would take, in bytes, by part: "weights", "kv", "scratch", "total".
+/* Memory that reserve(n_ctx) would take, in bytes, by part: "weights", "kv", "scratch", "total"; and
+ * "heap": what the whole heap comes to with it, whatever else there is. Exact beyond 4 GB too.
  * From state PLAN on; NAN where reserve refuses n_ctx as too long. */
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
+/* The longest context whose "heap" is at most `bytes`; 0: not even one token. From state PLAN on. */
+uint32_t gw_largest_context(const gw_model *m, double bytes);
 
 /* --- what is in the file (from state PLAN on) ------------------------------------------------
  * gw_model_number keys: context_length (the file's), n_ctx (reserved), n_vocab, n_layer, n_embd,
- * n_ff, n_head, n_head_kv, head_dim, window, parameters, file_bytes (up to the last tensor's end),
- * gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), n_tensors, n_metadata.
+ * n_ff, n_head, n_head_kv, head_dim, window, parameters, parts (files), file_bytes (of all parts, up
+ * to the last tensor's end in each), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos
+ * (1/0), n_tensors, n_metadata.
  * NAN for what is not there.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the type that
  * holds most weights of the layers), chat_template. NULL for what is not there; else UTF-8, NUL-terminated. */
@@ -61,9 +83,17 @@ const char *gw_model_text(const gw_model *m, const char *key);
 /* One JSON object as NUL-terminated text, valid until the next call of either:
  * {"key":"general.name","type":"string","value":"…"}, {"key":…,"type":"array","of":"f32","count":262144}
  * {"name":"blk.0.attn_q.weight","type":"Q4_0","shape":[1152,1024],"offset":…,"bytes":…}
+ * (and "part":1 where the tensor is not in the first file)
  * NULL out of range. Strings above 64 KiB are cut there, with "cut":true. */
 const char *gw_metadata_json(gw_model *m, uint32_t i);
 const char *gw_tensor_json(gw_model *m, uint32_t i);
+
+/* --- SHA-256 (sha256.h) ------------------------------------------------------------------------
+ * s = gw_sha256_new(), NULL if no memory; gw_sha256_update(s, bytes, n) for each piece, which may lie
+ * in the load window: hash before the commit; gw_sha256_hex(s) gives the 64 hexadecimal digits of
+ * what came so far, NUL-terminated, and changes nothing; gw_free(s).
+ * The first GW_SHA256_STATE (104) bytes at s are the whole state: they may be stored, and put back
+ * into another gw_sha256_new(), also by another engine. */
 
 /* The last error of this model or its session: name of its code, and three texts, "" if empty. */
 const char *gw_error_text(const gw_model *m, const char *part);   /* "code" "what" "expected" "got" */
