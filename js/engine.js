@@ -16,6 +16,7 @@ const FILES = {
 const MAX_THREADS = 64;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
+const HASH_STATE = 104;
 
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
@@ -24,9 +25,10 @@ export const RUN = { DONE: 0, LOGITS: 2 };
 /** breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
  *   createThread: () => Port, breathe: () => Promise<unknown>,
- *   openFile?: (path: string) => FileReader, createHash?: () => Hash }} Platform */
+ *   openFile?: (path: string) => FileReader }} Platform */
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
-/** @typedef {{ update: (bytes: Uint8Array) => unknown, hex: () => string }} Hash */
+/** state: what another hasher can go on from.
+ * @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string, state: () => Uint8Array }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
 /** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
@@ -94,6 +96,18 @@ export class Engine {
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
+  }
+
+  /** A SHA-256 that runs. @param {Uint8Array} [state] of one to go on from @returns {Hash} */
+  hasher(state) {
+    const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
+    const heap = this.#heap, hash = start();
+    if (state) heap.view(hash, HASH_STATE).set(state);
+    return {
+      update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
+      hex: () => heap.string(hex(hash)) ?? '',
+      state: () => heap.view(hash, HASH_STATE).slice(),
+    };
   }
 
   /** @param {number} contextLength */

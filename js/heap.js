@@ -63,9 +63,10 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Run f with a copy of data in the heap.
+  /** Run f with data in the heap: with a copy, unless it is there.
    * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
+    if (data.buffer === this.buffer) return f(data.byteOffset);
     const address = this.reserve(data.byteLength);
     try {
       const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -7,7 +7,6 @@ import { GemmaError } from './errors.js';
 import { generate, logits, perplexity } from './jobs.js';
 import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
 import { Runner } from './runner.js';
-import { Sha256 } from './sha256.js';
 import { openSource } from './source.js';
 import { loadInto } from './stream.js';
 import { Vocabulary } from './vocabulary.js';
@@ -93,9 +92,7 @@ export class Host {
         plan: () => native.reserve(chooseContext(native, contextLength)),
         headerOnly,
         report: (value) => this.#post({ kind: FROM_WORKER.progress, id, value }),
-        digest: sha256
-          ? { hash: this.#platform.createHash?.() ?? new Sha256(), expected: sha256 }
-          : undefined,
+        digest: sha256 ? { hash: native.hasher(), expected: sha256 } : undefined,
       });
     } finally {
       source.close();

@@ -1,5 +1,4 @@
 /* worker.node: entry of the engine worker in Node. */
-import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
@@ -28,9 +27,5 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   },
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
-  createHash: () => {
-    const hash = createHash('sha256');
-    return { update: (bytes) => hash.update(bytes), hex: () => hash.digest('hex') };
-  },
 });
 port.on('message', (message) => host.receive(message));

@@ -8,6 +8,7 @@
 
 #include "base.h"
 #include "sampler.h"
+#include "sha256.h"
 #include "threads.h"
 
 typedef struct gw_model gw_model;

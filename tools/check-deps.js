@@ -13,6 +13,7 @@ import { at } from './proc.js';
 const C_MODULES = {
   base: '',
   threads: 'base',
+  sha256: 'base',
   quant: 'base',
   gguf: 'base',
   kernels: 'base quant',
@@ -26,7 +27,7 @@ const C_MODULES = {
   describe: 'base quant gguf model',
   forward: 'base quant pack ops kv model',
   session: 'base threads quant ops kv model forward',
-  api: 'base threads sampler tokenizer model load describe session',
+  api: 'base sha256 threads sampler tokenizer model load describe session',
 };
 
 /** C files that are a module's second one, where the name does not say it. */
@@ -47,7 +48,7 @@ const KNOWS_PLATFORM = new Set(['threads', 'kernels', 'api']);
  * they are gone at run time.
  */
 const JS_LAYERS = [
-  'errors features sha256',
+  'errors features',
   'heap',
   'protocol text options env port',
   'env-node env-browser source template engine helper',

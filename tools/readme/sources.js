@@ -7,10 +7,10 @@ import { basename, extname } from 'node:path';
 import { Trouble, at } from '../proc.js';
 
 /** In the order in which they build on each other; what is not named here comes last. */
-const ORDER = ('base threads quant gguf kernels kernels_ref kernels_simd128 kernels_relaxed pack kv ops attention tokenizer '
+const ORDER = ('base sha256 threads quant gguf kernels kernels_ref kernels_simd128 kernels_relaxed pack kv ops attention tokenizer '
   + 'tokenizer_impl tokenizer_build sampler model load describe forward session api '
   + 'index model chat generation options errors cli cli-chat env connection protocol host runner jobs source stream '
-  + 'vocabulary template text engine heap helper features sha256 worker thread port').split(' ');
+  + 'vocabulary template text engine heap helper features worker thread port').split(' ');
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;
 /** Without a comment of their own. */
 const PLAIN = /** @type {Record<string, string>} */ ({
