@@ -1,6 +1,7 @@
 /* env-browser: the client's side in a browser. */
 import { browserPort } from './port-browser.js';
 import { FROM_WORKER } from './protocol.js';
+import { openStore } from './store-browser.js';
 
 /** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
  * goes by a channel of their own: who holds it keeps it from being freed.
@@ -31,5 +32,6 @@ function createWorker() {
 /** @type {import('./env.js').Environment} */
 export const browserEnvironment = {
   createWorker,
+  openStore,
   describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
 };

@@ -2,6 +2,7 @@
  * evaluate run one at a time, in order; the others are answered at once, also in between. */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { Notice } from './stream.js' */
 import { createEngine } from './engine.js';
 import { GemmaError } from './errors.js';
 import { generate, logits, perplexity } from './jobs.js';
@@ -31,7 +32,7 @@ const QUICK = {
 };
 
 /** headerOnly: stop after the header; only the quick calls are possible then.
- * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string,
+ * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
  *   headerOnly?: boolean }} OpenOptions */
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
@@ -92,7 +93,7 @@ export class Host {
         plan: () => native.reserve(chooseContext(native, contextLength)),
         headerOnly,
         report: (value) => this.#post({ kind: FROM_WORKER.progress, id, value }),
-        digest: sha256 ? { hash: native.hasher(), expected: sha256 } : undefined,
+        digest: sha256 ? { hash: native.hasher(), expected: [sha256].flat()[0] } : undefined,
       });
     } finally {
       source.close();
@@ -181,7 +182,8 @@ function chooseContext(native, wanted) {
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number },
  *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
- *   chatTemplate: boolean, bosToken: number | null, endTokens: number[] }} ModelInfo */
+ *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
+ *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
 /** @param {Context} context @param {{ isolated: boolean, reason: string }} facts @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
@@ -203,5 +205,7 @@ function describe({ runner: { native }, vocabulary, contextLength }, facts) {
     chatTemplate: native.text('chat_template') !== null,
     bosToken: vocabulary.bos,
     endTokens: vocabulary.endTokens,
+    cache: 'none',
+    notices: [],
   };
 }

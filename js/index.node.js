@@ -7,4 +7,5 @@ Object.assign(environment, nodeEnvironment);
 export { loadModel, inspectModel, Model } from './model.js';
 export { Chat } from './chat.js';
 export { Generation } from './generation.js';
+export { ModelCache, modelCache, openCache } from './cache.js';
 export { GemmaError, CODES } from './errors.js';

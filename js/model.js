@@ -1,5 +1,6 @@
 /* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
  * given. docs/api.md explains the options. */
+/** @import { ModelCache } from './cache.js' */
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './host.js' */
@@ -23,8 +24,8 @@ import { describeSource } from './source.js';
  *   signal?: AbortSignal,
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
- *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', cache?: false,
- *   sha256?: string, headers?: HeadersInit }} LoadOptions */
+ *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', cache?: boolean | ModelCache,
+ *   sha256?: string | string[], token?: string, headers?: HeadersInit }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
@@ -61,11 +62,14 @@ export async function openHeader(source, options = {}) {
  * @returns {Promise<[Connection, ModelInfo]>} */
 async function open(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
-  const { signal, onProgress, headers, cache, ...wanted } = options;
+  const { signal, onProgress, headers, token, cache, ...wanted } = options;
   if (signal?.aborted) throw abortError(signal);
   const { descriptor, bytes } = wrapped('unsupported-source', 'the model source cannot be read',
     () => describeSource(source, environment.describe));
-  if (descriptor.kind === 'url' && headers) descriptor.headers = headerPairs(headers) ?? [];
+  if (descriptor.kind === 'url') {
+    descriptor.headers = headerPairs(headers) ?? [];
+    if (token) descriptor.headers.push(['authorization', `Bearer ${token}`]);
+  }
   const connection = new Connection(
     wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));

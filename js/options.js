@@ -1,4 +1,5 @@
 /* options: what generate() and loadModel() accept, and the one check of both. */
+import { ModelCache } from './cache.js';
 import { GemmaError } from './errors.js';
 
 /** sampler: the engine's name for it.
@@ -60,9 +61,11 @@ export const LOAD_OPTIONS = {
   contextLength: integer(1, 1 << 20),
   variant: rule('"auto", "relaxed" or "simd128"',
     (value) => ['auto', 'relaxed', 'simd128'].includes(value)),
-  cache: rule('false (there is no cache yet)', (value) => value === false),
-  sha256: rule('64 hexadecimal digits',
-    (value) => typeof value === 'string' && /^[0-9a-f]{64}$/i.test(value)),
+  cache: rule('true, false, modelCache or what openCache gives',
+    (value) => typeof value === 'boolean' || value instanceof ModelCache),
+  sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file',
+    (value) => [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s))),
+  token: rule('a token, without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings',
     (value) => headerPairs(value) !== null),
 };
@@ -79,8 +82,8 @@ export function checkOptions(options, table) {
 /** @param {string} name @param {unknown} value @param {Rule} rule */
 export function checkValue(name, value, { expected, fits }) {
   if (value !== null && fits(value)) return;
-  // The value of `headers` may be a secret.
-  const got = name === 'headers' ? '' : show(value);
+  const secret = name === 'headers' || name === 'token';
+  const got = secret ? '' : show(value);
   throw new GemmaError('bad-option', name, { expected, got });
 }
 

@@ -9,9 +9,12 @@ const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
 const DRAIN_BYTES = 1 << 20;
 
-/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known.
+/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`
+ * or `changed`. @typedef {{ code: string, message: string }} Notice */
+/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the
+ * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
  * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
- *   bytesPerSecond: number }} Progress */
+ *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
 /** @typedef {{ hash: Hash, expected: string }} Digest */
 
 /** plan: the header is complete: reserve memory or throw; headerOnly: stop there.
@@ -94,6 +97,7 @@ class Meter {
     const [{ time, loaded }] = this.#marks;
     const seconds = Math.max(performance.now() - time, 1) / 1000;
     const bytesPerSecond = (this.#loaded - loaded) / seconds;
-    this.#report({ phase: this.#phase, loaded: this.#loaded, total: this.total, bytesPerSecond });
+    this.#report({ phase: this.#phase, loaded: this.#loaded, total: this.total, bytesPerSecond,
+      fromCache: 0 });
   }
 }

@@ -40,7 +40,7 @@ const PLATFORM = /** @type {Record<string, RegExp>} */ ({
   kernels: /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/,
 });
 /** The only modules that may ask what they are compiled for. */
-const KNOWS_PLATFORM = new Set(['threads', 'kernels', 'api']);
+const KNOWS_PLATFORM = new Set(['base', 'threads', 'kernels', 'api']);
 
 /**
  * Layers of js/, lowest first; a module may import those of lower layers. `name.node`, `name-node` and
@@ -50,8 +50,9 @@ const KNOWS_PLATFORM = new Set(['threads', 'kernels', 'api']);
 const JS_LAYERS = [
   'errors features',
   'heap',
-  'protocol text options env port',
-  'env-node env-browser source template engine helper',
+  'protocol text env port entries store',
+  'env-node env-browser cache template engine helper http',
+  'options source download',
   'stream vocabulary runner',
   'jobs',
   'host connection',

@@ -15,9 +15,10 @@ export const OPTIONS = {
     contextLength: { meaning: 'how much text the model can look back on; its memory is reserved while loading',
       standard: 'the model\'s own, at most 4096', unit: 'tokens' },
     variant: { meaning: 'the build of the engine; `auto` takes relaxed SIMD where it is, else simd128', standard: 'auto' },
-    cache: { meaning: 'room for a later version, which will keep models' },
+    cache: { meaning: 'keep what is downloaded, and use what was kept: `true` means `modelCache`', standard: 'true' },
     sha256: { meaning: 'of the whole source, checked while it is read; a difference is `sha256-mismatch`' },
-    headers: { meaning: 'of the request for the model, such as `Authorization`' },
+    token: { meaning: 'an access token for the model\'s host, sent as a header; kept nowhere' },
+    headers: { meaning: 'of requests for the model' },
   },
   GenerateOptions: {
     maxTokens: { meaning: 'the answer ends here at the latest; 0 only evaluates the prompt',
@@ -51,6 +52,8 @@ export const FIELDS = {
   Progress: {
     phase: '`fetch`: from the network; `load`: from elsewhere; `ready`: the model can be used (once, last)',
     loaded: 'bytes so far', total: 'bytes in all, once known', bytesPerSecond: 'over the last three seconds',
+    fromCache: 'bytes of `loaded` that were not fetched: the cache had them',
+    notice: 'something to know that does not stop the load, in the report of the moment: see below',
   },
   Inspection: {
     info: 'as `model.info`; its `memory` is what loading with these options would take', version: 'of the GGUF format',
@@ -66,6 +69,8 @@ export const FIELDS = {
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
     fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether the file has one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
+    cache: '`cached`: the cache had it; `stored`: the cache has it now; `none`: neither (`notices` say why)',
+    notices: 'what came up while it was loaded, as in `onProgress`',
   },
   GenerateResult: {
     text: 'the whole answer', tokens: 'ids drawn, without the one that ends an answer', finishReason: 'see below',

@@ -1,0 +1,55 @@
+/* entries: how a model lies in a store: one file, the model's bytes at their places and behind them a
+ * journal of what is there. The journal has two slots, written in turn, and a slot holds its text twice:
+ * halves that differ were torn, and the other slot has the state before. */
+/** @import { Store } from './env.js' */
+import { textDecoder, utf8 } from './heap.js';
+
+const HALF = 4096;
+const SLOTS = 4 * HALF;
+const MAX_PIECES = 64;
+
+/** url: without what may be secret; tag: ETag or Last-Modified; have: [start, end), in order; need: up to
+ * the last tensor's end, once known; sha256: of all bytes, if it was checked; used: ms since 1970.
+ * @typedef {{ url: string, etag: string, modified: string, total: number, have: [number, number][],
+ *   need: number, sha256: string, used: number, turn: number }} Journal */
+
+/** null: there is none. @param {Store} store @param {string} name @returns {Promise<Journal | null>} */
+export async function readJournal(store, name) {
+  const start = await store.size(name) - SLOTS;
+  if (start < 0) return null;
+  const bytes = new Uint8Array(SLOTS);
+  await store.read(name, start, bytes);
+  const text = textDecoder().decode(bytes);
+  const slots = [0, 2].map((at) => parse(text.slice(at * HALF, (at + 2) * HALF), start));
+  return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : a ?? b));
+}
+
+/** @param {string} slot @param {number} total @returns {Journal | null} */
+function parse(slot, total) {
+  try {
+    const journal = JSON.parse(slot.slice(0, HALF));
+    return slot.slice(HALF) === slot.slice(0, HALF) && journal.total === total ? journal : null;
+  } catch {
+    return null;
+  }
+}
+
+/** @param {Store} store @param {string} name @param {Journal} journal */
+export async function writeJournal(store, name, journal) {
+  journal.turn++;
+  const half = JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }).padEnd(HALF);
+  await store.write(name, journal.total + (journal.turn % 2) * 2 * HALF, utf8(half + half));
+}
+
+/** Add a piece. @param {[number, number][]} have @param {number} start @param {number} end
+ * @returns {[number, number][]} in order, none touching another */
+export function joined(have, start, end) {
+  const apart = have.filter(([a, b]) => b < start || a > end);
+  const touched = have.filter(([a, b]) => b >= start && a <= end);
+  const piece = /** @type {[number, number]} */ ([
+    Math.min(start, ...touched.map(([a]) => a)), Math.max(end, ...touched.map(([, b]) => b))]);
+  return [...apart, piece].sort(([a], [b]) => a - b);
+}
+
+/** Whether all that the engine needs is there. @param {Journal} journal */
+export const isComplete = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
