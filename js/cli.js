@@ -1,13 +1,16 @@
 #!/usr/bin/env node
 /* cli: the command line. Results go to standard output, messages to standard error; exit status 0,
  * 1 (it failed), 2 (it was called wrongly). */
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { interact } from './cli-chat.js';
 import { GemmaError, inspectModel, loadModel } from './index.node.js';
 import { openHeader } from './model.js';
 
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
+                                         (left out: the tiny storyteller, if it is here)
 
   inspect MODEL [--json]                   metadata, tensors, types, memory plan
   tokenize MODEL TEXT [--bos] [--json]     ids of a text
@@ -23,6 +26,8 @@ sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical
           --stop TEXT (may be repeated) --logprobs N
 common    --threads N --context N --variant auto|relaxed|simd128
 `;
+
+const STORYTELLER = fileURLToPath(new URL('../models/storyteller/storyteller.gguf', import.meta.url));
 
 class UsageError extends Error {}
 /** @typedef {Record<string, any>} Values */
@@ -108,12 +113,16 @@ const COMMANDS = {
 };
 
 /** @param {string[]} argv */
-async function main([name = '', ...rest]) {
+async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant help`);
   if (values.help) return void process.stdout.write(USAGE);
+  if (positionals.length === words.length && existsSync(STORYTELLER)) {
+    process.stderr.write('gemma-wasm: no MODEL is named: taking the tiny storyteller\n');
+    positionals.unshift(STORYTELLER);
+  }
   if (positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
     throw new UsageError(`${name}: expected ${wanted}, got ${positionals.length} words`);

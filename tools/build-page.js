@@ -5,12 +5,15 @@
  * that bare imports (marked, dompurify, @huggingface/jinja) would ask for. The workers are entries of
  * their own beside app.js, which is where `new URL('./worker.js', import.meta.url)` looks for them.
  *
- *   node tools/build-page.js [--out DIR] [--no-minify]
+ * The storyteller of models/storyteller/ goes with it, where it is there, so that whoever opens the page
+ * has something to talk to at once; a <meta> in index.html tells the page.
+ *
+ *   node tools/build-page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
-import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { extname, join, relative } from 'node:path';
-import { Trouble, at, cli, root } from './proc.js';
+import { Trouble, at, cli, isMain, root } from './proc.js';
 import { contentSecurityPolicy, isolationHeaders } from './serve.js';
 
 const ENTRIES = ['web/app.js', 'js/worker.js', 'js/thread.js'];
@@ -48,6 +51,27 @@ function copy(out) {
   for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
 }
 
+/** The model that comes with the project, '' without one. */
+function ownStoryteller() {
+  const folder = at('models', 'storyteller');
+  const name = existsSync(folder) && readdirSync(folder).find((file) => file.endsWith('.gguf'));
+  return name ? join(folder, name) : '';
+}
+
+/** The tag by which the page knows of its storyteller. @param {string} address @param {number} bytes */
+export function storytellerTag(address, bytes) {
+  return `<meta name="storyteller" content="${address}" data-bytes="${bytes}">`;
+}
+
+/** @param {string} out @param {string} model   its file, '' for none */
+function addStoryteller(out, model) {
+  if (!model) return;
+  copyFileSync(model, join(out, 'storyteller.gguf'));
+  const index = join(out, 'index.html');
+  const tag = storytellerTag('storyteller.gguf', statSync(model).size);
+  writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `  ${tag}\n</head>`));
+}
+
 /** Headers for static hosts that read a `_headers` file (Netlify, Cloudflare Pages). @param {string} out */
 function writeHeaders(out) {
   const headers = { ...isolationHeaders, 'Content-Security-Policy': contentSecurityPolicy };
@@ -55,14 +79,16 @@ function writeHeaders(out) {
   writeFileSync(join(out, '_headers'), ['/*', ...lines, ''].join('\n'));
 }
 
-await cli(async () => {
+if (isMain(import.meta.url)) await cli(async () => {
   const { values } = parseArgs({ options: {
     out: { type: 'string', default: at('build', 'page') },
     'no-minify': { type: 'boolean', default: false },
+    storyteller: { type: 'string', default: ownStoryteller() },
   } });
   rmSync(values.out, { recursive: true, force: true });
   mkdirSync(values.out, { recursive: true });
   await bundle(values.out, !values['no-minify']);
   copy(values.out);
+  addStoryteller(values.out, values.storyteller);
   writeHeaders(values.out);
 });

@@ -1,9 +1,12 @@
 /**
- * start: `npm start`. Installs what is missing, builds the modules and the page, and serves it.
+ * start: `npm start`. Installs what is missing, builds the modules and the page, and serves it. When
+ * nothing has changed since it last did so, it serves at once.
  *
  *   npm start -- [--port N] [--host H] [--open] [--no-isolation]
  */
 import { spawn } from 'node:child_process';
+import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Trouble, at, cli } from './proc.js';
 import { ensure, goals } from './setup.js';
@@ -28,6 +31,33 @@ function options() {
   }
 }
 
+/** What the page is made of, and what is made on the way. */
+const INPUTS = ['src', 'js', 'web', 'models/storyteller', 'cmake', 'CMakeLists.txt', 'CMakePresets.json',
+  'package-lock.json', 'tools/setup.js', 'tools/build-page.js', 'tools/serve.js'];
+const MADE = /\.wasm$/;
+/** Remembers the last start that built: when it began (mtime) and ended (ctime). Lies in the folder that
+ * every build of the page makes anew. */
+const STAMP = at('build', 'page', '.started');
+
+/** Whether no file at or below a path is newer than it may be.
+ * @param {string} path @param {{ mtimeMs: number, ctimeMs: number }} stamp @returns {boolean} */
+function unchanged(path, stamp) {
+  const facts = statSync(path, { throwIfNoEntry: false });
+  if (!facts) return true;
+  if (facts.isDirectory()) return readdirSync(path).every((name) => unchanged(join(path, name), stamp));
+  return facts.mtimeMs < (MADE.test(path) ? stamp.ctimeMs : stamp.mtimeMs);
+}
+
+/** Sets up and builds, unless nothing has changed since. */
+async function prepare() {
+  const stamp = statSync(STAMP, { throwIfNoEntry: false });
+  if (stamp && INPUTS.every((path) => unchanged(at(path), stamp))) return;
+  const begun = new Date();
+  await ensure(goals.serve);
+  writeFileSync(STAMP, '');
+  utimesSync(STAMP, begun, begun);
+}
+
 /** Opens the person's browser; no harm if there is none. @param {string} url */
 function openBrowser(url) {
   /** @type {Record<string, [string, ...string[]]>} */
@@ -38,7 +68,7 @@ function openBrowser(url) {
 
 await cli(async () => {
   const { port, host, open, isolation } = options();
-  await ensure(goals.serve);
+  await prepare();
   const server = await serve({
     root: at('build', 'page'), mounts: { '/models/': at('build', 'models') }, port, host, isolation, nextPort: true,
   });

@@ -28,6 +28,7 @@ const READING = 'Reading…';
  * @typedef {object} Hooks
  * @property {() => object} options          of the next answer
  * @property {() => string} system           the system prompt of the next chat
+ * @property {() => (Node | string)[]} welcome          what an empty conversation shows
  * @property {(busy: boolean) => void} busy
  * @property {(text: string) => void} edit  put a message back into its field
  * @property {(used: number) => void} used   tokens of context in use
@@ -61,7 +62,7 @@ export class Conversation {
 
   #empty() {
     this.#chat = null;
-    this.#transcript.clear('Ask something', 'The answer is made here, on this computer.');
+    this.#transcript.clear(this.#hooks.welcome());
     this.#used = 0;
     this.#hooks.used(0);
   }

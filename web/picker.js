@@ -3,10 +3,11 @@
  * The access token lives in its input field and in the headers of one load; nowhere else.
  * @module
  */
-import { box, button, byId, el, input } from './dom.js';
+import { action, box, button, byId, el, input } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
 import { PRESETS, presetOf } from './presets.js';
+import { modelRow } from './rows.js';
 
 /**
  * @typedef {object} Choice
@@ -15,6 +16,7 @@ import { PRESETS, presetOf } from './presets.js';
  * @property {number} [bytes]
  * @property {string} [sha256]
  * @property {Record<string, string>} [headers]
+ * @property {'storyteller'} [kind]   the model that comes with the page
  */
 
 /** @param {string} id */
@@ -63,24 +65,28 @@ export function showPickerError(error) {
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
-    const disabled = Boolean(preset.unreadable);
-    const load = el('button', { type: 'button', disabled }, preset.gated ? 'Enter token…' : 'Start');
-    load.setAttribute('aria-label', `${load.textContent} ${preset.name}, ${sizeOf(preset)}`);
-    load.addEventListener('click', () => {
-      if (preset.gated) askToken(preset);
-      else attempt(() => presetChoice(preset));
-    });
-    return el('li', {},
-      el('span', { className: 'what' },
-        el('span', { className: 'name' }, preset.name),
-        el('span', { className: 'from' }, preset.note),
-        el('span', { className: 'from' }, preset.unreadable ?? `${preset.repo} / ${preset.file}`)),
-      el('span', { className: 'size' }, sizeOf(preset)), load);
+    const start = preset.gated ? action('Enter token…', () => askToken(preset))
+      : action('Start', () => attempt(() => presetChoice(preset)));
+    start.disabled = Boolean(preset.unreadable);
+    const lines = [preset.note, preset.unreadable ?? `${preset.repo} / ${preset.file}`];
+    return modelRow({ name: preset.name, lines, size: sizeOf(preset), buttons: [start] });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
   const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
   box('presets').replaceChildren(...PRESETS.filter((p) => !p.more).map(row));
   box('presets').after(fold);
+}
+
+/** The model that comes with the page is the first of the list.
+ * @param {Choice} choice @param {(choice: Choice) => void} choose */
+export function offerStoryteller(choice, choose) {
+  const start = action('Start', () => choose(choice));
+  const row = modelRow({
+    name: choice.label, size: choice.bytes ? bytes(choice.bytes) : '', buttons: [start],
+    lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
+  });
+  row.id = 'storyteller';
+  box('presets').prepend(row);
 }
 
 /** @param {import('./presets.js').Preset} preset */

@@ -123,10 +123,10 @@ export class Transcript {
     log.addEventListener('click', (event) => copyCode(event.target));
   }
 
-  /** @param {string} title @param {string} line */
-  clear(title, line) {
+  /** @param {(Node | string)[]} welcome   what an empty conversation shows */
+  clear(welcome) {
     this.#last = null;
-    this.#log.replaceChildren(el('p', { className: 'empty' }, el('strong', {}, title), line));
+    this.#log.replaceChildren(el('div', { className: 'empty' }, ...welcome));
     this.#follow.toEnd();
   }
 

@@ -8,6 +8,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
+import { storytellerTag } from '../../tools/build-page.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 
@@ -50,13 +51,25 @@ export function launch(name) {
 }
 
 /**
- * The built page on a free port, test models under /models/.
- * @param {Partial<import('../../tools/serve.js').Options>} [options]
+ * The built page on a free port, test models under /models/. It comes with the storyteller of that
+ * address, or with none.
+ * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
-export async function servePage(options = {}) {
+export async function servePage({ storyteller = '', intercept, ...options } = {}) {
   assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing: node tools/setup.js serve');
   const models = path.dirname(await testModel('tiny'));
-  return serve({ root: pageRoot, mounts: { '/models/': models }, ...options });
+  const built = readFileSync(path.join(pageRoot, 'index.html'), 'utf8').replace(/<meta name="storyteller".*>/, '');
+  const index = storyteller ? built.replace('</head>', `${storytellerTag(storyteller, 0)}</head>`) : built;
+  return serve({
+    root: pageRoot, mounts: { '/models/': models }, ...options,
+    intercept: async (request, response) => {
+      if (await intercept?.(request, response)) return true;
+      if (!/^\/(\?|$)/.test(request.url ?? '')) return false;
+      response.setHeader('Content-Type', 'text/html; charset=utf-8');
+      response.end(index);
+      return true;
+    },
+  });
 }
 
 /** Address of a test model on the served page, relative. @param {string} name */

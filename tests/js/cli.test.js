@@ -1,7 +1,7 @@
 /* The command line as a program: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -15,9 +15,9 @@ const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
 before(async () => { model = await testModel('tiny'); });
 
 /** Run the command line; stdout and stderr are not terminals. */
-function run(args, input = '') {
+function run(args, input = '', program = CLI) {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [CLI, ...args]);
+    const child = spawn(process.execPath, [program, ...args]);
     const out = { status: 0, stdout: '', stderr: '' };
     child.stdout.on('data', (data) => { out.stdout += data; });
     child.stderr.on('data', (data) => { out.stderr += data; });
@@ -138,9 +138,28 @@ test('a pipe as the model; a reader that goes away', async () => {
   assert.equal(closed.stderr, 'status 0\n');
 });
 
+test('without MODEL: the storyteller where it lies beside the package, else wrong usage', async () => {
+  const home = await mkdtemp(join(tmpdir(), 'gw-cli-'));
+  try {
+    await cp(join(CLI, '..'), join(home, 'js'), { recursive: true });
+    await symlink(join(CLI, '../../node_modules'), join(home, 'node_modules'));
+    await writeFile(join(home, 'package.json'), '{ "type": "module" }');
+    const args = ['tokenize', 'Hello', '--json'];
+    assert.equal((await run(args, '', join(home, 'js/cli.js'))).status, 2);
+    await mkdir(join(home, 'models/storyteller'), { recursive: true });
+    await copyFile(model, join(home, 'models/storyteller/storyteller.gguf'));
+    const { status, stdout, stderr } = await run(args, '', join(home, 'js/cli.js'));
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
+    assert.match(stderr, /^gemma-wasm: no MODEL[^\n]*storyteller\n$/);
+  } finally {
+    await rm(home, { recursive: true });
+  }
+});
+
 test('wrong usage is status 2 with the usage on stderr; failures are status 1', async () => {
   const wrong = [
-    [], ['frobnicate'], ['inspect'], ['inspect', model, 'more'], ['generate', model], ['detokenize', model],
+    [], ['frobnicate'], ['tokenize'], ['inspect', model, 'more'], ['generate', model], ['detokenize', model],
     ['generate', model, '--prompt', 'x', '--top-q', '5'], ['generate', model, '--prompt', 'x', '--top-k', 'many'],
     ['generate', model, '--prompt', 'x', '--top-k', '-1'], ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
     ['logits', model, '--ids', '2'], ['bench', model, '--runs', '0'], ['tokenize', model, 'x', '--variant', 'fast'],

@@ -1,0 +1,145 @@
+/**
+ * The model that comes with the page: it is loaded at opening, says what it is, tells a story at a
+ * click, and leads on to others. Then `npm start` as a newcomer sees it, with its time to the first word.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import {
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, launch, load, loadAddress, modelAddress, openTab, root,
+  say, servePage, setOptions, textOf, until,
+} from './helpers.js';
+
+/** Starts `npm start`'s program; resolves with the address that it prints.
+ * @returns {Promise<{ url: string, stop: () => void, begun: number }>} */
+function start() {
+  const begun = performance.now();
+  const child = spawn(process.execPath, [path.join(root, 'tools/start.js'), '--port', '0'], { cwd: root });
+  return new Promise((done, fail) => {
+    let shown = '';
+    child.stdout.on('data', (data) => {
+      shown += data;
+      const [url] = /http:\S+/.exec(shown) ?? [];
+      if (url) done({ url, stop: () => child.kill(), begun });
+    });
+    child.stderr.on('data', (data) => { shown += data; });
+    child.on('exit', () => fail(new Error(shown)));
+  });
+}
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage({ storyteller: await modelAddress('tiny') });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+
+    /** A new tab in which the page has opened by itself. @param {Parameters<typeof openTab>[2]} [options] */
+    async function opened(options) {
+      const tab = await openTab(browser, 'about:blank', options);
+      await load(tab.page, () => tab.page.goto(server.url));
+      await assertReady(tab.page);
+      return tab;
+    }
+
+    test('opens with it, says what it is; a click tells a story', async () => {
+      const tab = await opened();
+      assert.match(await textOf(tab.page, '.empty'), /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/);
+      assert.equal(await textOf(tab.page, '#model-name'), 'Tiny storyteller');
+      await setOptions(tab.page, { maxTokens: 12 });
+      await tab.page.click('.suggestions button');
+      await until(tab.page, ANSWERED);
+      assert.match(await textOf(tab.page, '.from-user'), /^Tell me a story about a dragon$/);
+      assert.match(await textOf(tab.page, '.from-model .stats'), /^12\stokens/);
+      assert.equal(await tab.page.$('.empty'), null);
+      await tab.page.click('#new-chat');
+      await until(tab.page, '.suggestions button');
+      await tab.close();
+    });
+
+    test('one click leads to the other models, one back to the conversation, which goes on', async () => {
+      const tab = await opened();
+      await setOptions(tab.page, { maxTokens: 4 });
+      await tab.page.click('.upgrade button');
+      await until(tab.page, PICKING);
+      assert.match(await textOf(tab.page, '#presets'), /Gemma 3 1B/);
+      assert.match(await textOf(tab.page, '#back'), /Back to Tiny storyteller/);
+      await tab.page.click('#back');
+      await until(tab.page, READY);
+      await say(tab.page, 'Once');
+      await until(tab.page, ANSWERED);
+      await tab.page.click('#change-model');
+      await until(tab.page, PICKING);
+      await tab.page.keyboard.press('Enter');   // the focus is on the way back
+      await until(tab.page, READY);
+      assert.match(await textOf(tab.page, '.from-user'), /Once/);
+      await tab.page.click('#change-model');
+      await loadAddress(tab.page, await modelAddress('medium'));
+      await assertReady(tab.page);
+      assert.match(await textOf(tab.page, '#model-name'), /medium/);
+      assert.match(await textOf(tab.page, '.empty'), /Ask something/);
+      await tab.close();
+    });
+
+    test('is not fetched when a link names a model, when asked not to, nor where data is to be saved', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        if (location.search !== '?save') return;
+        Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
+      } });
+      for (const query of ['?pick', '?model=https://example.com/x.gguf', '?save']) {
+        await tab.page.goto(server.url + query);
+        await until(tab.page, PICKING);
+      }
+      assert.match(await textOf(tab.page, '#presets li'), /Tiny storyteller/);
+      await load(tab.page, () => tab.page.click('#presets li button'));
+      await assertReady(tab.page);
+      await tab.close();
+    });
+
+    test('a host that left the file out: the picker, and no fuss', async () => {
+      const without = await servePage({ storyteller: 'storyteller-left-out.gguf' });
+      try {
+        const tab = await openTab(browser, 'about:blank', { expected: /Failed to load resource|404/ });
+        await tab.page.goto(without.url);
+        await until(tab.page, PICKING);
+        assert.equal(await tab.page.$(FAILED), null);
+        assert.doesNotMatch(await textOf(tab.page, '#presets'), /storyteller/);
+        await tab.close();
+      } finally {
+        await without.close();
+      }
+    });
+
+    test('npm start, to the first word', async (t) => {
+      (await start()).stop();   // this one may have to build
+      const { url, stop, begun } = await start();
+      try {
+        const address = performance.now() - begun;
+        const tab = await openTab(browser, 'about:blank');
+        await load(tab.page, () => tab.page.goto(url));
+        const own = await tab.page.$('meta[name="storyteller"]');
+        if (!own) return t.skip('there is no models/storyteller/');
+        await assertReady(tab.page);
+        const ready = performance.now() - begun;
+        await tab.page.click('.suggestions button');
+        await tab.page.waitForFunction(() => /\S/.test(document.querySelector('.from-model .md')?.textContent ?? ''), { polling: 5 });
+        const word = performance.now() - begun;
+        console.log(`${name}: address after ${address.toFixed(0)} ms, ready after ${ready.toFixed(0)} ms, `
+          + `first word after ${word.toFixed(0)} ms`);
+        await tab.close();
+      } finally {
+        stop();
+      }
+    });
+  });
+}
