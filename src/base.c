@@ -33,6 +33,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     va_end(args);
     const char *rest = take_line(text, e->what, sizeof e->what);
     rest = take_line(rest, e->expected, sizeof e->expected);
+    if (rest > text && rest[-1] == '\n' && !*rest) rest = "nothing";   /* an empty text of the file's */
     take_line(rest, e->got, sizeof e->got);
     e->code = code;
     return code;
