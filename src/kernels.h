@@ -110,8 +110,9 @@ gw_narrow_kernel gw_relaxed_narrow;
 #endif
 
 /* exp(x), the same bits in every build: range reduction and the degree-5 minimax polynomial of
- * Cephes expf, relative error 2e-7. Clamped to [-87, 88]. */
+ * Cephes expf, relative error 2e-7. Clamped to [-87, 88]. NaN, from a damaged file's weights, stays NaN. */
 static inline float gw_exp(float x) {
+    if (x != x) return x;
     x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
     float n = __builtin_rintf(x * 1.44269504088896341f);
     float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
