@@ -137,24 +137,11 @@ export const PICKING = 'body[data-state="picking"]';
 export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
 
-/**
- * Start a load and wait for its end, READY or FAILED.
- * Firefox under WebDriver BiDi sometimes (about once in 50) never returns from `new Worker` in a
- * worker: its automation listens to the registration of workers. In 300 loads without automation it
- * never happened. Such a load, which has not got a byte after some seconds, is cancelled and started again.
- * @param {import('puppeteer-core').Page} page @param {() => Promise<unknown>} start
- * @param {number} [timeout]
- */
+/** Start a load and wait for its end, READY or FAILED. @param {import('puppeteer-core').Page} page
+ * @param {() => Promise<unknown>} start @param {number} [timeout] */
 export async function load(page, start, timeout = 60000) {
-  for (let attempt = 1; ; attempt++) {
-    await start();
-    const begun = `${READY}, ${FAILED}, #loading-bytes:not(:empty)`;
-    const moves = await page.waitForSelector(begun, { timeout: 8000 }).catch(() => null);
-    if (moves || attempt === 4) return until(page, `${READY}, ${FAILED}`, timeout);
-    console.log(`load ${attempt} did not begin: once more`);
-    await page.click('#loading-cancel');
-    await until(page, PICKING);
-  }
+  await start();
+  await until(page, `${READY}, ${FAILED}`, timeout);
 }
 
 /** Load from an address, by the form. @param {import('puppeteer-core').Page} page
