@@ -1,102 +1,195 @@
-/* Fuzz harness: a small sound GGUF, damaged by the input: pairs (place, byte) overwrite its header, the
- * first bytes choose shape, types and how it is fed. Whatever comes: a coded error or a model that
- * evaluates; nothing is read or written outside, nothing is left over. */
-#include "../c/tiny_gguf.c"   /* the writer belongs to the tests, not to the library */
+/* Fuzz harness of the loader. An input that begins like a GGUF is loaded as it is; any other is a
+ * recipe: the first bytes choose a small sound file and how it is fed, the rest are edits of it. Whatever
+ * comes: a coded error that says what was expected, or a model that evaluates; the same outcome however
+ * the bytes are cut into pieces; and afterwards a sound file loads and computes what it always did. */
+#include "../c/tiny_gguf.h"
+#include "fuzz.h"
+#include "load.h"
+#include "quant.h"
 #include "session.h"
 
-enum { MOST_BYTES = 64 << 20, MOST_TOKENS = 80 };
+enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES = 64, STEPS = 8 };
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* --- files ------------------------------------------------------------------------------------- */
 
-static void require(int condition) {
-    if (!condition) abort();
-}
-
-static tiny_file file_of(const uint8_t *data) {
+/* Made once each; types and shapes vary with the index. */
+static const tiny_file *sound_file(unsigned i) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
+    static tiny_file made[SOUND_FILES];
+    if (made[i].data) return &made[i];
     tiny_config c = {
-        .n_embd = 32, .n_layer = 1 + data[0] % 2, .n_ff = 32, .n_head = 2, .n_head_kv = 1 + data[0] / 2 % 2,
-        .head_dim = 16, .window = 1 + data[1] % 40, .n_ctx = 96, .n_vocab = 5 + data[2] % 40,
-        .pattern = data[0] / 4 % 3,
-        .pattern_as_bools = data[0] / 16 % 2, .embd = types[data[3] % 5], .attn = types[data[3] / 5 % 5],
-        .ffn = types[data[4] % 5], .head = data[4] / 5 % 6 ? -1 : GW_Q8_0, .seed = data[5],
+        .n_embd = 32, .n_layer = 1 + i % 2, .n_ff = 32, .n_head = 2, .n_head_kv = 1 + i / 2 % 2,
+        .head_dim = 16, .window = 1 + i % 5 * 7, .n_ctx = 96, .n_vocab = 5 + i % 7 * 6, .pattern = i % 3,
+        .pattern_as_bools = i / 4 % 2, .embd = types[i % 5], .attn = types[i / 5 % 5],
+        .ffn = types[(i + i / 3) % 5], .head = i % 4 ? -1 : GW_Q8_0, .alignment = i % 9 ? 0 : 64, .seed = i,
     };
-    return tiny_make(&c);
+    made[i] = tiny_make(&c);
+    return &made[i];
 }
 
-/* Three bytes a time: two of place (mostly within the header), one of value. */
-static void damage(tiny_file *f, const uint8_t *data, size_t size) {
-    for (; size >= 3; data += 3, size -= 3) {
-        size_t place = ((size_t)data[0] << 8 | data[1]) % f->size;
-        f->data[place] = data[2];
+typedef struct {
+    uint8_t *data;
+    size_t size;
+} bytes;
+
+static void put(bytes *f, size_t at, uint64_t value, size_t n) {
+    for (size_t i = 0; i < n && at + i < f->size; i++) f->data[at + i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Where an edit goes: nearly always into the header. */
+static size_t place(fuzz_input *in, const bytes *f, size_t header) {
+    size_t at = (size_t)fuzz_byte(in) << 8;
+    at |= fuzz_byte(in);
+    return at % (at % 61 ? header : f->size);
+}
+
+static void edit(fuzz_input *in, bytes *f, size_t header) {
+    static const uint64_t rogues[] = { 0, 1, 2, 31, 33, 255, 1 << 16, 1 << 24, 1u << 31, UINT32_MAX,
+        (uint64_t)1 << 32, (uint64_t)1 << 53, (uint64_t)1 << 62, (uint64_t)1 << 63, UINT64_MAX - 31, UINT64_MAX };
+    unsigned how = fuzz_byte(in);
+    size_t at = place(in, f, header), from, n;
+    uint64_t value = rogues[how / 4 % 16];
+    switch (how % 4) {
+    case 0: put(f, at, fuzz_byte(in), 1); break;
+    case 1: put(f, at, value, 4); break;
+    case 2: put(f, at, value, 8); break;
+    default:
+        from = place(in, f, header);
+        n = gw_min(how / 4 + 1, f->size - gw_max(at, from));
+        memmove(f->data + at, f->data + from, n);
     }
 }
 
-static void evaluate(gw_model *m) {
-    int32_t ids[MOST_TOKENS];
-    uint32_t n_vocab = (uint32_t)gw_model_number(m, "n_vocab"), n_ctx = (uint32_t)gw_model_number(m, "n_ctx");
-    uint32_t n = (uint32_t)gw_min(n_ctx, MOST_TOKENS);
-    for (uint32_t i = 0; i < n; i++) ids[i] = (int32_t)(i * 7 % n_vocab);
-    require(gw_sync(m, ids, n) == 0);
-    require(gw_run(m, 0) == GW_RUN_DONE);
-    require(gw_append(m, 0) == (n < n_ctx ? 0 : GW_E_CONTEXT));
-    require(gw_run(m, 1) >= 0);
-    int32_t id = gw_sampler_draw(gw_sampler_of(m), gw_logits(m));
-    require(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab));   /* damaged weights: not finite */
-    require(gw_sync(m, ids, n / 2 + 1) >= 0);
-    require(gw_run(m, 0) == GW_RUN_DONE);
+/* --- what a loaded model must do ------------------------------------------------------------------ */
+
+typedef struct {
+    int state;          /* GW_LOAD_*, what gw_load_end gave, or an error */
+    char text[512];     /* the error */
+    uint64_t logits;    /* hash of the logits of a fixed prompt */
+} outcome;
+
+static uint64_t hash(const void *p, size_t n) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ ((const uint8_t *)p)[i]) * 0x100000001b3u;
+    return h;
 }
 
+static uint64_t evaluate(gw_model *m) {
+    int32_t ids[MOST_CONTEXT];
+    uint32_t n_vocab = (uint32_t)gw_model_number(m, "n_vocab"), n_ctx = (uint32_t)gw_model_number(m, "n_ctx");
+    uint32_t n = (uint32_t)gw_min(n_ctx, 4);
+    for (uint32_t i = 0; i < n; i++) ids[i] = (int32_t)(i * 7 % n_vocab);
+    REQUIRE(gw_sync(m, ids, n) == 0);
+    REQUIRE(gw_run(m, 0) == GW_RUN_DONE);
+    uint64_t h = hash(gw_logits(m), n_vocab * sizeof(float));
+    int32_t id = gw_sampler_draw(gw_sampler_of(m), gw_logits(m));
+    REQUIRE(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab));   /* damaged weights: not finite */
+    REQUIRE(gw_append(m, 0) == (n < n_ctx ? 0 : GW_E_CONTEXT));
+    REQUIRE(gw_run(m, 1) >= 0);
+    REQUIRE(gw_sync(m, ids, n / 2 + 1) >= 0);
+    REQUIRE(gw_run(m, 0) == GW_RUN_DONE);
+    return h;
+}
+
+/* Everything that can be asked once the header is complete. */
 static void ask(gw_model *m) {
     char text[16];
     int32_t ids[8];
-    for (uint32_t i = 0; i < 60; i++) {
+    double n = gw_model_number(m, "n_tensors") + gw_model_number(m, "n_metadata");
+    REQUIRE(n > 0);
+    for (uint32_t i = 0; i < n && i < 80; i++) {
         const char *json = gw_metadata_json(m, i);
-        require(!json || json[0] == '{');
+        REQUIRE(!json || (json[0] == '{' && json[strlen(json) - 1] == '}'));
         json = gw_tensor_json(m, i);
-        require(!json || json[0] == '{');
-        require(gw_decode(m, (int32_t)i, 1, text, sizeof text) >= GW_E_ABORTED);
+        REQUIRE(!json || (json[0] == '{' && json[strlen(json) - 1] == '}'));
+        int len = gw_decode(m, (int32_t)i, i % 2, text, sizeof text);
+        REQUIRE(len >= 0 || len == GW_E_BAD_TOKEN);
     }
-    require(gw_encode(m, "ab <eos>", 8, 1, ids, 8) <= 8);
-    gw_model_text(m, "quantisation");
-    gw_model_number(m, "parameters");
+    REQUIRE(gw_encode(m, "ab <eos>", 8, 1, ids, 8) <= 8);
+    REQUIRE(gw_model_text(m, "architecture") && !strcmp(gw_model_text(m, "architecture"), "gemma3"));
+    gw_model_text(m, "chat_template");
+    REQUIRE(gw_model_text(m, "quantisation") != NULL);
+    REQUIRE(gw_model_number(m, "parameters") > 0);
 }
 
-/* As tiny_feed, but what needs too much memory is not reserved. */
-static void load(gw_model *m, const tiny_file *f, const uint8_t *steps, size_t n_steps) {
+/* Reserves at PLAN, unless it is too much for a harness. Returns the state. */
+static int reserve(gw_model *m) {
+    ask(m);
+    uint32_t n_ctx = (uint32_t)gw_min((size_t)gw_model_number(m, "context_length"), MOST_CONTEXT);
+    if (!(gw_plan_bytes(m, n_ctx, "total") <= MOST_BYTES)) return GW_LOAD_PLAN;
+    int bad = gw_load_reserve(m, n_ctx);
+    return bad ? bad : gw_load_commit(m, 0);
+}
+
+static int feed(gw_model *m, const bytes *f, const uint8_t *steps) {
     int state = GW_LOAD_HEADER;
     for (size_t at = 0, i = 0; at < f->size && (state == GW_LOAD_HEADER || state == GW_LOAD_WEIGHTS); i++) {
-        size_t n = n_steps ? (size_t)steps[i % n_steps] * steps[i % n_steps] + 1 : f->size;
+        size_t n = steps ? (size_t)steps[i % STEPS] * steps[i % STEPS] + 1 : f->size;
         n = gw_min(gw_min(n, gw_load_room(m)), f->size - at);
-        require(n > 0);
+        REQUIRE(n > 0);
         memcpy(gw_load_window(m), f->data + at, n);
         at += n;
         state = gw_load_commit(m, n);
-        if (state != GW_LOAD_PLAN) continue;
-        ask(m);
-        uint32_t n_ctx = (uint32_t)gw_min((size_t)gw_model_number(m, "context_length"), 100);
-        if (!(gw_plan_bytes(m, n_ctx, "total") <= MOST_BYTES)) return;
-        state = gw_load_reserve(m, n_ctx);
-        if (state == 0) state = gw_load_commit(m, 0);
+        if (state == GW_LOAD_PLAN) state = reserve(m);
     }
-    int end = gw_load_end(m);
-    require(end == (state < 0 ? state : state == GW_LOAD_READY ? 0 : GW_E_TRUNCATED));
-    require(state >= 0 || strcmp(gw_error_text(m, "code"), "ok"));
-    if (state == GW_LOAD_READY) evaluate(m);
+    return state;
+}
+
+static outcome load(gw_pool *pool, const bytes *f, const uint8_t *steps) {
+    outcome o = { 0 };
+    gw_model *m = gw_model_new(pool);
+    REQUIRE(m != NULL);
+    int state = feed(m, f, steps);
+    o.state = gw_load_end(m);
+    REQUIRE(o.state == (state < 0 ? state : state == GW_LOAD_READY ? 0 : GW_E_TRUNCATED));
+    if (o.state < 0) {
+        const char *what = gw_error_text(m, "what"), *expected = gw_error_text(m, "expected"), *got = gw_error_text(m, "got");
+        snprintf(o.text, sizeof o.text, "%s|%s|%s", what, expected, got);
+        if (!what[0] || !expected[0] || !got[0]) fprintf(stderr, "error %d: %s\n", o.state, o.text);
+        REQUIRE(what[0] && expected[0] && got[0]);
+        REQUIRE(!strcmp(gw_error_text(m, "code"), gw_error_name(o.state)));
+    } else {
+        o.logits = evaluate(m);
+    }
+    gw_model_free(m);
+    return o;
+}
+
+static void check(gw_pool *pool, const bytes *f, const uint8_t *steps) {
+    outcome whole = load(pool, f, NULL), pieces = load(pool, f, steps);
+    REQUIRE(whole.state == pieces.state && whole.logits == pieces.logits && !strcmp(whole.text, pieces.text));
+}
+
+/* The engine is as it was: a sound file gives the logits that it gave the first time. */
+static void check_sound(gw_pool *pool) {
+    static uint64_t logits;
+    const tiny_file *f = sound_file(1);
+    outcome o = load(pool, &(bytes){ f->data, f->size }, NULL);
+    REQUIRE(o.state == 0 && (!logits || o.logits == logits));
+    logits = o.logits;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size < 8) return 0;
-    tiny_file f = file_of(data);
-    damage(&f, data + 8, gw_min(size - 8, data[7] % 4 ? data[7] % 16 : size));
-    gw_pool *pool = gw_pool_new(1 + data[6] % 2);
-    gw_model *m = pool ? gw_model_new(pool) : NULL;
-    require(m != NULL);
-    size_t cut = data[7] % 8 ? 0 : data[7] / 8 * f.size / 64;   /* one in eight ends early */
-    f.size -= cut;
-    load(m, &f, data + 8, size % 3 ? gw_min(size - 8, 16) : 0);
-    gw_model_free(m);
-    gw_pool_free(pool);
-    tiny_free(&f);
+    static gw_pool *pools[2];
+    static uint8_t buffer[MOST_FILE];
+    static unsigned runs;
+    bytes f = { buffer, 0 };
+    uint8_t steps[STEPS] = { 0, 9, 3, 1, 20, 5, 60, 2 };
+    if (size < 4 || size > sizeof buffer) return 0;
+    if (!memcmp(data, "GGUF", 4)) {
+        memcpy(buffer, data, f.size = size);
+    } else {
+        fuzz_input in = { data, size };
+        const tiny_file *sound = sound_file(fuzz_byte(&in) % SOUND_FILES);
+        unsigned cut = fuzz_byte(&in);   /* one in eight ends early */
+        memcpy(buffer, sound->data, f.size = sound->size - (cut % 8 ? 0 : cut / 8 * sound->size / 32));
+        for (int i = 0; i < STEPS; i++) steps[i] = fuzz_byte(&in);
+        while (in.left >= 3) edit(&in, &f, gw_min(sound->header, f.size));
+    }
+    gw_pool **pool = &pools[size % 16 == 0];
+    if (!*pool) *pool = gw_pool_new(size % 16 ? 1 : 2);
+    REQUIRE(*pool != NULL);
+    if (runs++ % 512 == 0) check_sound(*pool);
+    check(*pool, &f, steps);
     return 0;
 }
