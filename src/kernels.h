@@ -9,16 +9,20 @@
  *                    column 16 + 4 g + i (high nibble); value = scale * (nibble - 8)
  *   Q8_0             136 bytes: 4 scales f16, then 8 x 16 bytes; byte 4 r + i of vector g holds
  *                    row r, column 4 g + i; value = scale * byte
+ *   all others       as quant_formats.h says
  * One lane of a vector is one row, so no kernel ever adds across lanes.
  *
  * Activations are quantised once per row: blocks of 32, scale = largest magnitude / 127 (narrow)
  * or / 32767 (wide). Products of a block are summed exactly in integers, then
  *   y[row] += (float)sum * (weight scale * activation scale)
- * block after block, in float32. */
+ * block after block, in float32. Types with two scales in a block do it for each half, types with mins add
+ *   min * (activation scale * (float)(sum of the activations))
+ * right behind each of these. */
 #ifndef GW_KERNELS_H
 #define GW_KERNELS_H
 
 #include "base.h"
+#include "quant_formats.h"
 
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136, GW_KEYS = 16 };
 
@@ -43,18 +47,18 @@ typedef struct {
     const float *x; size_t ldx;     /* [n][ldx] */
     gw_narrow *q8;                  /* [n][k], -127..127 */
     float *s8;                      /* [n][k / 32] */
-    int32_t *sum8;                  /* [n][k / 32], sums of q8 over a block */
+    int32_t *sum8, *half8;          /* [n][k / 32], sums of q8 over a block and over its first 16 */
     int16_t *q16;                   /* [n][k], -32767..32767 */
     float *s16;                     /* [n][k / 32] */
-    int32_t *sum16;                 /* [n][k / 32] */
+    int32_t *sum16, *half16;        /* [n][k / 32] */
 } gw_acts;
 
 /* y[t][0..4 * panels) = panels * activation row t, for all t < a->n; y has row stride ldy. */
 typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
 
 /* Quantise one row x[k] into block scales and sums; k is a multiple of 32. */
-typedef void gw_narrow_kernel(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum);
-typedef void gw_wide_kernel(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum);
+typedef void gw_narrow_kernel(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half);
+typedef void gw_wide_kernel(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half);
 
 /* scores[j] = dot(q, keys + j * stride) over d floats, j < n <= GW_KEYS. Four partial sums (index
  * mod 4), added as (0 + 1) + (2 + 3). d is a multiple of 8. */
@@ -63,6 +67,10 @@ typedef void gw_scores_kernel(const float *q, const float *keys, size_t stride, 
 typedef void gw_mix_kernel(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out);
 /* out[i] = (float)in[i] for finite f16, n a multiple of 8. */
 typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
+
+#define GW_FORMAT_KERNELS(NAME, name, ...)   \
+    GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
+    GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)
 
 #define GW_KERNELS(X)                        \
     X(gw_matmul_kernel, matmul_f32)          \
@@ -78,33 +86,39 @@ typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
     X(gw_widen_kernel, widen)
 
 /* gw_ref_matmul_f32 …, and where they exist gw_simd_… and gw_relaxed_… */
-#define GW_X(type, name) type gw_ref_##name;
-GW_KERNELS(GW_X)
-#undef GW_X
+#define GW_KERNEL_X(type, name) type gw_ref_##name;
+GW_KERNELS(GW_KERNEL_X)
+GW_FORMATS(GW_FORMAT_KERNELS)
+#undef GW_KERNEL_X
 
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
-#define GW_X(type, name) type gw_simd_##name;
-GW_KERNELS(GW_X)
-#undef GW_X
+#define GW_KERNEL_X(type, name) type gw_simd_##name;
+GW_KERNELS(GW_KERNEL_X)
+GW_FORMATS(GW_FORMAT_KERNELS)
+#undef GW_KERNEL_X
 #endif
 
 #if defined(__wasm_relaxed_simd__)
 #define GW_HAVE_RELAXED 1
 gw_matmul_kernel gw_relaxed_matmul_q4;
 gw_narrow_kernel gw_relaxed_narrow;
+#define GW_X(NAME, name, ...) gw_matmul_kernel gw_relaxed_matmul_##name;
+GW_FORMATS(GW_X)
+#undef GW_X
 #endif
 
+/* GW_KERNEL_NARROW: the products and the quantiser whose activations are gw_narrow. */
 #if defined(GW_HAVE_RELAXED)
-#define GW_KERNEL_Q4(name) gw_relaxed_##name
+#define GW_KERNEL_NARROW(name) gw_relaxed_##name
 #define GW_KERNEL(name) gw_simd_##name
 #define GW_BUILD "relaxed"
 #elif defined(__wasm_simd128__)
-#define GW_KERNEL_Q4(name) gw_simd_##name
+#define GW_KERNEL_NARROW(name) gw_simd_##name
 #define GW_KERNEL(name) gw_simd_##name
 #define GW_BUILD "simd128"
 #else
-#define GW_KERNEL_Q4(name) gw_ref_##name
+#define GW_KERNEL_NARROW(name) gw_ref_##name
 #define GW_KERNEL(name) gw_ref_##name
 #define GW_BUILD "reference"
 #endif

@@ -80,20 +80,76 @@ DEFINE_MATMUL(gw_ref_matmul_q4, GW_Q4_BYTES, q4_at, 8, q8, s8, NARROW_ORDER)
 DEFINE_MATMUL(gw_ref_matmul_q4_wide, GW_Q4_BYTES, q4_at, 8, q16, s16, GW_WIDE_ORDER)
 DEFINE_MATMUL(gw_ref_matmul_q8_wide, GW_Q8_BYTES, q8_at, 0, q16, s16, GW_WIDE_ORDER)
 
+/* --- the types of quant_formats.h --- */
+
+typedef struct {
+    int32_t (*at)(const gw_acts *a, int t, size_t column);
+    const float *scale;
+} activations;
+
+static int32_t narrow_at(const gw_acts *a, int t, size_t column) { return a->q8[t * a->k + NARROW_ORDER(column)]; }
+static int32_t wide_at(const gw_acts *a, int t, size_t column) { return a->q16[t * a->k + GW_WIDE_ORDER(column)]; }
+
+/* total + the product of row r of a packed group with token t's activations from `column` on. */
+static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
+                       size_t column, float total) {
+    uint8_t code[GW_MAX_ITEMS];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    gw_format_unpack(f, group, r, code, scale, min);
+    for (uint32_t i = 0; i < f->items; i += f->sub) {
+        float s = x.scale[t * (a->k / GW_BLOCK) + (column + i) / GW_BLOCK];
+        int32_t dot = 0, sum = 0;
+        for (uint32_t c = i; c < i + f->sub; c++) {
+            int32_t q = x.at(a, t, column + c);
+            dot += (f->values ? f->values[code[c]] : code[c] - (int)f->offset) * q;
+            sum += q;
+        }
+        total += (float)dot * (scale[i / f->sub] * s);
+        if (f->mins) total += min[i / f->sub] * (s * (float)sum);
+    }
+    return total;
+}
+
+static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
+                          float *y, size_t ldy) {
+    size_t groups = a->k / f->items;
+    for (int p = 0; p < panels; p++)
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) {
+                float total = 0;
+                for (size_t g = 0; g < groups; g++)
+                    total = group_dot(f, w + (p * groups + g) * GW_PANEL * f->bytes, r, a, x, t, g * f->items, total);
+                y[t * ldy + p * GW_PANEL + r] = total;
+            }
+}
+
+#define DEFINE_FORMAT(NAME, name, ...)                                                                            \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {             \
+        matmul_format(gw_format_of(GW_##NAME), (activations){ narrow_at, a->s8 }, w, panels, a, y, ldy);          \
+    }                                                                                                             \
+    void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
+        matmul_format(gw_format_of(GW_##NAME), (activations){ wide_at, a->s16 }, w, panels, a, y, ldy);           \
+    }
+GW_FORMATS(DEFINE_FORMAT)
+
+/* --- activations --- */
+
 #define DEFINE_QUANTISE(name, item, top, order)                                                   \
-    void name(const float *x, size_t k, item *q, float *scale, int32_t *sum) {                  \
+    void name(const float *x, size_t k, item *q, float *scale, int32_t *sum, int32_t *half) {   \
         for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {               \
             float largest = 0;                                                                  \
             for (int i = 0; i < GW_BLOCK; i++) largest = fmaxf(largest, fabsf(x[i]));           \
             float inverse = largest > GW_TINY ? (top) / largest : 0;                                  \
-            int32_t total = 0;                                                                  \
+            int32_t total = 0, first = 0;                                                       \
             for (int i = 0; i < GW_BLOCK; i++) {                                                \
                 item v = (item)rintf(fmaxf(-(top), fminf((top), x[i] * inverse)));              \
                 q[order(i)] = v;                                                                \
                 total += v;                                                                     \
+                if (i < GW_BLOCK / 2) first += v;                                               \
             }                                                                                   \
             scale[b] = largest / (top);                                                         \
             sum[b] = total;                                                                     \
+            half[b] = first;                                                                    \
         }                                                                                       \
     }
 

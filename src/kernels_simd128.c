@@ -287,7 +287,8 @@ INLINE int32_t sum_of(v128_t v) {
            wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
 }
 
-INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum) {
+INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum,
+                          int32_t *half) {
     for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
         float largest = block_largest(x);
         v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0);
@@ -295,6 +296,7 @@ INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float
         for (int i = 0; i < GW_BLOCK; i += 8) {
             v128_t v0 = rounded(x + i, inverse, top), v1 = rounded(x + i + 4, inverse, top);
             total = wasm_i32x4_add(total, wasm_i32x4_add(v0, v1));
+            if (i == GW_BLOCK / 2 - 8) half[b] = sum_of(total);
             v128_t v = wasm_i16x8_narrow_i32x4(v0, v1);
             wasm_v128_store(q + i, wasm_i16x8_shuffle(v, v, 0, 2, 1, 3, 4, 6, 5, 7));
         }
@@ -304,11 +306,11 @@ INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float
 }
 
 #ifndef GW_HAVE_RELAXED
-void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum) {
-    quantise_wide(x, k, 127.0f, q, scale, sum);
+void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
+    quantise_wide(x, k, 127.0f, q, scale, sum, half);
 }
 #else
-void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum) {
+void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
     for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
         float largest = block_largest(x);
         v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? 127.0f / largest : 0);
@@ -317,6 +319,7 @@ void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int
             v128_t v0 = rounded(x + i, inverse, 127.0f), v1 = rounded(x + i + 4, inverse, 127.0f);
             v128_t v2 = rounded(x + i + 8, inverse, 127.0f), v3 = rounded(x + i + 12, inverse, 127.0f);
             total = wasm_i32x4_add(total, wasm_i32x4_add(wasm_i32x4_add(v0, v1), wasm_i32x4_add(v2, v3)));
+            if (i == 0) half[b] = sum_of(total);
             wasm_v128_store(q + i, wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(v0, v1),
                                                            wasm_i16x8_narrow_i32x4(v2, v3)));
         }
@@ -326,8 +329,8 @@ void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int
 }
 #endif
 
-void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum) {
-    quantise_wide(x, k, 32767.0f, q, scale, sum);
+void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
+    quantise_wide(x, k, 32767.0f, q, scale, sum, half);
 }
 
 /* --- attention --- */

@@ -10,15 +10,20 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t 
     o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);
     o->acts.s8 = gw_arena_take(arena, blocks * sizeof(float));
     o->acts.sum8 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    o->acts.half8 = gw_arena_take(arena, blocks * sizeof(int32_t));
     o->acts.q16 = gw_arena_take(arena, items * sizeof *o->acts.q16);
     o->acts.s16 = gw_arena_take(arena, blocks * sizeof(float));
     o->acts.sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    o->acts.half16 = gw_arena_take(arena, blocks * sizeof(int32_t));
     o->partial = gw_arena_take(arena, gw_times(partials, sizeof(float)));
 }
 
 /* --- matrix products --- */
 
 enum { NEEDS_NARROW = 1, NEEDS_WIDE = 2 };
+
+#define FORMAT(NAME, name, ...) \
+    { GW_##NAME, GW_KERNEL_NARROW(matmul_##name), GW_KERNEL(matmul_##name##_wide), NEEDS_NARROW, NEEDS_WIDE },
 
 /* The one table of matrix kernels. */
 static const struct product {
@@ -29,8 +34,9 @@ static const struct product {
     { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
     { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
     { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
-    { GW_Q4_0, GW_KERNEL_Q4(matmul_q4), GW_KERNEL(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
+    { GW_Q4_0, GW_KERNEL_NARROW(matmul_q4), GW_KERNEL(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
     { GW_Q8_0, GW_KERNEL(matmul_q8_wide), GW_KERNEL(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
+    GW_FORMATS(FORMAT)
 };
 
 static const struct product *product_of(const gw_matrix *m) {
@@ -54,9 +60,11 @@ static void quantise_token(void *ctx, int t) {
     size_t blocks = a->k / GW_BLOCK;
     const float *x = a->x + t * a->ldx;
     if (j->needs & NEEDS_NARROW)
-        GW_KERNEL_Q4(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks);
+        GW_KERNEL_NARROW(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks,
+                                 a->half8 + t * blocks);
     if (j->needs & NEEDS_WIDE)
-        GW_KERNEL(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks);
+        GW_KERNEL(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks,
+                        a->half16 + t * blocks);
 }
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }

@@ -1,7 +1,9 @@
-/* pack: see pack.h. Every layout of kernels.h is the same transposition: for each block, the heads
- * (scales) of the four rows side by side, then word by word the bodies side by side. */
+/* pack: see pack.h. The layouts of this table are the same transposition: for each block, the heads
+ * (scales) of the four rows side by side, then word by word the bodies side by side. quant_formats.c
+ * packs the types of its own table. */
 #include "pack.h"
 #include "kernels.h"
+#include "quant_formats.h"
 
 #include <string.h>
 
@@ -17,9 +19,9 @@ static const struct layout *layout_of(const gw_type *type) {
     return NULL;
 }
 
-bool gw_can_pack(const gw_type *type) { return layout_of(type) != NULL; }
+bool gw_can_pack(const gw_type *type) { return type && (layout_of(type) || gw_format_of(type->id)); }
 
-size_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
+uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
     return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }
 
@@ -35,6 +37,12 @@ static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t bl
 void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
     const struct layout *l = layout_of(type);
     size_t row_bytes = gw_row_bytes(type, k), blocks = k / type->items;
+    if (!l) {
+        const gw_format *f = gw_format_of(type->id);
+        for (size_t b = 0; b < blocks; b++)
+            gw_format_pack(f, rows + b * f->bytes, row_bytes, n, panel + b * GW_PANEL * f->bytes);
+        return;
+    }
     if (n < GW_PANEL) memset(panel, 0, GW_PANEL * row_bytes);
     for (int r = 0; r < n; r++) {
         const uint8_t *in = rows + r * row_bytes;
@@ -44,10 +52,23 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
     }
 }
 
+static void unpack_format(const gw_format *f, const uint8_t *in, int r, size_t k, float *out) {
+    uint8_t code[GW_MAX_ITEMS];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    for (size_t i = 0; i < k; i += f->items, in += GW_PANEL * f->bytes) {
+        gw_format_unpack(f, in, r, code, scale, min);
+        gw_format_values(f, code, scale, min, out + i);
+    }
+}
+
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out) {
     const struct layout *l = layout_of(type);
     const uint8_t *in = panels + row / GW_PANEL * GW_PANEL * gw_row_bytes(type, k);
     size_t r = row % GW_PANEL;
+    if (!l) {
+        unpack_format(gw_format_of(type->id), in, (int)r, k, out);
+        return;
+    }
     uint8_t block[MAX_BLOCK];
     for (size_t b = 0; b < k / type->items; b++, in += GW_PANEL * type->bytes, out += type->items) {
         memcpy(block, in + r * l->head, l->head);

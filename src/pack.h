@@ -1,5 +1,5 @@
 /* pack: rows as a GGUF holds them -> panels of four rows as kernels.h wants them, and one row back.
- * A panel has exactly the bytes of its four rows. Adding a type: one row in the table of pack.c. */
+ * A panel has exactly the bytes of its four rows. Adding a type: see quant_formats.h. */
 #ifndef GW_PACK_H
 #define GW_PACK_H
 
@@ -8,8 +8,8 @@
 /* True if matrices of this type can be packed. */
 bool gw_can_pack(const gw_type *type);
 
-/* Bytes of `rows` rows of k items, the last panel filled up with zero rows; SIZE_MAX if too many. */
-size_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
+/* Bytes of `rows` rows of k items, the last panel filled up with zero rows; UINT64_MAX if too many. */
+uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 
 /* Pack n <= 4 rows of k items that lie one behind the other; missing rows become zeros. */
 void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel);

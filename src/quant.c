@@ -1,7 +1,9 @@
 /* quant: see quant.h. Scalar only: this is what "right" means for every faster layout.
  * Block layouts as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item
- * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. */
+ * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others
+ * are in quant_formats.c. */
 #include "quant.h"
+#include "quant_formats.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,41 +154,41 @@ static void quantise_q8_0(const float *in, void *blocks, size_t k) {
     }
 }
 
+#define GW_X(NAME, name, ...)                                                    \
+    static void dequantise_##name(const void *blocks, float *out, size_t k) {    \
+        gw_format_dequantise(gw_format_of(GW_##NAME), blocks, out, k);           \
+    }
+GW_FORMATS(GW_X)
+#undef GW_X
+
 /* --- the table ------------------------------------------------------------------------------- */
 
 #define KNOWN(id, name, items, bytes) { id, name, items, bytes, NULL, NULL }
 #define WHOLE(id, name, items, bytes, f) { id, name, items, bytes, dequantise_##f, quantise_##f }
+#define FORMAT(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
+    { GW_##NAME, #NAME, items, items * bits / 8 + 2 * halves + 4 * words, dequantise_##name, NULL },
 
 static const gw_type types[] = {
     WHOLE(GW_F32, "F32", 1, 4, f32),
     WHOLE(GW_F16, "F16", 1, 2, f16),
     WHOLE(GW_Q4_0, "Q4_0", 32, 18, q4_0),
-    KNOWN(3, "Q4_1", 32, 20),
-    KNOWN(6, "Q5_0", 32, 22),
-    KNOWN(7, "Q5_1", 32, 24),
     WHOLE(GW_Q8_0, "Q8_0", 32, 34, q8_0),
+    WHOLE(GW_BF16, "BF16", 1, 2, bf16),
+    GW_FORMATS(FORMAT)
     KNOWN(9, "Q8_1", 32, 36),
-    KNOWN(10, "Q2_K", 256, 84),
-    KNOWN(11, "Q3_K", 256, 110),
-    KNOWN(12, "Q4_K", 256, 144),
-    KNOWN(13, "Q5_K", 256, 176),
-    KNOWN(14, "Q6_K", 256, 210),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),
     KNOWN(17, "IQ2_XS", 256, 74),
     KNOWN(18, "IQ3_XXS", 256, 98),
     KNOWN(19, "IQ1_S", 256, 50),
-    KNOWN(20, "IQ4_NL", 32, 18),
     KNOWN(21, "IQ3_S", 256, 110),
     KNOWN(22, "IQ2_S", 256, 82),
-    KNOWN(23, "IQ4_XS", 256, 136),
     KNOWN(24, "I8", 1, 1),
     KNOWN(25, "I16", 1, 2),
     KNOWN(26, "I32", 1, 4),
     KNOWN(27, "I64", 1, 8),
     KNOWN(28, "F64", 1, 8),
     KNOWN(29, "IQ1_M", 256, 56),
-    WHOLE(GW_BF16, "BF16", 1, 2, bf16),
     KNOWN(34, "TQ1_0", 256, 54),
     KNOWN(35, "TQ2_0", 256, 66),
     KNOWN(39, "MXFP4", 32, 17),
@@ -194,6 +196,9 @@ static const gw_type types[] = {
     KNOWN(41, "Q1_0", 128, 18),
     KNOWN(42, "Q2_0", 64, 18),
 };
+
+#define COMMA_NAME(NAME, ...) ", " #NAME
+const char gw_type_list[] = "F32, F16, BF16, Q4_0, Q8_0" GW_FORMATS(COMMA_NAME);
 
 const gw_type *gw_type_of(uint32_t id) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

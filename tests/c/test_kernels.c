@@ -29,12 +29,25 @@ static gw_narrow q8[MAX_N * MAX_K];
 static int16_t q16[MAX_N * MAX_K];
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
+static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
+
+/* Blocks of random bytes under sensible f16 scales; now and then a scale of zero. */
+static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
+    for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
+        for (uint32_t b = 0; b < f->bytes; b++) out[b] = (uint8_t)random_bits();
+        for (uint32_t h = 0; h < f->halves && !(h && f->values); h++) {   /* IQ4_XS: only the first is an f16 */
+            uint16_t scale = random_bits() % 32 ? gw_f32_to_f16(random_float() * 0.05f) : 0;
+            memcpy(out + f->first_half + 2 * h, &scale, 2);
+        }
+    }
+}
 
 static void random_matrix(const gw_type *type, int rows, size_t k) {
     size_t row_bytes = gw_row_bytes(type, k);
     for (int i = 0; i < rows; i++) {
         for (size_t j = 0; j < k; j++) matrix[i * k + j] = random_float();
-        type->quantise(matrix + i * k, file_rows + i * row_bytes, k);
+        if (type->quantise) type->quantise(matrix + i * k, file_rows + i * row_bytes, k);
+        else random_blocks(gw_format_of(type->id), file_rows + i * row_bytes, k);
         type->dequantise(file_rows + i * row_bytes, matrix + i * k, k);
     }
     for (int r = 0; r < rows; r += 4)
@@ -46,15 +59,15 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
         for (size_t i = 0; i < k; i++) x[t * ldx + i] = random_float();
         if (k % 32) continue;
         if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
-        gw_ref_narrow(x + t * ldx, k, q8 + t * k, s8 + t * (k / 32), sum8 + t * (k / 32));
-        gw_ref_wide(x + t * ldx, k, q16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32));
+        gw_ref_narrow(x + t * ldx, k, q8 + t * k, s8 + t * (k / 32), sum8 + t * (k / 32), half8 + t * (k / 32));
+        gw_ref_wide(x + t * ldx, k, q16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32), half16 + t * (k / 32));
     }
-    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, q16, s16, sum16 };
+    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16 };
 }
 
 static const struct { int rows, n; size_t k; } cases[] = {
     { 4, 1, 32 }, { 16, 1, 64 }, { 18, 1, 96 }, { 40, 1, 1280 }, { 4, 2, 32 }, { 10, 4, 64 },
-    { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 },
+    { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 }, { 12, 9, 1280 },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -68,10 +81,26 @@ static double activation(const gw_acts *a, int t, size_t i, precision as) {
     return (double)a->q8[sizeof(gw_narrow) == 1 ? t * a->k + i : wide] * a->s8[block];
 }
 
+/* Sum of the sizes of scale * code * activation and of min * activation. */
+static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, precision as) {
+    uint8_t code[GW_MAX_ITEMS];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    size_t groups = a->k / f->items;
+    double size = 0;
+    for (size_t i = 0; i < a->k; i++) {
+        uint32_t c = i % f->items;
+        if (!c) gw_format_unpack(f, panels + (r / 4 * groups + i / f->items) * 4 * f->bytes, r % 4, code, scale, min);
+        size += (fabs(scale[c / f->sub] * code[c]) + fabs(min[c / f->sub])) * fabs(activation(a, t, i, as));
+    }
+    return size;
+}
+
 /* The reference against doubles, then `fast` (where the build has it) against the reference. */
 static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw_matmul_kernel *fast) {
     const gw_type *type = gw_type_of(type_id);
+    const gw_format *format = gw_format_of(type_id);
     for (int c = 0; c < CASES; c++) {
+        if (cases[c].k % type->items) continue;
         int rows = cases[c].rows, n = cases[c].n, padded = (rows + 3) / 4 * 4;
         random_matrix(type, rows, cases[c].k);
         gw_acts a = random_acts(n, cases[c].k, cases[c].k + 8);
@@ -84,7 +113,9 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
                     sum += product;
                     size += fabs(product);
                 }
-                CHECK_NEAR(want[t * padded + r], sum, 1e-6 * size);
+                /* where scale * code and min nearly cancel, their own size counts */
+                if (format && format->mins) size += terms_of(format, &a, t, r, as);
+                CHECK_NEAR(want[t * padded + r], sum, (as == AS_FLOAT ? 4e-6 : 1e-6) * size);
             }
         if (!fast) continue;
         fast(panels, padded / 4, &a, got, padded);
@@ -113,6 +144,19 @@ TEST(kernels_q4) {
 #endif
 }
 
+#if defined(GW_HAVE_RELAXED)
+#define NARROW(name) gw_relaxed_##name
+#else
+#define NARROW(name) SIMD(name)
+#endif
+#define GW_X(NAME, name, ...)                                                                                \
+    TEST(kernels_##name) { same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, NARROW(matmul_##name)); }       \
+    TEST(kernels_##name##_wide) {                                                                                \
+        same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, SIMD(matmul_##name##_wide));                  \
+    }
+GW_FORMATS(GW_X)
+#undef GW_X
+
 TEST(kernels_chosen_by_the_build) {
 #if defined(GW_HAVE_RELAXED)
     CHECK_TEXT(GW_BUILD, "relaxed");
@@ -131,20 +175,22 @@ static void same_quantised(gw_narrow_kernel *narrow, gw_wide_kernel *wide) {
         gw_narrow a[K], b[K];
         int16_t c[K], d[K];
         float sa[K / 32], sb[K / 32];
-        int32_t ta[K / 32], tb[K / 32];
+        int32_t ta[K / 32], tb[K / 32], ha[K / 32], hb[K / 32];
         float size = ldexpf(1.0f, (int)(random_bits() % 80) - 60);
         for (int i = 0; i < K; i++) row[i] = random_float() * size;
         if (round == 0) memset(row, 0, sizeof row);
-        gw_ref_narrow(row, K, a, sa, ta);
-        narrow(row, K, b, sb, tb);
+        gw_ref_narrow(row, K, a, sa, ta, ha);
+        narrow(row, K, b, sb, tb, hb);
+        CHECK(!memcmp(ha, hb, sizeof ha));
         CHECK(!memcmp(a, b, sizeof a) && !memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
-        gw_ref_wide(row, K, c, sa, ta);
-        wide(row, K, d, sb, tb);
+        gw_ref_wide(row, K, c, sa, ta, ha);
+        wide(row, K, d, sb, tb, hb);
+        CHECK(!memcmp(ha, hb, sizeof ha));
         CHECK(!memcmp(c, d, sizeof c) && !memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
     }
 }
 
-TEST(kernels_quantise_activations) { same_quantised(GW_KERNEL_Q4(narrow), gw_simd_wide); }
+TEST(kernels_quantise_activations) { same_quantised(GW_KERNEL_NARROW(narrow), gw_simd_wide); }
 
 TEST(kernels_attention) {
     enum { D = 72, STRIDE = 80 };
@@ -193,10 +239,12 @@ TEST(kernels_exp) {
 }
 
 TEST(pack_gives_every_row_back) {
-    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q4_0, GW_Q8_0 };
-    for (int i = 0; i < 5; i++) {
+#define GW_X(NAME, ...) GW_##NAME,
+    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q4_0, GW_Q8_0, GW_FORMATS(GW_X) };
+#undef GW_X
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const gw_type *type = gw_type_of(types[i]);
-        enum { ROWS = 7, K = 160 };
+        enum { ROWS = 7, K = 512 };
         float row[K];
         random_matrix(type, ROWS, K);
         CHECK_INT(gw_packed_bytes(type, ROWS, K), 8 * gw_row_bytes(type, K));

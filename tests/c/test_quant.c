@@ -1,5 +1,7 @@
 /* quant against ggml's own results (tests/vectors/quant-ggml.md). */
 #include "../../src/quant.h"
+#include "../../src/quant_formats.h"
+#include "../vectors/formats-ggml.inc"
 #include "../vectors/quant-ggml.inc"
 #include "test.h"
 
@@ -73,6 +75,12 @@ TEST(quant_supported_types) {
         const gw_type *t = gw_type_of(expected[i]);
         CHECK(gw_type_supported(t) && t->quantise);
     }
+#define GW_X(NAME, ...) CHECK(gw_type_supported(gw_type_of(GW_##NAME)));
+    GW_FORMATS(GW_X)
+#undef GW_X
+    int supported = 0;
+    for (uint32_t id = 0; id < 100; id++) supported += gw_type_supported(gw_type_of(id));
+    CHECK_INT(supported, COUNT(expected) + COUNT(ggml_formats));
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1152), 36 * 18);
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1150), 0);
     CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0);   /* Q4_K: 1152 is no multiple of 256 */
@@ -133,6 +141,37 @@ TEST(quant_a_hundred_thousand_floats_to_halves) {
     }
     CHECK(f16 == ggml_hashes[1]);
     CHECK(bf16 == ggml_hashes[2]);
+}
+
+/* As random_blocks in tools/vectors/formats.py. */
+static void random_blocks(const gw_type *t, const int f16_at[2], uint8_t *out) {
+    uint64_t state = (uint64_t)t->id;
+    for (uint32_t i = 0; i < GGML_FORMAT_RANDOM / t->items; i++, out += t->bytes) {
+        for (uint32_t at = 0; at < t->bytes; at += 8) {
+            uint64_t v = splitmix(&state);
+            for (uint32_t b = at; b < gw_min(at + 8, t->bytes); b++) out[b] = (uint8_t)(v >> 8 * (b - at));
+        }
+        for (int j = 0; j < 2 && f16_at[j] >= 0; j++) {
+            uint16_t scale = ggml_format_scales[(i + 5 * j) % COUNT(ggml_format_scales)];
+            out[f16_at[j]] = (uint8_t)scale;
+            out[f16_at[j] + 1] = (uint8_t)(scale >> 8);
+        }
+    }
+}
+
+TEST(quant_formats_are_ggmls) {
+    static uint8_t blocks[GGML_FORMAT_RANDOM * 2];
+    static float out[GGML_FORMAT_RANDOM];
+    for (size_t i = 0; i < COUNT(ggml_formats); i++) {
+        const gw_type *t = gw_type_of(ggml_formats[i].id);
+        t->dequantise(ggml_formats[i].blocks, out, 256);
+        check_floats(out, ggml_formats[i].back, 256);
+        random_blocks(t, ggml_formats[i].f16_at, blocks);
+        t->dequantise(blocks, out, GGML_FORMAT_RANDOM);
+        uint64_t h = 0xcbf29ce484222325u;
+        for (size_t j = 0; j < GGML_FORMAT_RANDOM; j++) h = hash_bytes(h, bits_of(out[j]), 4);
+        if (h != ggml_formats[i].random_hash) gw_test_fail(__FILE__, __LINE__, "%s: random blocks differ", t->name);
+    }
 }
 
 TEST(quant_bf16_values) {

@@ -168,7 +168,7 @@ export const BAD_MODELS = {
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }) },
   'unknown type': { codes: ['unsupported-type'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 99 }) },
   'type without a kernel': { codes: ['unsupported-type'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 20 }) },   // IQ4_NL, also in blocks of 32
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }) },   // MXFP4, also in blocks of 32
   'missing tensor': { codes: ['missing-tensor'], edit: (file) => {
     file.tensors = file.tensors.filter((t) => t.name !== 'blk.3.ffn_up.weight');
   } },

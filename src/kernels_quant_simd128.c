@@ -1,0 +1,213 @@
+/* kernels_quant_simd128: products of the types in quant_formats.h with int16 activations (order 0 2 1 3),
+ * with 128-bit vectors of fixed semantics. One shape for all: a block's codes as bytes, widened to int16 and
+ * multiplied pairwise; see kernels_quant.h for what a type adds. As in kernels_simd128.c one row of activations
+ * walks several panels at once, and several rows share a chunk of a panel that was widened once. */
+#include "kernels.h"
+
+#ifdef GW_HAVE_SIMD
+
+#include "kernels_quant.h"
+
+enum { STREAMS = 4, TILE = 4, CHUNK = 32 };   /* panels walked at once; rows of a tile; blocks widened at once */
+
+#define SPLAT(p) wasm_v128_load32_splat(p)
+#define DOT wasm_i32x4_dot_i16x8
+
+typedef struct {   /* a batch's activations of one precision */
+    const int16_t *q;
+    const float *scale;
+    const int32_t *sum, *half;
+    size_t k, blocks;
+    int n;
+} acts;
+
+/* --- one row of activations --- */
+
+/* Nibbles where they are: those 4 or 8 bits up in their lane are multiplied there and the sums
+ * shifted down once, which is cheaper than moving every nibble. */
+INLINE v128_t nibble_dot(const uint8_t *codes, const int16_t *q) {
+    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
+    for (int g = 0; g < 4; g++) {
+        v128_t v = LOAD(codes, g);
+        v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
+        v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
+        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
+        s4 = wasm_i32x4_add(s4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
+        s8 = wasm_i32x4_add(s8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
+    }
+    return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
+}
+
+/* Columns (0, 2) or (1, 3) of each four, from a vector of their bytes. */
+INLINE v128_t even_of(const shape *f, v128_t c) {
+    return f->table ? wasm_i16x8_shr(wasm_i16x8_shl(c, 8), 8) : wasm_v128_and(c, wasm_i16x8_splat(255));
+}
+INLINE v128_t odd_of(const shape *f, v128_t c) { return f->table ? wasm_i16x8_shr(c, 8) : wasm_u16x8_shr(c, 8); }
+
+INLINE void unpack_values(const shape *f, const uint8_t *codes, v128_t *c) {
+    unpack(f, codes, c);
+    if (!f->table) return;
+    v128_t values = wasm_v128_load(gw_iq4_values);
+    for (int g = 0; g < COLUMNS; g++) c[g] = wasm_i8x16_swizzle(values, c[g]);
+}
+
+/* Sums of products of a block, one for each of its scales; codes count from the offset. */
+INLINE void dots(const shape *f, const uint8_t *codes, const int16_t *q, const v128_t *sum, v128_t *dot) {
+    if (f->bits == 4 && !f->table) {
+        dot[0] = nibble_dot(codes, q);
+    } else {
+        v128_t c[COLUMNS];
+        unpack_values(f, codes, c);
+        for (uint32_t i = 0; i < f->subs; i++) {
+            v128_t even = wasm_i32x4_splat(0), odd = even;
+            for (uint32_t g = i * 4; g < (f->subs == 1 ? 8 : i * 4 + 4); g++) {
+                even = wasm_i32x4_add(even, DOT(even_of(f, c[g]), SPLAT(q + 4 * g)));
+                odd = wasm_i32x4_add(odd, DOT(odd_of(f, c[g]), SPLAT(q + 4 * g + 2)));
+            }
+            dot[i] = wasm_i32x4_add(even, odd);
+        }
+    }
+    for (uint32_t i = 0; i < f->subs && f->offset; i++)
+        dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_mul(sum[i], wasm_i32x4_splat((int)f->offset)));
+}
+
+/* y[s * step] of panels w + s * stride, s < n */
+INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, const acts *a, float *y, size_t step) {
+    v128_t total[STREAMS], scale[STREAMS][SUBS], min[STREAMS][SUBS];
+    for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
+        for (int s = 0; s < n; s++) f->read(w + s * stride, scale[s], min[s]);
+        KEEP_LOOP
+        for (uint32_t j = 0; j < f->blocks; j++) {
+            v128_t sum[2], dot[2], by = SPLAT(a->scale + b + j);
+            sums_of(f, a->sum + b + j, a->half + b + j, sum);
+            for (int s = 0; s < n; s++) {
+                dots(f, codes_of(f, w + s * stride, j), a->q + (b + j) * GW_BLOCK, sum, dot);
+                total[s] = add_block(f, total[s], dot, scale[s] + j * f->subs, min[s] + j * f->subs, sum, by);
+            }
+        }
+    }
+    for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
+}
+
+/* --- several rows --- */
+
+/* A chunk of one panel: 16 vectors of int16 for each block; vector 2 g holds columns (4 g, 4 g + 2) of the
+ * four rows side by side, vector 2 g + 1 columns (4 g + 1, 4 g + 3). */
+typedef struct {
+    v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK][2], min[CHUNK][2];
+} widened;
+
+INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
+    v128_t scale[SUBS], min[SUBS], c[COLUMNS], offset = wasm_i16x8_splat((int16_t)f->offset);
+    f->read(group, scale, min);
+    KEEP_LOOP
+    for (uint32_t j = 0; j < f->blocks; j++) {
+        unpack_values(f, codes_of(f, group, j), c);
+        for (int g = 0; g < COLUMNS; g++) {
+            out->column[first + j][2 * g] = wasm_i16x8_sub(even_of(f, c[g]), offset);
+            out->column[first + j][2 * g + 1] = wasm_i16x8_sub(odd_of(f, c[g]), offset);
+        }
+        for (uint32_t i = 0; i < f->subs; i++) {
+            out->scale[first + j][i] = scale[j * f->subs + i];
+            if (f->mins) out->min[first + j][i] = min[j * f->subs + i];
+        }
+    }
+}
+
+/* y[t] of `rows` tokens from t on; b: first block of the chunk. f: only its subs and mins are used. */
+INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts *a, size_t b, int t, int rows,
+                 float *y, size_t ldy) {
+    v128_t total[TILE];
+    const int16_t *q = a->q + t * a->k + b * GW_BLOCK;
+    size_t at = t * a->blocks + b;
+    y += t * ldy;
+    for (int i = 0; i < rows; i++) total[i] = b ? wasm_v128_load(y + i * ldy) : wasm_f32x4_splat(0);
+    for (uint32_t j = 0; j < n_blocks; j++) {
+        v128_t dot[TILE][2], sum[2];
+        for (uint32_t h = 0; h < f->subs; h++) {
+            uint32_t each = 2 * COLUMNS / f->subs;
+            for (int i = 0; i < rows; i++) dot[i][h] = wasm_i32x4_splat(0);
+            for (uint32_t c = h * each; c < (h + 1) * each; c++)
+                for (int i = 0; i < rows; i++) {
+                    v128_t x = SPLAT(q + i * a->k + j * GW_BLOCK + 2 * c);
+                    dot[i][h] = wasm_i32x4_add(dot[i][h], DOT(w->column[j][c], x));
+                }
+        }
+        for (int i = 0; i < rows; i++) {
+            size_t place = at + i * a->blocks + j;
+            sums_of(f, a->sum + place, a->half + place, sum);
+            total[i] = add_block(f, total[i], dot[i], w->scale[j], w->min[j], sum, SPLAT(a->scale + place));
+        }
+    }
+    for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
+}
+
+/* All tokens against one chunk; shared by all types of the same subs and mins. */
+#define TILES(name, subs_, mins_)                                                                             \
+    OUTLINE void name(const widened *w, uint32_t n_blocks, const acts *a, size_t b, float *y, size_t ldy) {      \
+        static const shape f = { .subs = subs_, .mins = mins_ };                                                 \
+        int t = 0;                                                                                               \
+        for (; t + TILE <= a->n; t += TILE) tile(&f, w, n_blocks, a, b, t, TILE, y, ldy);                        \
+        for (; t < a->n; t++) tile(&f, w, n_blocks, a, b, t, 1, y, ldy);                                         \
+    }
+TILES(tiles_1, 1, false)
+TILES(tiles_1_mins, 1, true)
+TILES(tiles_2, 2, false)
+TILES(tiles_2_mins, 2, true)
+
+INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
+    widened w;
+    for (size_t b = 0; b < a->blocks; b += CHUNK) {
+        uint32_t n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - b);
+        for (uint32_t i = 0; i < n_blocks; i += f->blocks, panel += f->bytes) widen(f, panel, &w, i);
+        if (f->subs == 1 && !f->mins) tiles_1(&w, n_blocks, a, b, y, ldy);
+        else if (f->subs == 1) tiles_1_mins(&w, n_blocks, a, b, y, ldy);
+        else if (!f->mins) tiles_2(&w, n_blocks, a, b, y, ldy);
+        else tiles_2_mins(&w, n_blocks, a, b, y, ldy);
+    }
+}
+
+INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {
+    size_t panel = a->blocks / f->blocks * f->bytes;
+    if (a->n > 1) {
+        for (int p = 0; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
+        return;
+    }
+    int each = panels / STREAMS, p = each * STREAMS;
+    for (int i = 0; i < each; i++)
+        streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    for (; p < panels; p++) streams(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+}
+
+INLINE acts wide_of(const gw_acts *a) {
+    return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k, a->k / GW_BLOCK, a->n };
+}
+
+#ifndef GW_HAVE_RELAXED   /* there, narrow activations are bytes */
+INLINE acts narrow_of(const gw_acts *a) {
+    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k, a->k / GW_BLOCK, a->n };
+}
+#endif
+
+/* One product for both precisions, so that each type's loops are in a module once. */
+#define DEFINE(NAME, name, ...)                                                                               \
+    OUTLINE void matmul_##name(const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {              \
+        matmul(&shape_##name, w, panels, a, y, ldy);                                                             \
+    }                                                                                                            \
+    void gw_simd_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {    \
+        acts x = wide_of(a);                                                                                     \
+        matmul_##name(w, panels, &x, y, ldy);                                                                    \
+    }
+GW_FORMATS(DEFINE)
+
+#ifndef GW_HAVE_RELAXED
+#define DEFINE_NARROW(NAME, name, ...)                                                                        \
+    void gw_simd_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {           \
+        acts x = narrow_of(a);                                                                                   \
+        matmul_##name(w, panels, &x, y, ldy);                                                                    \
+    }
+GW_FORMATS(DEFINE_NARROW)
+#endif
+
+#endif

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Vectors for src/quant_formats.c from ggml itself, called through its C interface.
+
+  npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
+  python3 tools/vectors/formats.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
+
+Writes tests/vectors/formats-ggml.inc and its passport. Needs nothing but Python. Deterministic.
+"""
+import hashlib
+import struct
+import sys
+from pathlib import Path
+
+import quant as base
+
+# number, items, bytes, where f16 numbers are
+FORMATS = {
+    'Q4_1': (3, 32, 20, (0, 2)), 'Q5_0': (6, 32, 22, (0,)), 'Q5_1': (7, 32, 24, (0, 2)),
+    'Q2_K': (10, 256, 84, (80, 82)), 'Q3_K': (11, 256, 110, (108,)), 'Q4_K': (12, 256, 144, (0, 2)),
+    'Q5_K': (13, 256, 176, (0, 2)), 'Q6_K': (14, 256, 210, (208,)), 'IQ4_NL': (20, 32, 18, (0,)),
+    'IQ4_XS': (23, 256, 136, (0,)),
+}
+SCALES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0x2A2A, 0x9D9D, 0x1234]
+RANDOM = 65536   # items of random blocks of each type
+
+
+def random_blocks(number, items, size, halves):
+    """Random bytes, scales of every kind but NaN; the C test makes the same ones."""
+    r, out = base.splitmix(number), bytearray()
+    for i in range(RANDOM // items):
+        block = bytearray(b''.join(struct.pack('<Q', next(r)) for _ in range((size + 7) // 8))[:size])
+        for j, at in enumerate(halves):
+            struct.pack_into('<H', block, at, SCALES[(i + 5 * j) % len(SCALES)])
+        out += block
+    return bytes(out)
+
+
+def one_nan(raw):
+    return [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in base.words(raw)]
+
+
+def main():
+    lib = base.load(sys.argv[1])
+    base.TYPES.update({name: row[0] for name, row in FORMATS.items()})
+    r = base.splitmix(99)
+    real = [sum(next(r) / 2 ** 64 - 0.5 for _ in range(4)) * (0.02 if i < 128 else 0.3) for i in range(256)]
+    parts, rows = ['/* Made by tools/vectors/formats.py from ggml; see formats-ggml.md. Do not edit. */\n'], []
+    for name, (number, items, size, halves) in FORMATS.items():
+        low = name.lower()
+        raw = base.quantise(lib, name, real)
+        parts.append(base.array('uint8_t', f'ggml_{low}', list(raw), '%d', 24))
+        parts.append(base.array('uint32_t', f'ggml_{low}_back', base.words(base.dequantise(lib, name, raw, 256)),
+                                '0x%08x', 8))
+        wild = random_blocks(number, items, size, halves)
+        words = one_nan(base.dequantise(lib, name, wild, RANDOM))
+        digest = base.fnv(struct.pack('<%dI' % len(words), *words))
+        places = list(halves) + [-1] * (2 - len(halves))
+        rows.append(f'    {{ {number}, {{ {places[0]}, {places[1]} }}, ggml_{low}, ggml_{low}_back, 0x{digest:016x}u }},')
+    parts.append(base.array('uint16_t', 'ggml_format_scales', SCALES, '0x%04x', 13))
+    parts.append('enum { GGML_FORMAT_RANDOM = %d };\n' % RANDOM)
+    parts.append('static const struct {\n    int id, f16_at[2];\n    const uint8_t *blocks;\n    const uint32_t *back;\n'
+                 '    uint64_t random_hash;\n} ggml_formats[] = {\n' + '\n'.join(rows) + '\n};\n')
+    (base.HERE / 'formats-ggml.inc').write_text('\n'.join(parts))
+    version = hashlib.sha256(Path(sys.argv[1]).read_bytes()).hexdigest()
+    (base.HERE / 'formats-ggml.md').write_text(PASSPORT % version)
+
+
+PASSPORT = '''# formats-ggml.inc: passport
+
+What: for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS what ggml's `dequantize_row_*` gives, as bit
+patterns, for 256 seeded values that its `ggml_quantize_chunk` quantised; and the FNV-1a hash of what it gives for 65536
+items of random blocks (splitmix64, seeded with the type's number; the test makes the same blocks) under f16 scales of
+every kind but NaN.
+
+From: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
+sha256 of that library: %s.
+
+Made by: `python3 tools/vectors/formats.py PATH-TO/libggml-base.so` (its head says how to get the library).
+No data of any model is in it. NaNs (an infinite scale times 0) are all written as 0x7fc00000.
+'''
+
+if __name__ == '__main__':
+    main()
