@@ -33,8 +33,9 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     va_end(args);
     const char *rest = take_line(text, e->what, sizeof e->what);
     rest = take_line(rest, e->expected, sizeof e->expected);
-    if (rest > text && rest[-1] == '\n' && !*rest) rest = "nothing";   /* an empty text of the file's */
-    take_line(rest, e->got, sizeof e->got);
+    /* The third may be a text of the file's: of any bytes, also none. */
+    if (rest > text && rest[-1] == '\n' && !rest[strspn(rest, "\n")]) rest = "nothing";
+    take_line(rest + strspn(rest, "\n"), e->got, sizeof e->got);
     e->code = code;
     return code;
 }
