@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { BLOCKS = 1 << 16 };   /* what the heap's own bookkeeping and rounding may take */
+
 struct gw_model {
     gw_pool *pool;
     gw_file file;
@@ -14,6 +16,7 @@ struct gw_model {
     gw_session session;
     gw_sampler *sampler;
     gw_buffer json;
+    double limit;            /* of the whole heap, in bytes; 0: none */
     bool reserved;
 };
 
@@ -50,40 +53,111 @@ void gw_model_free(gw_model *m) {
 
 void *gw_load_window(gw_model *m) { return m->loader.window + m->loader.used; }
 
-size_t gw_load_room(const gw_model *m) {
-    int state = m->loader.state;
-    return state == GW_LOAD_HEADER || state == GW_LOAD_WEIGHTS ? m->loader.window_size - m->loader.used : 0;
+int gw_load_parts(gw_model *m, int n) { return gw_loader_give(&m->loader, n); }
+int gw_load_part(const gw_model *m) { return (int)m->loader.part; }
+double gw_load_offset(const gw_model *m) { return (double)(m->loader.position + m->loader.used); }
+
+double gw_part_bytes(const gw_model *m, int i) {
+    const gw_part *p = i < 0 ? NULL : gw_loader_part(&m->loader, (uint32_t)i);
+    return p ? (double)p->end : NAN;
 }
 
+size_t gw_load_room(const gw_model *m) { return gw_loader_room(&m->loader); }
 int gw_load_commit(gw_model *m, size_t n) { return gw_loader_commit(&m->loader, n); }
+int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 
-int gw_load_end(gw_model *m) {
-    const gw_loader *l = &m->loader;
-    if (l->state < 0 || l->state == GW_LOAD_READY) return l->state < 0 ? l->state : 0;
-    unsigned long long got = l->position + l->used;
-    if (l->state == GW_LOAD_HEADER)
-        return gw_fail(&m->file.error, GW_E_TRUNCATED, "file ends inside its header\nmore than %llu bytes\n%llu bytes", got, got);
-    return gw_fail(&m->file.error, GW_E_TRUNCATED, "file\n%llu bytes\n%llu bytes", (unsigned long long)l->end, got);
-}
+/* --- memory --- */
 
 static uint32_t context_for(const gw_model *m, uint32_t n_ctx) {
     return n_ctx ? n_ctx : (uint32_t)gw_min(m->file.config.n_ctx_train, 4096);
 }
 
-int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
+typedef struct { double weights, kv, scratch, sampler, window, held, heap; } plan;
+
+/* What is there already: in wasm the memory as it is, which holds much else and some gaps. */
+static double heap_now(double held) {
+#if defined(__wasm__)
+    (void)held;
+    return __builtin_wasm_memory_size(0) * 65536.0;
+#else
+    return held;
+#endif
+}
+
+static plan plan_for(const gw_model *m, uint32_t n_ctx) {
+    const gw_config *c = &m->file.config;
+    gw_session_need need = gw_session_measure(c, n_ctx);
+    plan p = { .weights = (double)gw_loader_weight_bytes(&m->loader), .kv = (double)need.kv };
+    p.scratch = (double)need.scratch;
+    p.sampler = (double)gw_sampler_bytes(c->n_vocab);
+    p.window = (double)gw_loader_window_bytes(&m->loader);
+    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + m->file.pool.size + m->file.entries.size +
+             m->file.tensors.size;
+    p.heap = m->reserved ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
+                         : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
+    return p;
+}
+
+double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part) {
+    if (m->loader.state < GW_LOAD_PLAN || context_for(m, n_ctx) > m->file.config.n_ctx_train) return NAN;
+    plan p = plan_for(m, context_for(m, n_ctx));
+    double scratch = p.scratch + p.sampler + p.held;
+    if (!strcmp(part, "weights")) return p.weights;
+    if (!strcmp(part, "kv")) return p.kv;
+    if (!strcmp(part, "scratch")) return scratch;
+    if (!strcmp(part, "heap")) return p.heap;
+    return !strcmp(part, "total") ? p.weights + p.kv + scratch : NAN;
+}
+
+uint32_t gw_largest_context(const gw_model *m, double bytes) {
+    if (m->loader.state < GW_LOAD_PLAN) return 0;
+    uint32_t fits = 0, most = m->file.config.n_ctx_train;
+    while (fits < most) {
+        uint32_t middle = fits + (most - fits + 1) / 2;
+        if (plan_for(m, middle).heap <= bytes) fits = middle;
+        else most = middle - 1;
+    }
+    return fits;
+}
+
+void gw_load_limit(gw_model *m, double bytes) { m->limit = bytes; }
+
+static double limit_of(const gw_model *m) {
+    double addresses = (double)SIZE_MAX + 1;
+    return m->limit > 0 && m->limit < addresses ? m->limit : addresses;
+}
+
+static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
+    gw_error *e = &m->file.error;
+    plan p = plan_for(m, n_ctx);
+    uint32_t n = gw_largest_context(m, limit);
+    if (n == 0)
+        return gw_fail(e, GW_E_NO_MEMORY, "memory for the model\n%.0f bytes, %.0f of them weights\n%.0f bytes at most",
+                       p.heap, p.weights, limit);
+    return gw_fail(e, GW_E_NO_MEMORY, "memory for a context of %u tokens\n%.0f bytes\n%.0f bytes at most; "
+                   "a context of %u fits", n_ctx, p.heap, limit, n);
+}
+
+static int allocate(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
-    uint32_t n = context_for(m, n_ctx);
-    if (m->loader.state != GW_LOAD_PLAN)
-        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve\nload state 1\n%d", m->loader.state);
-    if (n > c->n_ctx_train)
-        return gw_fail(e, GW_E_BAD_OPTION, "contextLength\n1 to %u, which the model was trained for\n%u",
-                       c->n_ctx_train, n);
-    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n, e);
+    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, e);
     if (bad) return bad;
     m->sampler = gw_sampler_new(c->n_vocab);
-    if (!m->sampler) bad = gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
-    if (!bad) bad = gw_loader_reserve(&m->loader);
+    if (!m->sampler) return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
+    return gw_loader_reserve(&m->loader);
+}
+
+int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
+    gw_error *e = &m->file.error;
+    uint32_t n = context_for(m, n_ctx), most = m->file.config.n_ctx_train;
+    if (m->loader.state != GW_LOAD_PLAN)
+        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve\nload state 1\n%d", m->loader.state);
+    if (n > most)
+        return gw_fail(e, GW_E_BAD_OPTION, "contextLength\n1 to %u, which the model was trained for\n%u", most, n);
+    double limit = limit_of(m);
+    if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
+    int bad = allocate(m, n);
     if (bad >= 0) {
         m->reserved = true;
         return 0;
@@ -94,25 +168,19 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     return bad;
 }
 
-double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part) {
-    const gw_config *c = &m->file.config;
-    if (m->loader.state < GW_LOAD_PLAN || context_for(m, n_ctx) > c->n_ctx_train) return NAN;
-    gw_session_need need = gw_session_measure(c, context_for(m, n_ctx));
-    double weights = (double)gw_loader_weight_bytes((gw_loader *)&m->loader);
-    double scratch = (double)need.scratch + gw_sampler_bytes(c->n_vocab) + gw_tokenizer_bytes(m->file.tokenizer) +
-                     m->file.pool.size + m->file.entries.size + m->file.tensors.size;
-    if (!strcmp(part, "weights")) return weights;
-    if (!strcmp(part, "kv")) return (double)need.kv;
-    if (!strcmp(part, "scratch")) return scratch;
-    return !strcmp(part, "total") ? weights + need.kv + scratch : NAN;
-}
-
 /* --- what is in the file --- */
 
+static double file_bytes(const gw_model *m) {
+    double sum = 0;
+    for (uint32_t i = 0; i < m->loader.n_parts; i++) sum += gw_part_bytes(m, (int)i);
+    return sum;
+}
+
 double gw_model_number(const gw_model *m, const char *key) {
+    if (!strcmp(key, "parts")) return m->loader.parts.used ? m->loader.n_parts : NAN;
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
     if (!strcmp(key, "n_ctx")) return m->reserved ? m->session.n_ctx : NAN;
-    if (!strcmp(key, "file_bytes")) return (double)m->loader.end;
+    if (!strcmp(key, "file_bytes")) return file_bytes(m);
     return gw_describe_number(&m->file, key);
 }
 
@@ -123,7 +191,10 @@ const char *gw_model_text(const gw_model *m, const char *key) {
 const char *gw_metadata_json(gw_model *m, uint32_t i) { return gw_describe_entry(&m->file, i, &m->json); }
 
 const char *gw_tensor_json(gw_model *m, uint32_t i) {
-    return gw_describe_tensor(&m->file, i, m->loader.parser.data_offset, &m->json);
+    if (i >= gw_file_tensors(&m->file)) return NULL;
+    const gw_tensor *t = gw_file_tensor(&m->file, i);
+    const gw_part *p = gw_loader_part(&m->loader, t->part);
+    return p ? gw_describe_tensor(t, p->data_offset, &m->json) : NULL;
 }
 
 const char *gw_error_text(const gw_model *m, const char *part) {

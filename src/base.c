@@ -40,20 +40,29 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     return code;
 }
 
-void *gw_arena_take(gw_arena *a, size_t bytes) {
-    size_t at = a->used, size = gw_round_up(bytes, GW_ALIGN);
+void *gw_arena_take(gw_arena *a, uint64_t bytes) {
+    uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = SIZE_MAX;   /* a plan that cannot fit an address space must not look small */
+        a->used = UINT64_MAX;   /* a plan beyond all bounds must not look small */
         return NULL;
     }
     a->used += size;
     return a->base && a->used <= a->size ? a->base + at : NULL;
 }
 
+/* Bytes that may be asked for. In wasm, emmalloc and sbrk add without looking: a sum beyond 4 GB wraps,
+ * and gives a block that is not there. */
+static size_t most_bytes(void) {
+    size_t taken = 65536;
+#ifdef __wasm__
+    taken += (size_t)__builtin_wasm_memory_size(0) * 65536;
+#endif
+    return taken < 65536 ? 0 : SIZE_MAX - taken;
+}
+
 void *gw_alloc(size_t bytes) {
-    size_t size = gw_round_up(bytes ? bytes : 1, GW_ALIGN);
-    /* Close to the end of the address space emmalloc's own additions wrap, and it gives a small block. */
-    return size < bytes || size > SIZE_MAX - 65536 ? NULL : aligned_alloc(GW_ALIGN, size);
+    if (bytes > most_bytes()) return NULL;
+    return aligned_alloc(GW_ALIGN, gw_round_up(bytes ? bytes : 1, GW_ALIGN));
 }
 
 void gw_free(void *p) { free(p); }
@@ -61,7 +70,7 @@ void gw_free(void *p) { free(p); }
 void *gw_buffer_add(gw_buffer *b, size_t bytes) {
     if (bytes > b->size - b->used) {
         size_t size = gw_max(b->size * 2, gw_round_up(b->used + bytes, 4096));
-        if (b->used + bytes < bytes || size < b->used + bytes) return NULL;
+        if (b->used + bytes < bytes || size < b->used + bytes || size > most_bytes()) return NULL;
         uint8_t *data = realloc(b->data, size);
         if (!data) return NULL;
         b->data = data;

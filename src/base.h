@@ -28,7 +28,8 @@
     X(GW_E_BAD_TOKEN, -17, "bad-token")                \
     X(GW_E_BAD_OPTION, -18, "bad-option")              \
     X(GW_E_BAD_STATE, -19, "bad-state")                \
-    X(GW_E_ABORTED, -20, "aborted")
+    X(GW_E_ABORTED, -20, "aborted")                    \
+    X(GW_E_BAD_PART, -21, "bad-part")
 
 enum {
 #define GW_X(sym, value, name) sym = value,
@@ -45,7 +46,8 @@ enum {
     GW_MAX_KEY = 65535,          /* bytes in a metadata key (GGUF specification) */
     GW_MAX_STRING = 1 << 20,     /* bytes in one metadata string */
     GW_MAX_METADATA = 65536,     /* metadata entries */
-    GW_MAX_TENSORS = 65536,
+    GW_MAX_TENSORS = 65536,      /* of all parts of a split model */
+    GW_MAX_PARTS = 1024,
     GW_MAX_DIMS = 4,
     GW_MAX_LAYERS = 512,
     GW_MAX_VOCAB = 1 << 22,
@@ -68,15 +70,16 @@ typedef struct {
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Arena: bump allocation from one block. The block is one gw_alloc; everything in it is
- * freed at once. A pass over a NULL base only measures: that is how memory plans are made. */
+ * freed at once. A pass over a NULL base only measures: that is how memory plans are made, in 64 bits,
+ * so that a plan beyond the address space has its true size too. */
 typedef struct {
     uint8_t *base;   /* NULL while measuring */
-    size_t used, size;
+    uint64_t used, size;
 } gw_arena;
 
 enum { GW_ALIGN = 64 };   /* of every arena piece: a cache line */
 
-void *gw_arena_take(gw_arena *a, size_t bytes);   /* NULL while measuring or when full */
+void *gw_arena_take(gw_arena *a, uint64_t bytes);   /* NULL while measuring or when full */
 
 /* Heap blocks, 64-byte aligned; NULL when there is no memory. */
 void *gw_alloc(size_t bytes);
@@ -92,8 +95,10 @@ void *gw_buffer_add(gw_buffer *b, size_t bytes);   /* address of the new bytes, 
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/* a * b, or SIZE_MAX if that is more than an address space: no allocation of it succeeds. */
-static inline size_t gw_times(size_t a, size_t b) { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
+/* A plan's bytes for gw_alloc: SIZE_MAX, which is always refused, if they are more than can be addressed. */
+static inline size_t gw_size(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
+/* a * b, or UINT64_MAX if that is more: no allocation of it succeeds. */
+static inline uint64_t gw_times(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
 static inline size_t gw_min(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t gw_max(size_t a, size_t b) { return a > b ? a : b; }
 

@@ -89,9 +89,7 @@ const char *gw_describe_entry(const gw_file *f, uint32_t i, gw_buffer *out) {
     return finish(out, ok);
 }
 
-const char *gw_describe_tensor(const gw_file *f, uint32_t i, uint64_t data_offset, gw_buffer *out) {
-    if (i >= gw_file_tensors(f)) return NULL;
-    const gw_tensor *t = gw_file_tensor(f, i);
+const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buffer *out) {
     out->used = 0;
     bool ok = put(out, "{\"name\":") && put_string(out, t->info.name, strlen(t->info.name)) &&
               put(out, ",\"type\":\"%s\",\"shape\":[", t->type->name);
@@ -99,6 +97,7 @@ const char *gw_describe_tensor(const gw_file *f, uint32_t i, uint64_t data_offse
         ok = put(out, d ? ",%llu" : "%llu", (unsigned long long)t->info.shape[d]);
     ok = ok && put(out, "],\"offset\":%llu,\"bytes\":%llu", (unsigned long long)(data_offset + t->info.offset),
                    (unsigned long long)t->bytes);
+    if (t->part) ok = ok && put(out, ",\"part\":%u", t->part);
     return finish(out, ok);
 }
 

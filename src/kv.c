@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void take_layer(gw_kv_layer *l, uint32_t rows, uint32_t row, bool half, gw_arena *arena) {
-    size_t bytes = gw_times(gw_times(rows, row), half ? sizeof(uint16_t) : sizeof(float));
+    uint64_t bytes = gw_times(gw_times(rows, row), half ? sizeof(uint16_t) : sizeof(float));
     void *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
     *l = (gw_kv_layer){ k, v, rows, half };
 }

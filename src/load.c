@@ -3,28 +3,39 @@
 #include "load.h"
 #include "pack.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 2 << 20 };
+enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };   /* STEP: bytes at once of a later part's header */
 _Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
 
 /* --- what the parser tells --- */
 
+enum { SPLIT_NO, SPLIT_COUNT, SPLIT_TENSORS, SPLIT_KEYS };
+static const char *const split_keys[SPLIT_KEYS] = { "split.no", "split.count", "split.tensors.count" };
+
 static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata) {
     gw_loader *l = ctx;
-    (void)n_tensors, (void)n_metadata;
-    l->file->version = version;
-    return 0;
+    (void)n_metadata;
+    if (l->part == 0) l->file->version = version;
+    uint64_t all = gw_file_tensors(l->file) + n_tensors;
+    if (all <= GW_MAX_TENSORS) return 0;
+    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "number of tensors\nat most %d\n%llu", GW_MAX_TENSORS,
+                   (unsigned long long)all);
 }
 
 static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
-    return gw_file_keep_value(((gw_loader *)ctx)->file, key, v);
+    gw_loader *l = ctx;
+    for (int i = 0; i < SPLIT_KEYS; i++)
+        if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
+    return l->part ? 0 : gw_file_keep_value(l->file, key, v);   /* all else is in the first part */
 }
 
 static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     gw_loader *l = ctx;
     gw_file *f = l->file;
+    if (l->part) return 0;
     bool tokens = !strcmp(key, "tokenizer.ggml.tokens"), scores = !strcmp(key, "tokenizer.ggml.scores");
     if ((tokens && f->has_tokens) || (scores && f->has_scores))
         return gw_fail(&f->error, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
@@ -41,8 +52,10 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
 }
 
 static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v) {
-    gw_file *f = ((gw_loader *)ctx)->file;
+    gw_loader *l = ctx;
+    gw_file *f = l->file;
     int bad = 0;
+    if (l->part) return 0;
     if (!strcmp(key, "tokenizer.ggml.tokens")) bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len);
     else if (!strcmp(key, "tokenizer.ggml.scores")) bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number);
     else if (!strcmp(key, "tokenizer.ggml.token_type")) bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i);
@@ -54,7 +67,16 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
 }
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
-    return gw_file_keep_tensor(((gw_loader *)ctx)->file, t);
+    gw_loader *l = ctx;
+    return gw_file_keep_tensor(l->file, t, l->part);
+}
+
+/* --- life --- */
+
+static void begin_header(gw_loader *l) {
+    gw_gguf_listener on = { l, on_header, on_value, on_array, on_element, on_tensor };
+    gw_gguf_init(&l->parser, on, &l->file->error);
+    for (int i = 0; i < SPLIT_KEYS; i++) l->split[i] = -1;
 }
 
 int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool) {
@@ -63,12 +85,23 @@ int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool) {
     l->pool = pool;
     l->window = gw_alloc(WINDOW_BYTES);
     l->window_size = WINDOW_BYTES;
-    gw_gguf_listener on = { l, on_header, on_value, on_array, on_element, on_tensor };
-    gw_gguf_init(&l->parser, on, &file->error);
+    l->n_given = l->n_parts = 1;
+    begin_header(l);
     return l->window ? 0 : gw_fail(&file->error, GW_E_NO_MEMORY, "loading window\n%d bytes\nno memory", WINDOW_BYTES);
 }
 
-void gw_loader_finish(gw_loader *l) {
+const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
+    return i < l->parts.used / sizeof(gw_part) ? (gw_part *)l->parts.data + i : NULL;
+}
+
+static gw_part *part_of(gw_loader *l, uint32_t i) { return (gw_part *)l->parts.data + i; }
+
+/* Give back what only loading needs. */
+static void finish(gw_loader *l) {
+    for (uint32_t i = 0; gw_loader_part(l, i); i++) {
+        gw_free(part_of(l, i)->kept);
+        part_of(l, i)->kept = NULL;
+    }
     gw_free(l->window);
     gw_free(l->order);
     l->window = NULL;
@@ -76,9 +109,19 @@ void gw_loader_finish(gw_loader *l) {
 }
 
 void gw_loader_free(gw_loader *l) {
-    gw_loader_finish(l);
+    finish(l);
+    gw_buffer_free(&l->parts);
     gw_free(l->block);
     l->block = NULL;
+}
+
+int gw_loader_give(gw_loader *l, int n_files) {
+    if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_parts\nbefore the first byte\nstate %d", l->state);
+    if (n_files < 1 || n_files > GW_MAX_PARTS)
+        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of a model\n1 to %d\n%d", GW_MAX_PARTS, n_files);
+    l->n_given = (uint32_t)n_files;
+    return 0;
 }
 
 static void drop(gw_loader *l, size_t n) {
@@ -87,28 +130,101 @@ static void drop(gw_loader *l, size_t n) {
     l->position += n;
 }
 
+/* --- parts --- */
+
+/* Puts the window's bytes aside, and has the next ones come from the beginning of another part. */
+static int keep_rest(gw_loader *l) {
+    gw_part *p = part_of(l, l->part);
+    p->position = l->position;
+    p->n_kept = l->used;
+    p->kept = l->used ? gw_alloc(l->used) : NULL;
+    if (l->used && !p->kept)
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "part %u\n%zu bytes\nno memory", l->part + 1, l->used);
+    if (l->used) memcpy(p->kept, l->window, l->used);
+    l->used = 0;
+    l->position = 0;
+    return 0;
+}
+
+/* Goes on with a part where it was left. */
+static void take_up(gw_loader *l, uint32_t i) {
+    gw_part *p = part_of(l, i);
+    if (p->n_kept) memcpy(l->window, p->kept, p->n_kept);
+    l->part = i;
+    l->used = p->n_kept;
+    l->position = p->position;
+    gw_free(p->kept);
+    p->kept = NULL;
+    p->n_kept = 0;
+}
+
+static int check_first(gw_loader *l, int64_t count) {
+    l->n_parts = (uint32_t)count;
+    l->n_tensors = l->split[SPLIT_TENSORS];
+    if (count == l->n_given) return 0;
+    if (count == 1)
+        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of the model\n1, as it is not split\n%u", l->n_given);
+    return gw_fail(&l->file->error, GW_E_BAD_PART,
+                   "files of a split model\nall %u: …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf\n%u", l->n_parts,
+                   l->n_parts, l->n_parts, l->n_parts, l->n_given);
+}
+
+/* Is the file whose header is complete the one that is due? */
+static int check_part(gw_loader *l) {
+    gw_error *e = &l->file->error;
+    bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
+    int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
+    if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
+        return gw_fail(e, GW_E_BAD_PART, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
+                       l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
+    if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
+        return gw_fail(e, GW_E_BAD_PART, "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld",
+                       l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
+                       (long long)l->split[SPLIT_TENSORS]);
+    if (no != l->part)
+        return gw_fail(e, GW_E_BAD_PART, "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf",
+                       l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
+                       (unsigned)count);
+    return l->part ? 0 : check_first(l, count);
+}
+
+static int check_tensor_count(gw_loader *l) {
+    uint32_t n = gw_file_tensors(l->file);
+    if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
+    return gw_fail(&l->file->error, GW_E_BAD_PART, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
+                   (long long)l->n_tensors, n);
+}
+
 /* --- between header and weights --- */
 
-typedef struct { uint64_t offset; uint32_t index; } placed;
+typedef struct { uint64_t offset; uint32_t part, index; } placed;
 
-static int by_offset(const void *a, const void *b) {
+static int by_place(const void *a, const void *b) {
     const placed *x = a, *y = b;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
     if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
+    if (t->info.offset < after)
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE,
+                       "tensor %s: offset\nat least %llu, where another one ends\n%llu", t->info.name,
+                       (unsigned long long)after, (unsigned long long)t->info.offset);
+    if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: end\nbelow 2^63\nbeyond", t->info.name);
+    return 0;
+}
+
 static int check_ranges(gw_loader *l, uint32_t n) {
-    uint64_t end = 0, limit = UINT64_MAX / 2;
     for (uint32_t i = 0; i < n; i++) {
         const gw_tensor *t = gw_file_tensor(l->file, l->order[i]);
-        if (t->info.offset < end)
-            return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: offset\nat least %llu, where another one ends\n%llu", t->info.name,
-                           (unsigned long long)end, (unsigned long long)t->info.offset);
-        if (t->info.offset > limit - t->bytes - l->parser.data_offset)
-            return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: end\nbelow 2^63\nbeyond", t->info.name);
-        end = t->info.offset + t->bytes;
+        gw_part *p = part_of(l, t->part);
+        bool first = i == 0 || gw_file_tensor(l->file, l->order[i - 1])->part != t->part;
+        int bad = check_range(l, t, first ? 0 : p->end - p->data_offset);
+        if (bad) return bad;
+        p->end = p->data_offset + t->info.offset + t->bytes;
     }
-    l->end = l->parser.data_offset + end;
     return 0;
 }
 
@@ -120,11 +236,32 @@ static int order_tensors(gw_loader *l) {
         gw_free(sorted);
         return gw_fail(&l->file->error, GW_E_NO_MEMORY, "tensor directory\n%u entries\nno memory", n);
     }
-    for (uint32_t i = 0; i < n; i++) sorted[i] = (placed){ gw_file_tensor(l->file, i)->info.offset, i };
-    qsort(sorted, n, sizeof *sorted, by_offset);
+    for (uint32_t i = 0; i < n; i++) {
+        const gw_tensor *t = gw_file_tensor(l->file, i);
+        sorted[i] = (placed){ t->info.offset, t->part, i };
+    }
+    qsort(sorted, n, sizeof *sorted, by_place);
     for (uint32_t i = 0; i < n; i++) l->order[i] = sorted[i].index;
     gw_free(sorted);
     return check_ranges(l, n);
+}
+
+/* The header of the current part is complete. */
+static int end_header(gw_loader *l) {
+    int bad = check_part(l);
+    if (bad) return bad;
+    gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
+    if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "list of parts");
+    *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset };
+    if (l->part == 0) l->file->alignment = l->parser.alignment;
+    if (l->part + 1 < l->n_parts) {
+        if ((bad = keep_rest(l))) return bad;
+        l->part++;
+        begin_header(l);
+        return GW_LOAD_HEADER;
+    }
+    if ((bad = check_tensor_count(l)) || (bad = gw_file_bind(l->file)) || (bad = order_tensors(l))) return bad;
+    return GW_LOAD_PLAN;
 }
 
 static int commit_header(gw_loader *l) {
@@ -132,21 +269,17 @@ static int commit_header(gw_loader *l) {
     int how = gw_gguf_push(&l->parser, l->window, l->used, &used);
     if (how < 0) return how;
     drop(l, used);
-    if (how == 0) return GW_LOAD_HEADER;
-    l->file->alignment = l->parser.alignment;
-    int bad;
-    if ((bad = gw_file_bind(l->file)) || (bad = order_tensors(l))) return bad;
-    return GW_LOAD_PLAN;
+    return how ? end_header(l) : GW_LOAD_HEADER;
 }
 
-size_t gw_loader_weight_bytes(gw_loader *l) {
+uint64_t gw_loader_weight_bytes(const gw_loader *l) {
     gw_arena measure = { 0 };
     gw_file_place(l->file, &measure);
     return measure.used;
 }
 
 /* The window must hold four rows of any matrix, and any vector. */
-static size_t window_needed(gw_loader *l) {
+static size_t window_needed(const gw_loader *l) {
     size_t most = WINDOW_BYTES;
     for (uint32_t i = 0; i < gw_file_tensors(l->file); i++) {
         const gw_tensor *t = gw_file_tensor(l->file, i);
@@ -155,26 +288,41 @@ static size_t window_needed(gw_loader *l) {
     return most;
 }
 
+uint64_t gw_loader_window_bytes(const gw_loader *l) {
+    size_t needed = window_needed(l);
+    return needed > l->window_size ? needed : 0;
+}
+
+static int no_memory(gw_loader *l) {
+    return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory",
+                   (unsigned long long)l->block_bytes);
+}
+
+static bool widen(gw_loader *l, size_t size) {
+    uint8_t *wider = gw_alloc(size);
+    if (!wider) return false;
+    memcpy(wider, l->window, l->used);
+    gw_free(l->window);
+    l->window = wider;
+    l->window_size = size;
+    return true;
+}
+
 int gw_loader_reserve(gw_loader *l) {
     if (l->state != GW_LOAD_PLAN)
         return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
     size_t window = window_needed(l);
     l->block_bytes = gw_loader_weight_bytes(l);
-    uint8_t *wider = window > l->window_size ? gw_alloc(window) : NULL;
-    if (window <= l->window_size || wider) l->block = gw_alloc(l->block_bytes);
-    if (!l->block) {
-        gw_free(wider);
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory",
-                       (unsigned long long)l->block_bytes);
-    }
-    if (wider) {
-        memcpy(wider, l->window, l->used);
-        gw_free(l->window);
-        l->window = wider;
-        l->window_size = window;
-    }
+    if (window > l->window_size && !widen(l, window)) return no_memory(l);
+    l->block = gw_alloc(gw_size(l->block_bytes));
+    if (!l->block) return no_memory(l);
     gw_arena arena = { .base = l->block, .size = l->block_bytes };
     gw_file_place(l->file, &arena);
+    if (l->part > 0) {
+        int bad = keep_rest(l);
+        if (bad) return l->state = bad;
+        take_up(l, 0);
+    }
     return l->state = GW_LOAD_WEIGHTS;
 }
 
@@ -212,7 +360,7 @@ static size_t take_vector(const gw_tensor *t, const uint8_t *bytes, size_t n) {
 /* One step on the bytes from `at` on; returns how many were used, 0 if more are needed. */
 static size_t take_some(gw_loader *l, size_t at) {
     const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
-    uint64_t begin = l->parser.data_offset + t->info.offset, here = l->position + at;
+    uint64_t begin = part_of(l, t->part)->data_offset + t->info.offset, here = l->position + at;
     size_t n = l->used - at;
     if (here < begin) return (size_t)gw_min(n, begin - here > SIZE_MAX ? SIZE_MAX : (size_t)(begin - here));
     uint64_t left = t->bytes - l->done;
@@ -223,13 +371,21 @@ static size_t take_some(gw_loader *l, size_t at) {
     return n;
 }
 
-static int commit_weights(gw_loader *l) {
-    uint32_t n = gw_file_tensors(l->file);
+/* The current tensor, if it is in the current part. */
+static const gw_tensor *next_tensor(gw_loader *l) {
+    if (l->current == gw_file_tensors(l->file)) return NULL;
+    const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
+    return t->part == l->part ? t : NULL;
+}
+
+/* Takes what is whole in the window. False: the part's next tensor needs more bytes. */
+static bool take_window(gw_loader *l) {
     size_t at = 0;
-    while (l->current < n) {
+    const gw_tensor *t;
+    while ((t = next_tensor(l))) {
         size_t used = take_some(l, at);
         at += used;
-        if (l->done == gw_file_tensor(l->file, l->order[l->current])->bytes) {
+        if (l->done == t->bytes) {
             l->current++;
             l->done = 0;
         } else if (!used) {
@@ -237,7 +393,26 @@ static int commit_weights(gw_loader *l) {
         }
     }
     drop(l, at);
-    return l->current == n ? GW_LOAD_READY : GW_LOAD_WEIGHTS;
+    return !t;
+}
+
+static int commit_weights(gw_loader *l) {
+    uint32_t n = gw_file_tensors(l->file);
+    while (take_window(l)) {
+        if (l->current == n) return GW_LOAD_READY;
+        take_up(l, gw_file_tensor(l->file, l->order[l->current])->part);
+    }
+    return GW_LOAD_WEIGHTS;
+}
+
+/* --- the window --- */
+
+size_t gw_loader_room(const gw_loader *l) {
+    if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
+    size_t room = l->window_size - l->used;
+    /* Little is read beyond the header of a later part: all of that is kept until the others are read. */
+    bool later = l->state == GW_LOAD_HEADER && l->part;
+    return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
 }
 
 int gw_loader_commit(gw_loader *l, size_t n) {
@@ -248,6 +423,18 @@ int gw_loader_commit(gw_loader *l, size_t n) {
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
     else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);
-    if (l->state == GW_LOAD_READY) gw_loader_finish(l);
+    if (l->state == GW_LOAD_READY) finish(l);
     return l->state;
+}
+
+int gw_loader_end(gw_loader *l) {
+    if (l->state < 0 || l->state == GW_LOAD_READY) return l->state < 0 ? l->state : 0;
+    unsigned long long got = l->position + l->used;
+    char name[32] = "file";
+    if (l->n_given > 1) snprintf(name, sizeof name, "file %u of %u", l->part + 1, l->n_given);
+    if (l->state == GW_LOAD_HEADER)
+        return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s ends inside its header\nmore than %llu bytes\n%llu bytes",
+                       name, got, got);
+    return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s\n%llu bytes\n%llu bytes", name,
+                   (unsigned long long)part_of(l, l->part)->end, got);
 }

@@ -39,7 +39,7 @@ int gw_file_keep_array(gw_file *f, const char *key, int of, uint64_t count) {
     return keep_entry(f, key, (gw_entry){ .value = { .type = GW_GGUF_ARRAY }, .of = of, .count = count });
 }
 
-int gw_file_keep_tensor(gw_file *f, const gw_gguf_tensor *t) {
+int gw_file_keep_tensor(gw_file *f, const gw_gguf_tensor *t, uint32_t part) {
     const gw_type *type = gw_type_of(t->type);
     if (!type)
         return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\na GGML type\nnumber %u", t->name, t->type);
@@ -51,7 +51,8 @@ int gw_file_keep_tensor(gw_file *f, const gw_gguf_tensor *t) {
         return gw_fail(&f->error, GW_E_BAD_COUNT, "tensor %s: size\nbelow 2^63 bytes\nmore", t->name);
     gw_tensor *to = gw_buffer_add(&f->tensors, sizeof *to);
     if (!to) return no_memory(f);
-    *to = (gw_tensor){ .info = *t, .type = type, .bytes = t->shape[0] / type->items * type->bytes * rows };
+    *to = (gw_tensor){ .info = *t, .type = type, .bytes = t->shape[0] / type->items * type->bytes * rows,
+                       .part = part };
     return 0;
 }
 
@@ -272,8 +273,8 @@ static int check_shape(gw_file *f, const gw_tensor *t, uint32_t k, uint32_t rows
 
 static int bind_matrix(gw_file *f, gw_tensor *t, gw_matrix *m, uint32_t k, uint32_t rows) {
     if (!gw_type_supported(t->type) || !gw_can_pack(t->type))
-        return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\nF32, F16, BF16, Q4_0 or Q8_0\n%s",
-                       t->info.name, t->type->name);
+        return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\none of %s\n%s", t->info.name,
+                       gw_type_list, t->type->name);
     if (m->type) return gw_fail(&f->error, GW_E_DUPLICATE, "tensor %s\nonce\ntwice", t->info.name);
     *m = (gw_matrix){ t->type, rows, k, NULL };
     t->matrix = m;

@@ -39,6 +39,7 @@ typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
     uint64_t bytes;           /* in the file */
+    uint32_t part;            /* index of that file, where the model is split */
     gw_matrix *matrix;        /* bound to this … */
     const float **vector;     /* … or to this, or to neither (ignored) */
 } gw_tensor;
@@ -67,7 +68,7 @@ typedef struct {
 /* Keep one thing that the parser saw. */
 int gw_file_keep_value(gw_file *f, const char *key, const gw_gguf_value *v);
 int gw_file_keep_array(gw_file *f, const char *key, int of, uint64_t count);
-int gw_file_keep_tensor(gw_file *f, const gw_gguf_tensor *t);
+int gw_file_keep_tensor(gw_file *f, const gw_gguf_tensor *t, uint32_t part);
 
 uint32_t gw_file_entries(const gw_file *f);
 uint32_t gw_file_tensors(const gw_file *f);

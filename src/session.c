@@ -4,7 +4,7 @@
 #include <string.h>
 
 static float *take(gw_arena *a, size_t rows, size_t columns) {
-    return gw_arena_take(a, rows * gw_ld(columns) * sizeof(float));
+    return gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float));
 }
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, gw_arena *a) {
@@ -43,11 +43,12 @@ gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx) {
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx,
                     gw_error *e) {
     gw_session_need need = gw_session_measure(c, n_ctx);
-    size_t bytes = need.kv > SIZE_MAX - need.scratch ? SIZE_MAX : need.kv + need.scratch;
+    uint64_t bytes = need.kv + need.scratch;
     memset(s, 0, sizeof *s);
-    s->block = gw_alloc(bytes);
+    s->block = gw_alloc(gw_size(bytes));
     if (!s->block)
-        return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%zu bytes\nno memory", n_ctx, bytes);
+        return gw_fail(e, GW_E_NO_MEMORY, "KV cache and scratch for a context of %u tokens\n%llu bytes\nno memory", n_ctx,
+                       (unsigned long long)bytes);
     gw_arena a = { .base = s->block, .size = bytes };
     s->state.config = c;
     s->state.weights = w;

@@ -134,7 +134,7 @@ static int make_tables(gw_tokenizer *t) {
     t->pair_mask = power_of_two((size_t)t->n * 4) - 1;
     gw_arena a = { 0 };
     place_tables(t, &a);
-    a = (gw_arena){ gw_alloc(a.used), 0, a.used };
+    a = (gw_arena){ gw_alloc(gw_size(a.used)), 0, a.used };
     if (!a.base) return GW_E_NO_MEMORY;
     memset(a.base, 0, a.size);
     place_tables(t, &a);

@@ -139,10 +139,10 @@ static const bad_file bad_files[] = {
     { TINY_SHAPE, "token_embd.weight", 41, 0, GW_E_BAD_SHAPE, "token_embd.weight", "[32, 40]", "[32, 41" },
     { TINY_TYPE, "blk.0.ffn_down.weight", 16, 0,
       GW_E_BAD_SHAPE, "blk.0.ffn_down.weight", "multiple of 256", "64" },
-    { TINY_TYPE, "blk.0.ffn_down.weight", 6, 0,
-      GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q5_0" },
-    { TINY_TYPE, "blk.0.attn_norm.weight", 20, 0,
-      GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "IQ4_NL" },
+    { TINY_TYPE, "blk.0.ffn_down.weight", 9, 0,
+      GW_E_UNSUPPORTED_TYPE, "blk.0.ffn_down.weight", "Q8_0", "Q8_1" },
+    { TINY_TYPE, "blk.0.attn_norm.weight", 39, 0,
+      GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "MXFP4" },
     { TINY_TYPE, "blk.1.attn_q.weight", 9999, 0, GW_E_UNSUPPORTED_TYPE, "blk.1.attn_q.weight", "", "9999" },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0,
       GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "at least", "0" },
@@ -397,12 +397,16 @@ static void check_too_large(tiny_config c, const char *part, double least) {
     memcpy(gw_load_window(m), f.data, f.header);
     CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
     double bytes = gw_plan_bytes(m, c.n_ctx, part);
-    if (bytes < fmin(least, (double)SIZE_MAX))
-        gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, fmin(least, (double)SIZE_MAX),
-                     bytes);
-    if (sizeof(size_t) == 4) {
+    if (!(bytes >= least && bytes < least * 1.2))
+        gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, least, bytes);
+    CHECK(gw_plan_bytes(m, c.n_ctx, "heap") > gw_plan_bytes(m, c.n_ctx, "total"));
+    if (sizeof(size_t) > 4) gw_load_limit(m, 4294967296.0);
+    for (int i = 0; i < 2; i++) {
+        char number[40];
+        snprintf(number, sizeof number, "%.0f bytes", gw_plan_bytes(m, c.n_ctx, "heap"));
         CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
-        CHECK_INT(gw_load_reserve(m, c.n_ctx), GW_E_NO_MEMORY);
+        check_error(m, "expected", number);
+        check_error(m, "got", "4294967296 bytes at most");
     }
     gw_model_free(m);
     tiny_free(&f);
@@ -412,13 +416,49 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
-    check_too_large(c, "kv", 8192.0 * 1024 * 512 * 2 * 2);
+    check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));   /* global; ring, and its copy */
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 4096.0 / 2 * 1024 * 514 * 4);
     c = small, c.n_embd = 65536, c.n_ff = 1 << 20, c.ffn = GW_F32;
-    check_too_large(c, "weights", 65536.0 * 4 * (1 << 20) * 3);
+    check_too_large(c, "weights", 65536.0 * 4 * (1 << 20) * 3 * 2);
     c.ffn = GW_Q8_0;
-    check_too_large(c, "weights", 65536.0 * 1.0625 * (1 << 20) * 3);
+    check_too_large(c, "weights", 65536.0 * 1.0625 * (1 << 20) * 3 * 2);
+}
+
+TEST(load_limit_says_what_would_fit) {
+    tiny_config c = small;
+    c.n_ctx = 32768;
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&c);
+    gw_model *m = fresh(pool);
+    CHECK_INT(gw_largest_context(m, 1e12), 0);   /* nothing is known yet */
+    memcpy(gw_load_window(m), f.data, f.size);
+    CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
+    for (uint32_t n = 1; n < 32768; n += 1 + n / 3) {
+        double bytes = gw_plan_bytes(m, n, "heap");
+        uint32_t fits = gw_largest_context(m, bytes);   /* a few contexts may have one size */
+        CHECK(fits >= n && gw_plan_bytes(m, fits, "heap") <= bytes);
+        CHECK(fits == 32768 || gw_plan_bytes(m, fits + 1, "heap") > bytes);
+    }
+    CHECK_INT(gw_largest_context(m, 1e12), 32768);
+    CHECK_INT(gw_largest_context(m, gw_plan_bytes(m, 1, "heap") - 1), 0);
+    CHECK_INT(gw_largest_context(m, NAN), 0);
+    gw_load_limit(m, gw_plan_bytes(m, 2048, "heap"));
+    CHECK_INT(gw_load_reserve(m, 30000), GW_E_NO_MEMORY);
+    CHECK_TEXT(gw_error_text(m, "what"), "memory for a context of 30000 tokens");
+    char expected[64];
+    snprintf(expected, sizeof expected, "a context of %u fits", gw_largest_context(m, gw_plan_bytes(m, 2048, "heap")));
+    check_error(m, "got", expected);
+    gw_load_limit(m, 1000);
+    CHECK_INT(gw_load_reserve(m, 1), GW_E_NO_MEMORY);
+    CHECK_TEXT(gw_error_text(m, "what"), "memory for the model");
+    check_error(m, "got", "1000 bytes at most");
+    gw_load_limit(m, gw_plan_bytes(m, 2048, "heap"));
+    CHECK_INT(gw_load_reserve(m, 2048), 0);
+    CHECK_INT(gw_load_commit(m, 0), GW_LOAD_READY);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
 }
 
 TEST(load_plan_of_an_impossible_context_is_no_number) {

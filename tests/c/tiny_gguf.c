@@ -128,6 +128,18 @@ static void put_vocabulary(writer *w) {
     for (uint32_t id = 0; id < n; id++) put_number(&w->out, (uint64_t)piece_type(id), 4);
 }
 
+/* Written as gguf-split does: u16, u16, i32. */
+static void put_split(writer *w, uint32_t n_tensors) {
+    const struct { const char *name; int type, bytes; uint32_t value; } keys[] = {
+        { "split.no", GW_GGUF_U16, 2, w->c->part }, { "split.count", GW_GGUF_U16, 2, w->c->n_parts },
+        { "split.tensors.count", GW_GGUF_I32, 4, n_tensors },
+    };
+    for (int i = 0; i < 3; i++)
+        if (key(w, keys[i].name, keys[i].type))
+            put_number(&w->out, is_victim(w, TINY_SET_KEY, keys[i].name) ? (uint64_t)w->c->number : keys[i].value,
+                       keys[i].bytes);
+}
+
 static void put_metadata(writer *w) {
     key_text(w, "general.architecture", "gemma3");
     key_text(w, "general.name", "tiny");
@@ -236,23 +248,53 @@ static void put_weights(writer *w, const tiny_tensor *t, uint64_t *state) {
     while (w->out.used % aligned(w, 1)) put_number(&w->out, 0, 1);
 }
 
+/* Which part tensor i of n is in: equal numbers of neighbours. */
+static uint32_t part_of(const tiny_config *c, uint32_t i, uint32_t n) {
+    if (c->n_parts < 2) return 0;
+    return c->bare_first ? 1 + i * (c->n_parts - 1) / n : i * c->n_parts / n;
+}
+
+/* Offsets anew, for those of this part. Returns how many they are. */
+static uint32_t choose_tensors(writer *w, tiny_tensor *t, uint32_t n, tiny_tensor *chosen) {
+    uint32_t count = 0;
+    if (w->c->n_parts > 1) w->data_size = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (part_of(w->c, i, n) != w->c->part) continue;
+        chosen[count] = t[i];
+        if (w->c->n_parts > 1) {
+            chosen[count].offset = w->data_size;
+            w->data_size = aligned(w, w->data_size + t[i].bytes);
+        }
+        count++;
+    }
+    return count;
+}
+
 tiny_file tiny_make(const tiny_config *c) {
     writer w = { .c = c };
-    put(&w.out, "GGUF\3\0\0\0", 8);
-    put_number(&w.out, 0, 8);   /* the counts follow at the end */
-    put_number(&w.out, 0, 8);
-    put_metadata(&w);
     add_tensors(&w);
-    tiny_file f = { .n_tensors = (uint32_t)(w.tensors.used / sizeof(tiny_tensor)) };
-    f.tensors = (tiny_tensor *)w.tensors.data;
+    uint32_t n = (uint32_t)(w.tensors.used / sizeof(tiny_tensor));
+    tiny_tensor *all = (tiny_tensor *)w.tensors.data;
+    tiny_file f = { .tensors = malloc(n * sizeof *f.tensors) };
+    if (!f.tensors) abort();
+    f.n_tensors = choose_tensors(&w, all, n, f.tensors);
+    put(&w.out, "GGUF\3\0\0\0", 8);
+    put_number(&w.out, f.n_tensors, 8);
+    put_number(&w.out, 0, 8);   /* the count of keys follows at the end */
+    if (c->part == 0) put_metadata(&w);
+    else if (c->alignment) key_u32(&w, "general.alignment", c->alignment);
+    if (c->n_parts) put_split(&w, n);
     put_infos(&w, f.tensors, f.n_tensors);
     while (w.out.used % aligned(&w, 1)) put_number(&w.out, 0, 1);
     f.header = w.out.used;
     uint64_t state = c->seed * 0x9E3779B97F4A7C15u + 1;
-    for (uint32_t i = 0; i < f.n_tensors && !c->header_only; i++) put_weights(&w, &f.tensors[i], &state);
-    w.out.data[8] = (uint8_t)f.n_tensors;
-    w.out.data[9] = (uint8_t)(f.n_tensors >> 8);
+    for (uint32_t i = 0; i < n && !c->header_only; i++) {
+        size_t before = w.out.used;
+        put_weights(&w, &all[i], &state);
+        if (part_of(c, i, n) != c->part) w.out.used = before;   /* drawn all the same, so that parts make the whole */
+    }
     w.out.data[16] = (uint8_t)w.n_keys;
+    gw_buffer_free(&w.tensors);
     f.data = w.out.data;
     f.size = w.out.used;
     return f;
@@ -285,6 +327,26 @@ int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint3
         n = gw_min(gw_min(n, gw_load_room(m)), size - at);
         memcpy(gw_load_window(m), data + at, n);
         at += n;
+        state = gw_load_commit(m, n);
+        if (state != GW_LOAD_PLAN) continue;
+        int bad = gw_load_reserve(m, n_ctx);
+        state = bad ? bad : gw_load_commit(m, 0);
+    }
+    return state;
+}
+
+int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_t chunk, uint32_t n_ctx) {
+    size_t read[64] = { 0 };
+    uint64_t random = n_files;
+    int state = gw_load_parts(m, (int)n_files);
+    while (state == GW_LOAD_HEADER || state == GW_LOAD_WEIGHTS) {
+        uint32_t part = (uint32_t)gw_load_part(m);
+        if (part >= n_files || part >= 64 || gw_load_offset(m) != (double)read[part]) abort();
+        size_t n = chunk ? chunk : 1 + (size_t)((draw(&random) + 1) * 3000);
+        n = gw_min(gw_min(n, gw_load_room(m)), files[part].size - read[part]);
+        if (n == 0) return state;
+        memcpy(gw_load_window(m), files[part].data + read[part], n);
+        read[part] += n;
         state = gw_load_commit(m, n);
         if (state != GW_LOAD_PLAN) continue;
         int bad = gw_load_reserve(m, n_ctx);

@@ -30,6 +30,10 @@ typedef struct {
     uint32_t alignment;      /* 0: no key (then it is 32) */
     uint32_t seed;
     bool header_only;        /* for sizes that no test would write out */
+    /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
+     * which this is number `part` (from 0). All together have the weights of the whole one. */
+    uint32_t n_parts, part;
+    bool bare_first;         /* the first part holds no tensors */
     tiny_damage damage;
     const char *victim, *text;
     double number;
@@ -62,5 +66,9 @@ void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out
 /* Feeds data[0..size) in steps of `chunk` bytes (0: sizes drawn at random) and reserves n_ctx when
  * the header is complete. Returns the last state, or the first error. */
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
+
+/* The same for the parts of a split model: as streams, each read on from where it was left. Fails the
+ * process if the loader asks for bytes from elsewhere. */
+int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_t chunk, uint32_t n_ctx);
 
 #endif

@@ -1,0 +1,316 @@
+/* Split models: the parts give the very bits of the whole, in any chunks; parts that do not belong
+ * together, are missing or come in the wrong order are refused by name. */
+#include "api.h"
+#include "load.h"
+#include "quant.h"
+#include "session.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+enum { MOST = 8 };
+
+static const tiny_config small = {
+    .n_embd = 32, .n_layer = 2, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .window = 8,
+    .n_ctx = 128, .n_vocab = 40, .pattern = 2, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_F16,
+    .head = -1, .seed = 3,
+};
+
+static gw_model *fresh(gw_pool *pool) {
+    gw_model *m = gw_model_new(pool);
+    CHECK(m);
+    return m;
+}
+
+static void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
+    c.n_parts = n;
+    for (uint32_t i = 0; i < n; i++) {
+        c.part = i;
+        files[i] = tiny_make(&c);
+    }
+}
+
+static void free_parts(tiny_file *files, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) tiny_free(&files[i]);
+}
+
+static void logits_of(gw_model *m, float *out) {
+    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
+    CHECK_INT(gw_sync(m, ids, 11), 0);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    memcpy(out, gw_logits(m), small.n_vocab * sizeof *out);
+}
+
+static void whole_logits(const tiny_config *c, gw_pool *pool, float *out) {
+    tiny_file f = tiny_make(c);
+    gw_model *m = fresh(pool);
+    CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
+    logits_of(m, out);
+    gw_model_free(m);
+    tiny_free(&f);
+}
+
+/* --- the whole from its parts --- */
+
+static void check_split(const tiny_config *c, uint32_t n, gw_pool *pool, const float *expected) {
+    static const size_t chunks[] = { 1 << 30, 1, 4096, 0 };
+    tiny_file files[MOST];
+    make_parts(*c, n, files);
+    for (int i = 0; i < 4; i++) {
+        float logits[64];
+        gw_model *m = fresh(pool);
+        CHECK_INT(tiny_feed_parts(m, files, n, chunks[i], 0), GW_LOAD_READY);
+        CHECK_INT(gw_load_end(m), 0);
+        CHECK_INT(gw_load_room(m), 0);
+        CHECK_NEAR(gw_model_number(m, "parts"), n, 0);
+        logits_of(m, logits);
+        CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
+        gw_model_free(m);
+    }
+    free_parts(files, n);
+}
+
+TEST(split_parts_give_the_bits_of_the_whole) {
+    gw_pool *pool = gw_pool_new(2);
+    float expected[64];
+    whole_logits(&small, pool, expected);
+    for (uint32_t n = 1; n <= 7; n += n < 3 ? 1 : 4) {
+        tiny_config c = small;
+        check_split(&c, n, pool, expected);
+        c.alignment = 128;
+        check_split(&c, n, pool, expected);
+        c.bare_first = n > 1;
+        check_split(&c, n, pool, expected);
+    }
+    gw_pool_free(pool);
+}
+
+TEST(split_asks_for_all_headers_then_for_all_weights) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file files[3];
+    make_parts(small, 3, files);
+    gw_model *m = fresh(pool);
+    CHECK_INT(gw_load_parts(m, 3), 0);
+    CHECK(isnan(gw_model_number(m, "parts")) && isnan(gw_part_bytes(m, 0)));
+    for (int i = 0; i < 3; i++) {
+        CHECK_INT(gw_load_part(m), i);
+        CHECK_NEAR(gw_load_offset(m), 0, 0);
+        CHECK(gw_load_room(m) >= 65536 && (i == 0 || gw_load_room(m) == 65536));
+        memcpy(gw_load_window(m), files[i].data, files[i].header + 5 * (size_t)i);   /* a little beyond it */
+        CHECK_INT(gw_load_commit(m, files[i].header + 5 * (size_t)i), i < 2 ? GW_LOAD_HEADER : GW_LOAD_PLAN);
+        CHECK_NEAR(gw_model_number(m, "parts"), 3, 0);
+    }
+    CHECK_INT(gw_load_parts(m, 3), GW_E_BAD_STATE);
+    CHECK_INT(gw_load_reserve(m, 0), 0);
+    double sum = 0;
+    for (int i = 0; i < 3; i++) {
+        const tiny_tensor *last = &files[i].tensors[files[i].n_tensors - 1];
+        size_t at = files[i].header + 5 * (size_t)i, n = files[i].size - at;
+        CHECK_INT(gw_load_part(m), i);
+        CHECK_NEAR(gw_load_offset(m), (double)at, 0);
+        CHECK_NEAR(gw_part_bytes(m, i), (double)(files[i].header + last->offset + last->bytes), 0);
+        sum += gw_part_bytes(m, i);
+        memcpy(gw_load_window(m), files[i].data + at, n);
+        CHECK_INT(gw_load_commit(m, n), i < 2 ? GW_LOAD_WEIGHTS : GW_LOAD_READY);
+    }
+    CHECK_NEAR(gw_model_number(m, "file_bytes"), sum, 0);
+    CHECK_NEAR(gw_model_number(m, "n_tensors"), 28, 0);
+    CHECK(isnan(gw_part_bytes(m, 3)) && isnan(gw_part_bytes(m, -1)));
+    CHECK(!strstr(gw_tensor_json(m, 0), "part") && strstr(gw_tensor_json(m, 27), ",\"part\":2}"));
+    char offset[40];
+    snprintf(offset, sizeof offset, "\"offset\":%zu,", files[1].header);
+    CHECK(strstr(gw_tensor_json(m, files[0].n_tensors), offset));
+    gw_model_free(m);
+    free_parts(files, 3);
+    gw_pool_free(pool);
+}
+
+/* --- parts that do not fit together --- */
+
+static void check_refused(const tiny_file *files, uint32_t n, int code, const char *what, const char *expected,
+                          const char *got) {
+    static const size_t chunks[] = { 1 << 30, 3 };
+    gw_pool *pool = gw_pool_new(1);
+    for (int i = 0; i < 2; i++) {
+        gw_model *m = fresh(pool);
+        CHECK_INT(tiny_feed_parts(m, files, n, chunks[i], 0), code);
+        CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(code));
+        CHECK_TEXT(gw_error_text(m, "what"), what);
+        CHECK_TEXT(gw_error_text(m, "expected"), expected);
+        CHECK_TEXT(gw_error_text(m, "got"), got);
+        CHECK_INT(gw_load_end(m), code);
+        CHECK_INT(gw_load_room(m), 0);
+        gw_model_free(m);
+    }
+    gw_pool_free(pool);
+}
+
+TEST(split_missing_and_misplaced_parts) {
+    tiny_file f[3], swapped[3];
+    make_parts(small, 3, f);
+    check_refused(f, 1, GW_E_BAD_PART, "files of a split model",
+                  "all 3: …-00001-of-00003.gguf to …-00003-of-00003.gguf", "1");
+    check_refused(f, 2, GW_E_BAD_PART, "files of a split model",
+                  "all 3: …-00001-of-00003.gguf to …-00003-of-00003.gguf", "2");
+    check_refused(f + 1, 1, GW_E_BAD_PART, "file 1", "part 1, named like …-00001-of-00003.gguf",
+                  "part 2, …-00002-of-00003.gguf");
+    memcpy(swapped, f, sizeof f);
+    swapped[1] = f[2], swapped[2] = f[1];
+    check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
+                  "part 3, …-00003-of-00003.gguf");
+    swapped[1] = f[0];   /* the first one twice */
+    check_refused(swapped, 3, GW_E_BAD_PART, "file 2", "part 2, named like …-00002-of-00003.gguf",
+                  "part 1, …-00001-of-00003.gguf");
+    free_parts(f, 3);
+}
+
+TEST(split_files_of_different_models) {
+    tiny_file f[3], other[2], mixed[3];
+    tiny_config deeper = small;
+    deeper.n_layer = 3;
+    make_parts(small, 3, f);
+    make_parts(small, 2, other);
+    memcpy(mixed, f, sizeof f);
+    mixed[1] = other[1];
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 2, with 28");
+    free_parts(other, 2);
+    tiny_file deep[3];
+    make_parts(deeper, 3, deep);
+    mixed[1] = deep[1];
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 3, with 41");
+    free_parts(deep, 3);
+    tiny_file whole = tiny_make(&small);
+    mixed[1] = whole;
+    check_refused(mixed, 3, GW_E_BAD_PART, "file 2", "a part of the same model: of 3, with 28 tensors", "of 1, with -1");
+    mixed[0] = mixed[2] = whole;
+    check_refused(mixed, 3, GW_E_BAD_PART, "files of the model", "1, as it is not split", "3");
+    tiny_free(&whole);
+    free_parts(f, 3);
+}
+
+TEST(split_tensor_twice_or_nowhere) {
+    static const char *const victims[] = { "blk.0.attn_q.weight", "blk.0.ffn_norm.weight", "blk.1.attn_k.weight",
+                                           "blk.1.post_ffw_norm.weight", "output_norm.weight" };
+    gw_pool *pool = gw_pool_new(1);
+    bool apart = false;
+    for (int i = 0; i < 10; i++) {
+        tiny_config c = small;
+        tiny_file f[7];
+        c.damage = i % 2 ? TINY_DROP_TENSOR : TINY_TWICE, c.victim = victims[i / 2];
+        make_parts(c, 7, f);
+        for (int k = 0; k < 6; k++)
+            apart |= i % 2 == 0 && tiny_find(&f[k], c.victim) && tiny_find(&f[k + 1], c.victim);
+        gw_model *m = fresh(pool);
+        CHECK_INT(tiny_feed_parts(m, f, 7, 0, 0), i % 2 ? GW_E_MISSING_TENSOR : GW_E_DUPLICATE);
+        CHECK(strstr(gw_error_text(m, "what"), c.victim));
+        gw_model_free(m);
+        free_parts(f, 7);
+    }
+    CHECK(apart);   /* one of them was in two parts, not twice in one */
+    gw_pool_free(pool);
+}
+
+static void check_key(tiny_damage damage, const char *key, double number, const char *what, const char *expected,
+                      const char *got) {
+    tiny_config c = small;
+    tiny_file f[3];
+    c.damage = damage, c.victim = key, c.number = number;
+    make_parts(c, 3, f);
+    check_refused(f, 3, GW_E_BAD_PART, what, expected, got);
+    free_parts(f, 3);
+}
+
+TEST(split_impossible_keys) {
+    const char *what = "file 1: split.no and split.count", *expected = "below split.count, 1 to 1024";
+    check_key(TINY_SET_KEY, "split.count", 0, what, expected, "0, 0");
+    check_key(TINY_SET_KEY, "split.count", 65535, what, expected, "0, 65535");
+    check_key(TINY_SET_KEY, "split.no", 3, what, expected, "3, 3");
+    check_key(TINY_DROP_KEY, "split.no", 0, what, expected, "-1, 3");
+    check_key(TINY_DROP_KEY, "split.count", 0, what, expected, "0, -1");
+    check_key(TINY_SET_KEY, "split.count", 2, "files of a split model",
+              "all 2: …-00001-of-00002.gguf to …-00002-of-00002.gguf", "3");
+    check_key(TINY_SET_KEY, "split.tensors.count", 27, "tensors of all parts",
+              "27, as split.tensors.count says", "28");
+}
+
+TEST(split_without_a_tensor_count_is_taken) {
+    tiny_config c = small;
+    tiny_file f[3];
+    c.damage = TINY_DROP_KEY, c.victim = "split.tensors.count";
+    make_parts(c, 3, f);
+    gw_pool *pool = gw_pool_new(1);
+    gw_model *m = fresh(pool);
+    CHECK_INT(tiny_feed_parts(m, f, 3, 0, 0), GW_LOAD_READY);
+    gw_model_free(m);
+    gw_pool_free(pool);
+    free_parts(f, 3);
+}
+
+TEST(split_number_of_files_is_checked) {
+    gw_pool *pool = gw_pool_new(1);
+    gw_model *m = fresh(pool);
+    CHECK_INT(gw_load_parts(m, 0), GW_E_BAD_PART);
+    CHECK_INT(gw_load_parts(m, -1), GW_E_BAD_PART);
+    CHECK_INT(gw_load_parts(m, 1025), GW_E_BAD_PART);
+    CHECK_INT(gw_load_parts(m, 1024), 0);
+    memcpy(gw_load_window(m), "GG", 2);
+    CHECK_INT(gw_load_commit(m, 2), GW_LOAD_HEADER);
+    CHECK_INT(gw_load_parts(m, 2), GW_E_BAD_STATE);
+    gw_model_free(m);
+    gw_pool_free(pool);
+}
+
+/* --- parts that end early --- */
+
+TEST(split_truncated_anywhere) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f[3];
+    make_parts(small, 3, f);
+    for (uint32_t part = 0; part < 3; part++) {
+        size_t size = f[part].size, end = f[part].header + f[part].tensors[f[part].n_tensors - 1].offset +
+                                          f[part].tensors[f[part].n_tensors - 1].bytes;
+        for (f[part].size = 0; f[part].size < end; f[part].size += f[part].size < 300 ? 1 : 97) {
+            gw_model *m = fresh(pool);
+            char name[32];
+            snprintf(name, sizeof name, "file %u of 3", part + 1);
+            CHECK(tiny_feed_parts(m, f, 3, 1 << 30, 16) != GW_LOAD_READY);
+            CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
+            CHECK(strstr(gw_error_text(m, "what"), name));
+            gw_model_free(m);
+        }
+        f[part].size = size;
+    }
+    free_parts(f, 3);
+    gw_pool_free(pool);
+}
+
+/* --- sizes beyond 32 bits --- */
+
+/* A gap of 5 GB before the last tensor; the bytes within it are whatever the window holds. */
+TEST(split_part_larger_than_4_gb) {
+    static const double far = 5e9;
+    gw_pool *pool = gw_pool_new(1);
+    tiny_config c = small;
+    float expected[64], logits[64];
+    whole_logits(&c, pool, expected);
+    c.damage = TINY_OFFSET, c.victim = "output_norm.weight", c.number = far;
+    tiny_file f = tiny_make(&c);
+    const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
+    gw_model *m = fresh(pool);
+    CHECK_INT(tiny_feed(m, f.data, f.size - 128, 0, 0), GW_LOAD_WEIGHTS);
+    double at = gw_load_offset(m), end = (double)f.header + far;
+    CHECK_NEAR(gw_model_number(m, "file_bytes"), end + 128, 0);
+    CHECK_NEAR(at, (double)(f.size - 128), 0);
+    for (size_t n; at < end; at += (double)n) {
+        n = (size_t)fmin((double)gw_load_room(m), end - at);
+        CHECK_INT(gw_load_commit(m, n), GW_LOAD_WEIGHTS);
+    }
+    CHECK_NEAR(gw_load_offset(m), end, 0);
+    memcpy(gw_load_window(m), f.data + f.size - 128, 128);
+    CHECK_INT(last->bytes, 128);
+    CHECK_INT(gw_load_commit(m, 128), GW_LOAD_READY);
+    logits_of(m, logits);
+    CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
