@@ -10,7 +10,9 @@
  *
  *   node tools/build-page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
+} from 'node:fs';
 import { parseArgs } from 'node:util';
 import { extname, join, relative } from 'node:path';
 import { Trouble, at, cli, isMain, root } from './proc.js';

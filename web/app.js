@@ -3,21 +3,28 @@
  * @module
  */
 import { loadModel } from '../js/index.js';
+import { setUpComposer } from './composer.js';
 import { Conversation } from './conversation.js';
-import { announce, box, button, byId, el } from './dom.js';
+import { action, announce, box, button, byId, el } from './dom.js';
 import { codeOf } from './errors.js';
 import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
 import { LoadingView } from './loading.js';
-import { fillFromLink, forgetToken, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink } from './picker.js';
+import { showNotices } from './notices.js';
+import {
+  fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
+} from './picker.js';
+import { Unfit, afterRefusal, isDownload, preflight } from './preflight.js';
 import { samplingOptions, setUpSettings, showInfo, showSettings, systemPrompt } from './settings.js';
+import { setUpStored, showStored } from './stored.js';
 import { mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
 import { setUpTheme } from './theme.js';
-import { reasonBeforeLoad, reasonForOneThread, showThreadNotice } from './threads.js';
-import { setUpComposer } from './composer.js';
+import { reasonBeforeLoad, reasonForOneThread, showThreadsHint } from './threads.js';
+import { askToken, hideToken, needsToken, setUpToken } from './token.js';
 import { Transcript } from './transcript.js';
 
 /** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('./picker.js').Choice} Choice */
 
 const follow = new Follow(box('scroller'), box('latest'));
 const transcript = new Transcript(box('log'), follow);
@@ -44,11 +51,16 @@ function enter(state) {
 function changeModel() {
   showSettings(false);
   showPickerError(null);
+  showPicker();
+  button('back').focus();
+}
+
+function showPicker() {
   const back = button('back');
+  back.hidden = model === null;
   back.textContent = `← Back to ${box('model-name').textContent}`;
-  back.hidden = false;
   enter('picking');
-  back.focus();
+  void showStored();
 }
 
 function backToModel() {
@@ -56,31 +68,44 @@ function backToModel() {
   composer.focus();
 }
 
-/** @param {import('./picker.js').Choice} choice */
+/** @param {Choice} choice */
 async function load(choice) {
-  const { source, label, headers, sha256 } = choice;
-  const options = loadOptions();
+  const { label } = choice;
+  const form = loadOptions();
+  const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
   const view = new LoadingView(label, choice.bytes);
-  loading = new AbortController();
+  const { signal } = loading = new AbortController();
   enter('loading');
   button('loading-cancel').focus();
   try {
+    if (isDownload(choice)) {
+      view.checking();
+      view.needs(await preflight(choice, options, signal));
+    }
     await release();
-    model = await loadModel(source, {
-      ...defined({ ...options, headers, sha256 }),
-      signal: loading.signal,
+    model = await loadModel(choice.source, {
+      ...options,
+      ...defined({ token: choice.token, sha256: choice.sha256 }),
+      cache: choice.kind !== 'storyteller',   // its host is the page's own: it costs little to fetch again
+      signal,
       onProgress: (progress) => view.update(progress),
     });
-    forgetToken();
-    begin(model, choice, options.threads);
+    begin(model, choice, form.threads);
   } catch (error) {
-    // A host may serve the page without the model that comes with it.
-    const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
-    if (leftOut) document.getElementById('storyteller')?.remove();
-    backToPicker(leftOut ? null : error);
+    failed(error, choice);
   } finally {
     loading = null;
   }
+}
+
+/** Back to the picker, with what may help. @param {unknown} error @param {Choice} choice */
+function failed(error, choice) {
+  // A host may serve the page without the model that comes with it.
+  const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
+  if (leftOut) document.getElementById('storyteller')?.remove();
+  const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
+  backToPicker(leftOut ? null : error, ...found.map((one) => action(one.label, () => choose(one.choice))));
+  if (needsToken(error, choice)) askToken(choice);
 }
 
 /** Only the options that were given. @param {Record<string, unknown>} options */
@@ -88,17 +113,16 @@ function defined(options) {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
-/** @param {unknown} error   null for none */
-function backToPicker(error) {
-  button('back').hidden = true;
-  enter('picking');
+/** @param {unknown} error   null for none @param {...HTMLButtonElement} buttons */
+function backToPicker(error, ...buttons) {
+  showPicker();
   const cancelled = codeOf(error) === 'aborted';
-  showPickerError(cancelled ? null : error);
+  showPickerError(cancelled ? null : error, ...buttons);
   if (cancelled) announce('Cancelled');
   box('main').focus();
 }
 
-/** @param {Model} loaded @param {import('./picker.js').Choice} choice
+/** @param {Model} loaded @param {Choice} choice
  * @param {number | undefined} threads   asked for */
 function begin(loaded, { label, kind }, threads) {
   box('model-name').textContent = label;
@@ -106,7 +130,8 @@ function begin(loaded, { label, kind }, threads) {
   button('change-model').ariaLabel = `Model: ${label}. Change`;
   enter('ready');
   showInfo(facts(loaded.info));
-  showThreadNotice(box('chat-notice'), reasonForOneThread(loaded.info, threads));
+  const { info } = loaded;
+  showNotices('chat-notice', [reasonForOneThread(info, threads), ...info.notices.map(({ message }) => message)]);
   conversation = new Conversation(loaded, transcript, {
     options: samplingOptions,
     system: systemPrompt,
@@ -155,8 +180,9 @@ async function release(dead = false) {
 /** @param {unknown} [error] */
 async function unload(error = null) {
   showSettings(false);
+  const released = release(Boolean(error));
   backToPicker(error);
-  await release(Boolean(error));
+  await released;
 }
 
 async function newChat() {
@@ -165,11 +191,18 @@ async function newChat() {
   composer.focus();
 }
 
+/** @param {Choice} choice */
+function choose(choice) {
+  hideToken();
+  showPickerError(null);
+  void load(choice).catch(backToPicker);
+}
+
 setUpTheme();
 setUpSettings();
-/** @param {import('./picker.js').Choice} choice */
-const choose = (choice) => void load(choice).catch(backToPicker);
 setUpPicker(choose);
+setUpStored(choose);
+setUpToken(choose, showPickerError);
 button('loading-cancel').addEventListener('click', () => loading?.abort());
 button('new-chat').addEventListener('click', () => void newChat());
 button('unload').addEventListener('click', () => void unload());
@@ -181,17 +214,22 @@ addEventListener('keydown', (event) => {
   else conversation?.stop();
 });
 
-/** What the page shows at first: what a link asks for, the model that comes with the page, the picker. */
-function open() {
-  showThreadNotice(box('thread-notice'), reasonBeforeLoad());
+/** What the page shows at first: what a link asks for; models that are on this computer; the one that
+ * comes with the page; the picker. */
+async function open() {
+  showNotices('thread-notice', [reasonBeforeLoad()]);
+  showThreadsHint();
   const query = new URLSearchParams(location.search);
   const atOnce = fillFromLink(query);
   const story = storyteller();
-  const plain = !['model', 'repo', 'pick'].some((name) => query.has(name));
   if (story) offerStoryteller(story, choose);
-  if (plain && story && mayFetch()) return choose(story);
+  const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
+  const kept = await showStored();
+  if (document.body.dataset.state !== 'opening') return;
+  if (!linked && story && mayFetch() && kept.length === 0) return choose(story);
   enter('picking');
   if (atOnce) submitLink(query);
+  else if (kept.length) box('stored-list').querySelector('button')?.focus();
 }
 
-open();
+void open();

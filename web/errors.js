@@ -5,7 +5,7 @@
  */
 import { el } from './dom.js';
 
-/** A request that was refused by the page itself, before the package saw it. */
+/** A request that was refused by the page itself. */
 export class PageError extends Error {
   /** @param {string} title @param {string} advice */
   constructor(title, advice) {
@@ -40,7 +40,7 @@ const WORDS = {
   'unsupported-architecture': ['This model is not a Gemma 3.', NOT_GEMMA],
   'unsupported-type': [
     'The weights are stored in a format that cannot be read yet.',
-    'Take a Q4_0, Q8_0, F16 or BF16 file of the same model.',
+    'Take another file of the same model: Q4_0, Q4_K_M, Q8_0 and BF16 all work.',
   ],
   'bad-shape': ['The file contradicts itself: a tensor has the wrong shape.', DAMAGED],
   'tensor-range': ['The file contradicts itself: a tensor lies outside it.', DAMAGED],
@@ -74,6 +74,18 @@ const WORDS = {
     'Try again, or load the model once more.',
   ],
   'aborted': ['Cancelled.', ''],
+  'bad-part': [
+    'These files are not the parts of one model.',
+    'Give all parts of it, and no others: their names end in “-00001-of-00003.gguf” and so on.',
+  ],
+  'source-changed': [
+    'The file on the server changed while it was being downloaded.',
+    'Nothing of the old file is kept. Start again to get the new one.',
+  ],
+  'cache-failed': [
+    'The models on this computer cannot be read or changed.',
+    'Another tab may be using them: close it and try again.',
+  ],
   'unsupported-source': [
     'This cannot be read as a model.',
     'Give a .gguf file, its address, or a Hugging Face repository and file name.',
@@ -124,12 +136,12 @@ const WORDS = {
   ],
 };
 
-/** What the status of an HTTP answer means to a reader. @type {Record<string, [string, string]>} */
+/** What the status of an HTTP answer means to a reader. @type {Record<number, [string, string]>} */
 const HTTP = {
   401: [
     'The server wants to know who you are.',
-    'For a gated or private model give an access token under “From Hugging Face”. A repository '
-      + 'that does not exist looks the same.',
+    'A gated or private model on Hugging Face needs an access token. A repository that does not exist '
+      + 'looks the same, so check its name too.',
   ],
   403: [
     'You are not allowed to read this file.',
@@ -148,11 +160,17 @@ export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** @param {Error & { got?: unknown }} error */
+/** The status with which a server refused, 0 if none did. @param {any} error */
+export function statusOf(error) {
+  if (codeOf(error) !== 'http-error') return 0;
+  return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);
+}
+
+/** @param {Error} error */
 function httpWords(error) {
-  const status = /\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? '';
+  const status = statusOf(error);
   if (HTTP[status]) return HTTP[status];
-  if (!status.startsWith('5')) return WORDS['http-error'];
+  if (status < 500) return WORDS['http-error'];
   return ['The server has a problem of its own.', 'Try again later.'];
 }
 
@@ -175,11 +193,11 @@ function rawDetails(error) {
 }
 
 /**
- * An error as an element: title, advice, details behind a disclosure, a button if one helps.
+ * An error as an element: title, advice, details behind a disclosure, buttons if some help.
  * @param {unknown} error
- * @param {HTMLButtonElement} [button]
+ * @param {...HTMLButtonElement} buttons
  */
-export function errorBox(error, button) {
+export function errorBox(error, ...buttons) {
   const { title, advice } = explain(error);
   const place = el('div', { className: 'error', role: 'alert' },
     el('strong', {}, title), el('p', {}, advice));
@@ -187,6 +205,6 @@ export function errorBox(error, button) {
     const raw = el('pre', {}, rawDetails(error));
     place.append(el('details', {}, el('summary', {}, 'Details'), raw));
   }
-  if (button) place.append(button);
+  place.append(...buttons);
   return place;
 }

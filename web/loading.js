@@ -5,10 +5,12 @@
 import { announce, box, byId } from './dom.js';
 import { bytes, duration } from './format.js';
 
-/** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number }} Progress */
+/** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number, fromCache?: number,
+ *   notice?: { message: string } }} Progress */
 
 /** @param {string} phase */
 function title(phase) {
+  if (phase === 'check') return 'Asking what the model needs';
   return phase === 'fetch' ? 'Downloading the model' : 'Loading the model';
 }
 
@@ -28,15 +30,37 @@ export class LoadingView {
     box('loading-title').textContent = title('');
     box('loading-what').textContent = label;
     byId('loading-bar', HTMLProgressElement).removeAttribute('value');
-    for (const id of ['loading-bytes', 'loading-rate', 'loading-left']) box(id).textContent = '';
+    for (const id of ['bytes', 'rate', 'left', 'needs', 'notice']) box(`loading-${id}`).textContent = '';
+    box('loading-notice').hidden = true;
     announce(`Loading ${label}`);
   }
 
+  /** The header is being read. */
+  checking() {
+    box('loading-title').textContent = title('check');
+  }
+
+  /** What its header says. @param {string[]} facts */
+  needs(facts) {
+    box('loading-needs').textContent = facts.join(' · ');
+    announce(facts.join(', '));
+  }
+
+  /** @param {string} text */
+  #tell(text) {
+    if (box('loading-notice').textContent === text) return;
+    box('loading-notice').textContent = text;
+    box('loading-notice').hidden = false;
+    announce(text);
+  }
+
   /** @param {Progress} progress */
-  update({ phase, loaded, total, bytesPerSecond }) {
+  update({ phase, loaded, total, bytesPerSecond, fromCache = 0, notice }) {
+    if (notice) this.#tell(notice.message);
     const all = total || this.#expected || 0;
     box('loading-title').textContent = title(phase);
-    box('loading-bytes').textContent = all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded);
+    const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';
+    box('loading-bytes').textContent = (all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded)) + here;
     const known = bytesPerSecond && performance.now() - this.#begun > WARM_UP_MS;
     box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
     const left = known && all ? (all - loaded) / bytesPerSecond : 0;

@@ -1,13 +1,13 @@
 /**
  * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
- * The access token lives in its input field and in the headers of one load; nowhere else.
  * @module
  */
 import { action, box, button, byId, el, input } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
-import { PRESETS, presetOf } from './presets.js';
+import { PRESETS, choiceOfPreset, presetOf } from './presets.js';
 import { modelRow } from './rows.js';
+import { askToken, hideToken } from './token.js';
 
 /**
  * @typedef {object} Choice
@@ -15,8 +15,10 @@ import { modelRow } from './rows.js';
  * @property {string} label
  * @property {number} [bytes]
  * @property {string} [sha256]
- * @property {Record<string, string>} [headers]
- * @property {'storyteller'} [kind]   the model that comes with the page
+ * @property {string} [token]   for Hugging Face
+ * @property {number} [contextLength]   instead of the one in the form
+ * @property {boolean} [anyway]   although it seems not to fit
+ * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this computer
  */
 
 /** @param {string} id */
@@ -47,6 +49,7 @@ function guarded(choose) {
   return (make) => {
     try {
       const choice = make();
+      hideToken();
       showPickerError(null);
       choose(choice);
     } catch (error) {
@@ -55,20 +58,19 @@ function guarded(choose) {
   };
 }
 
-/** @param {unknown} error   null for none */
-export function showPickerError(error) {
+/** @param {unknown} error   null for none @param {...HTMLButtonElement} buttons   what may help */
+export function showPickerError(error, ...buttons) {
   const place = box('picker-error');
-  place.replaceChildren(...(error ? [errorBox(error)] : []));
+  place.replaceChildren(...(error ? [errorBox(error, ...buttons)] : []));
   if (error) box('picker').scrollTop = 0;
 }
 
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
-    const start = preset.gated ? action('Enter token…', () => askToken(preset))
-      : action('Start', () => attempt(() => presetChoice(preset)));
-    start.disabled = Boolean(preset.unreadable);
-    const lines = [preset.note, preset.unreadable ?? `${preset.repo} / ${preset.file}`];
+    const start = preset.gated ? action('Enter token…', () => askToken(choiceOfPreset(preset)))
+      : action('Start', () => attempt(() => choiceOfPreset(preset)));
+    const lines = [preset.note, `${preset.repo} / ${preset.file}`];
     return modelRow({ name: preset.name, lines, size: sizeOf(preset), buttons: [start] });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
@@ -94,26 +96,6 @@ function sizeOf(preset) {
   return (preset.about ? '≈\u00a0' : '') + bytes(preset.bytes);
 }
 
-/** @param {import('./presets.js').Preset} preset */
-function askToken(preset) {
-  input('hub-repo').value = preset.repo;
-  input('hub-file').value = preset.file;
-  input('hub-revision').value = '';
-  showHubSize();
-  byId('hub', HTMLDetailsElement).open = true;
-  input('hub-token').focus();
-}
-
-/** @param {import('./presets.js').Preset} preset @returns {Choice} */
-function presetChoice(preset) {
-  return {
-    source: { repo: preset.repo, file: preset.file },
-    label: preset.name,
-    bytes: preset.about ? undefined : preset.bytes,
-    sha256: preset.sha256,
-  };
-}
-
 function showHubSize() {
   const preset = presetOf(text('hub-repo'), text('hub-file'));
   box('hub-size').textContent = preset ? `Download: ${sizeOf(preset)}` : '';
@@ -121,7 +103,7 @@ function showHubSize() {
 
 /** @returns {Choice} */
 function hubChoice() {
-  const [repo, file, revision, token] = ['hub-repo', 'hub-file', 'hub-revision', 'hub-token'].map(text);
+  const [repo, file, revision] = ['hub-repo', 'hub-file', 'hub-revision'].map(text);
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
     throw new PageError('The repository is not complete.', 'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
   }
@@ -133,7 +115,6 @@ function hubChoice() {
     source: { repo, file, ...(revision && { revision }) },
     label: file,
     bytes: known && !known.about ? known.bytes : undefined,
-    headers: token ? { Authorization: `Bearer ${token}` } : undefined,
   };
 }
 
@@ -214,11 +195,6 @@ export function loadOptions() {
     throw new PageError('A loading option is not a number.', 'Correct it under “Loading options”, or leave it empty.');
   });
   return { contextLength, threads };
-}
-
-/** The token has done its work. */
-export function forgetToken() {
-  input('hub-token').value = '';
 }
 
 /**

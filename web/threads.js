@@ -27,10 +27,8 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
     : `Running on one thread, so slower than it could be: ${reason}.`;
 }
 
-/** @param {HTMLElement} place @param {string} reason */
-export function showThreadNotice(place, reason) {
-  place.textContent = reason;
-  place.hidden = !reason;
+/** How many there can be, beside the field. */
+export function showThreadsHint() {
   const cores = navigator.hardwareConcurrency;
   box('threads-hint').textContent = globalThis.crossOriginIsolated && cores ? `this computer offers ${cores}` : 'one, for want of shared memory';
 }

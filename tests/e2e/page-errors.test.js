@@ -137,11 +137,15 @@ for (const name of BROWSERS) {
           /** @type {any} */ (window).sent ??= JSON.stringify(message);
         };
       } });
+      await until(tab.page, PICKING);
       await tab.page.evaluate(() => {
-        const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf', 'hub-token': 'hf_secret' };
-        for (const [id, value] of Object.entries(fields)) /** @type {any} */ (document.getElementById(id)).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
+        const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+        /** @type {HTMLButtonElement} */ (gated).click();
       });
+      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
+      assert.match(await textOf(tab.page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
+      await tab.page.keyboard.type('hf_secret');
+      await tab.page.keyboard.press('Enter');
       await tab.page.waitForFunction(() => 'sent' in window);
       const { sent, kept } = await tab.page.evaluate(() => ({
         sent: JSON.parse(/** @type {any} */ (window).sent),
@@ -150,7 +154,8 @@ for (const name of BROWSERS) {
       assert.doesNotMatch(kept, /hf_secret/);
       assert.match(JSON.stringify(sent), /Bearer hf_secret/);
       assert.doesNotMatch(sent.source.url, /secret/);
-      assert.match(sent.source.url, /^https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf/);
+      assert.match(sent.source.url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
+      assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);
       await tab.close();

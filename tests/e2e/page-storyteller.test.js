@@ -126,9 +126,9 @@ for (const name of BROWSERS) {
       try {
         const address = performance.now() - begun;
         const tab = await openTab(browser, 'about:blank');
-        await load(tab.page, () => tab.page.goto(url));
-        const own = await tab.page.$('meta[name="storyteller"]');
-        if (!own) return t.skip('there is no models/storyteller/');
+        await tab.page.goto(url);
+        if (!await tab.page.$('meta[name="storyteller"]')) return t.skip('there is no models/storyteller/');
+        await until(tab.page, `${READY}, ${FAILED}`);
         await assertReady(tab.page);
         const ready = performance.now() - begun;
         await tab.page.click('.suggestions button');

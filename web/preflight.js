@@ -1,0 +1,126 @@
+/**
+ * preflight: what a model needs, told before its weights are fetched: its header says how large the
+ * file and the memory will be. If it does not fit, what would.
+ * @module
+ */
+import { inspectModel } from '../js/index.js';
+import { PageError } from './errors.js';
+import { bytes, count } from './format.js';
+import { PRESETS, choiceOfPreset } from './presets.js';
+import { room, storedBytes } from './stored.js';
+
+/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {{ contextLength?: number, threads?: number }} Options */
+/** @typedef {{ label: string, choice: Choice }} Remedy */
+
+/** WebAssembly addresses this much. */
+const ADDRESSABLE = 2 ** 32;
+/** Of a computer's memory one tab should not take more. */
+const SHARE = 0.8;
+const SHORTEST = 512;
+
+/** What this browser can be expected to give, in bytes. Chromium tells how much memory there is. */
+function memoryLimit() {
+  const { deviceMemory } = /** @type {{ deviceMemory?: number }} */ (navigator);
+  return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
+}
+
+/** Files on this computer and the page's own model need no download. @param {Choice} choice */
+export function isDownload({ source, kind }) {
+  return !kind && !(source instanceof File) && !Array.isArray(source);
+}
+
+/** @param {Choice['source']} source   of a download */
+function addressOf(source) {
+  if (typeof source === 'string') return source;
+  if (!('repo' in source)) return '';
+  return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
+}
+
+/**
+ * Reads the header.
+ * @param {Choice} choice @param {Options} options @param {AbortSignal} signal
+ * @returns {Promise<string[]>} what there is to say; throws an Unfit when it does not fit
+ */
+export async function preflight(choice, options, signal) {
+  const { source, token, sha256 } = choice;
+  const wanted = { ...options, signal, ...(token && { token }), ...(sha256 && { sha256 }) };
+  const { info } = await inspectModel(source, wanted);
+  const memory = info.memory.total;
+  if (memory > memoryLimit() && !choice.anyway) {
+    throw new Unfit(memory, await remedies(choice, info, async (contextLength) => {
+      return (await inspectModel(source, { ...wanted, contextLength })).info.memory;
+    }));
+  }
+  const here = (await storedBytes(addressOf(source)))?.stored ?? 0;
+  const left = Math.max(0, info.fileBytes - here);
+  const { usage, quota } = await room();
+  const facts = [`${bytes(left)} to download`, `${bytes(memory)} of memory`];
+  if (here) facts.splice(1, 0, `${bytes(here)} are here already`);
+  if (quota && left > quota - usage) facts.push(`too large to keep: the browser has room for ${bytes(quota - usage)}`);
+  return facts;
+}
+
+/** A model that this browser cannot be expected to hold. */
+export class Unfit extends PageError {
+  /** @param {number} memory @param {Remedy[]} remedies */
+  constructor(memory, remedies) {
+    super(`This model needs ${bytes(memory)} of memory, more than this browser can be expected to give.`,
+      `The limit here is about ${bytes(memoryLimit())}. ${remedies.length ? 'This would fit:' : 'Pick a smaller model.'}`);
+    this.remedies = remedies;
+  }
+}
+
+/** @typedef {{ kv: number, total: number }} Memory */
+
+/**
+ * A shorter context, if that is enough; smaller files; or to try all the same.
+ * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
+ * @param {(contextLength: number) => Promise<Memory>} need
+ */
+async function remedies(choice, { contextLength, memory, fileBytes }, need) {
+  /** @type {Remedy[]} */
+  const found = [];
+  const shorter = await longestContext(contextLength, memory, need);
+  if (shorter) {
+    found.push({
+      label: `A context of ${count(shorter.contextLength)} tokens (${bytes(shorter.total)})`,
+      choice: { ...choice, contextLength: shorter.contextLength },
+    });
+  }
+  for (const preset of smallerFiles(Math.min(fileBytes, memoryLimit()))) {
+    found.push({ label: `${preset.name} (${bytes(preset.bytes)})`, choice: choiceOfPreset(preset) });
+  }
+  if (memory.total <= ADDRESSABLE) found.push({ label: 'Try all the same', choice: { ...choice, anyway: true } });
+  return found;
+}
+
+/**
+ * The longest context that fits, among powers of two. From SHORTEST on, where the sliding windows are
+ * about full, the cache grows evenly, so that two figures tell all others.
+ * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
+ */
+async function longestContext(most, atMost, need) {
+  if (most <= SHORTEST) return null;
+  const least = await need(SHORTEST);
+  const each = (atMost.total - least.total) / (most - SHORTEST);
+  const room = memoryLimit() - least.total;
+  if (room < 0) return null;
+  const contextLength = 2 ** Math.floor(Math.log2(Math.min(most - 1, SHORTEST + room / each)));
+  return { contextLength, total: (await need(contextLength)).total };
+}
+
+/** The two largest that are clearly smaller. @param {number} limit */
+function smallerFiles(limit) {
+  const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
+  return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
+}
+
+/** After the browser has refused the memory: smaller files. @param {Choice} choice @returns {Remedy[]} */
+export function afterRefusal(choice) {
+  const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
+  const files = smallerFiles(limit).map((preset) => (
+    { label: `${preset.name} (${bytes(preset.bytes)})`, choice: choiceOfPreset(preset) }));
+  const context = { label: `A context of ${count(SHORTEST)} tokens`, choice: { ...choice, contextLength: SHORTEST } };
+  return choice.contextLength === SHORTEST ? files : [context, ...files];
+}

@@ -1,0 +1,172 @@
+/**
+ * stored: the models that this browser keeps: a list with sizes, started, continued or deleted with a
+ * click, and how much room there is. Knows the package's cache; what a load does is app.js's affair.
+ * @module
+ */
+import { modelCache } from '../js/index.js';
+import { action, announce, box, button } from './dom.js';
+import { bytes } from './format.js';
+import { hubAddress, presetOf } from './presets.js';
+import { modelRow } from './rows.js';
+
+/** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
+/** @typedef {import('./picker.js').Choice} Choice */
+
+/** A model as people see it: one file, or all parts of a split one.
+ * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
+ *   complete: boolean }} StoredModel */
+
+/** How long a click on "Delete" waits for the second one. */
+const DOUBT_MS = 5000;
+
+/** @type {(choice: Choice) => void} */
+let choose = () => {};
+
+/** @param {(choice: Choice) => void} start */
+export function setUpStored(start) {
+  choose = start;
+  const all = button('stored-clear');
+  twice(all, () => 'Delete all of them?', async () => {
+    await modelCache.clear();
+    announce('All stored models are deleted.');
+    await showStored();
+  });
+  button('stored-keep').addEventListener('click', () => void keep());
+}
+
+/** Parts of a split model are one row. @param {Entry[]} entries @returns {StoredModel[]} */
+function models(entries) {
+  /** @type {Map<string, StoredModel>} */
+  const found = new Map();
+  for (const { key, url, file, stored, total, complete } of entries) {
+    const first = url.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1');
+    const known = found.get(first);
+    if (known) {
+      known.keys.push(key);
+      known.stored += stored;
+      known.total += total;
+      known.complete &&= complete;
+    } else {
+      found.set(first, { ...describe(first, file), url: first, keys: [key], stored, total, complete });
+    }
+  }
+  return [...found.values()].map((model) => ({ ...model, complete: model.complete && allParts(model) }));
+}
+
+/** @param {StoredModel} model */
+function allParts({ url, keys }) {
+  const parts = /-of-(\d{5})\.gguf$/.exec(url)?.[1];
+  return !parts || keys.length === Number(parts);
+}
+
+/** @param {string} url @param {string} file */
+function describe(url, file) {
+  const hub = hubAddress(url);
+  if (hub) return { label: presetOf(hub.repo, hub.file)?.name ?? hub.file, from: `${hub.repo} / ${hub.file}` };
+  const host = URL.canParse(url) ? new URL(url).host : url;
+  return { label: safeDecode(file), from: host };
+}
+
+/** @param {string} text */
+function safeDecode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** What is stored, latest use first; nothing where the browser gives no storage. */
+export async function storedModels() {
+  return models(await modelCache.list().catch(() => []));
+}
+
+/** Bytes that are here already of the model at this address. @param {string} url */
+export async function storedBytes(url) {
+  return (await storedModels()).find((model) => model.url === url) ?? null;
+}
+
+/** Brings the list up to date. @returns {Promise<StoredModel[]>} */
+export async function showStored() {
+  const all = await storedModels();
+  box('stored').hidden = all.length === 0;
+  box('stored-list').replaceChildren(...all.map(row));
+  if (all.length) await showRoom();
+  return all;
+}
+
+/** @param {StoredModel} model */
+function row(model) {
+  const { label, from, stored, total, complete } = model;
+  const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
+  const start = action(complete ? 'Start' : 'Continue', () => choose(choiceOf(model)), complete ? 'primary' : '');
+  const remove = action('Delete', () => {}, 'quiet');
+  twice(remove, () => `Delete ${bytes(stored)}?`, () => removeModel(model));
+  return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove] });
+}
+
+/** @param {StoredModel} model @returns {Choice} */
+function choiceOf({ label, url, total, complete }) {
+  const hub = hubAddress(url);
+  const preset = hub?.revision ? undefined : hub && presetOf(hub.repo, hub.file);
+  return {
+    source: hub ?? url, label, bytes: total, sha256: preset?.sha256, kind: complete ? 'stored' : undefined,
+  };
+}
+
+/** @param {StoredModel} model */
+async function removeModel({ label, keys }) {
+  for (const key of keys) await modelCache.delete(key);
+  announce(`${label} is deleted.`);
+  const left = await showStored();
+  const next = left.length ? box('stored-list').querySelector('button') : box('presets').querySelector('button');
+  next?.focus();
+}
+
+/** A button that acts at its second click, since a download is slow to come back.
+ * @param {HTMLButtonElement} control @param {() => string} question @param {() => Promise<void>} act */
+function twice(control, question, act) {
+  const text = control.textContent ?? '';
+  let timer = 0;
+  const reset = () => {
+    clearTimeout(timer);
+    timer = 0;
+    control.textContent = text;
+    control.classList.remove('danger');
+  };
+  control.addEventListener('click', () => {
+    if (timer) {
+      reset();
+      return void act().catch(() => announce('That could not be deleted.')).then(showRoom);
+    }
+    control.textContent = question();
+    control.classList.add('danger');
+    announce(`${question()} Press again to delete.`);
+    timer = window.setTimeout(reset, DOUBT_MS);
+  });
+  control.addEventListener('blur', reset);
+}
+
+/** How much of its storage the browser still has, and whether it may clear it by itself. */
+async function showRoom() {
+  const { usage, quota, persisted } = await room();
+  box('stored-room').textContent = quota
+    ? `This page uses ${bytes(usage)} of the ${bytes(quota)} that the browser offers it.` : '';
+  button('stored-keep').hidden = persisted;
+}
+
+/** @returns {Promise<{ usage: number, quota: number, persisted: boolean }>} */
+export async function room() {
+  const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => ({}));
+  return { usage, quota, persisted };
+}
+
+/** On a click only: some browsers ask the person. */
+async function keep() {
+  const kept = await modelCache.persist().catch(() => false);
+  button('stored-keep').hidden = kept;
+  const said = kept ? 'The browser will keep these models until you delete them.'
+    : 'The browser did not agree: it may clear these models when the disk is full.';
+  box('stored-kept').textContent = said;
+  announce(said);
+}
