@@ -40,7 +40,7 @@ export class ModelCache {
   /** Bytes; persisted: the browser will not clear the storage by itself.
    * @returns {Promise<{ usage?: number, quota?: number, persisted?: boolean }>} */
   estimate() {
-    return this.#with(async (store) => await store.estimate?.() ?? {});
+    return this.#with(async (store) => store.estimate?.() ?? /** @type {any} */ ({}));
   }
 
   /** Asks the browser, which may ask the user, never to clear the storage by itself. */
@@ -59,9 +59,17 @@ export class ModelCache {
     });
   }
 
-  /** @internal What the worker opens: its own store, or `store` through the client. */
+  /** @internal For the worker: a folder, or that it is to ask for each thing. */
   get descriptor() {
-    return typeof this.#where === 'object' ? { store: this.#where } : { folder: this.#where };
+    return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
+  }
+
+  /** @internal What the worker asks for. @param {string} method @param {any[]} args */
+  async serve(method, args) {
+    const store = /** @type {any} */ (this.#where);
+    if (method !== 'read') return store[method]?.(...args);
+    const into = new Uint8Array(args[2]);
+    return into.subarray(0, await store.read(args[0], args[1], into));
   }
 
   /** @template T @param {(store: Store) => Promise<T>} f @returns {Promise<T>} */

@@ -2,8 +2,8 @@
 /** @import { Port } from './env.js' */
 /** @import { GemmaError } from './errors.js' */
 /** @import { ModelInfo, OpenOptions } from './host.js' */
-/** @import { SourceDescriptor } from './protocol.js' */
-/** @import { ByteIterator } from './source.js' */
+/** @import { ModelCache } from './cache.js' */
+/** @import { Part } from './source.js' */
 import { failure } from './errors.js';
 import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
 import { ChunkFeeder, reading } from './source.js';
@@ -21,8 +21,10 @@ export class Connection {
   #lastId = 0;
   /** @type {GemmaError | null} why no more calls are possible */
   #end = null;
-  /** @type {ChunkFeeder | null} */
-  #feeder = null;
+  /** @type {(ChunkFeeder | undefined)[]} */
+  #feeders = [];
+  /** @type {ModelCache | undefined} */
+  #cache;
   #onDisposed = () => {};
   /** @type {Promise<void> | null} */
   #closing = null;
@@ -35,11 +37,12 @@ export class Connection {
     port.keepAlive(false);
   }
 
-  /** The first call. @param {SourceDescriptor} source
-   * @param {ByteIterator | undefined} bytes @param {OpenOptions} options
+  /** The first call. @param {Part[]} parts @param {ModelCache} cache @param {OpenOptions} options
    * @param {(message: any) => void} onEvent @returns {Promise<ModelInfo>} */
-  open(source, bytes, options, onEvent) {
-    if (bytes) this.#feeder = new ChunkFeeder(bytes);
+  open(parts, cache, options, onEvent) {
+    this.#cache = cache;
+    this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
+    const source = parts.map(({ descriptor }) => descriptor);
     return this.#send({ kind: TO_WORKER.open, source, options }, onEvent).answer;
   }
 
@@ -129,18 +132,33 @@ export class Connection {
       case FROM_WORKER.done: return this.#take(message.id)?.resolve(message.value);
       case FROM_WORKER.failed: return this.#take(message.id)?.reject(unpackError(message.error));
       case FROM_WORKER.fatal: return this.kill(unpackError(message.error));
-      case FROM_WORKER.pull: return void this.#feed();
+      case FROM_WORKER.pull: return void this.#feed(message.part);
+      case FROM_WORKER.store: return void this.#serve(message);
       case FROM_WORKER.disposed: return this.#onDisposed();
       default: return this.#attempt(message.id, 'a progress callback failed',
         () => this.#pending.get(message.id)?.onEvent?.(message));
     }
   }
 
-  async #feed() {
+  /** @param {{ question: number, method: string, args: any[] }} message */
+  async #serve({ question, method, args }) {
+    /** @type {{ value?: unknown, error?: object }} */
+    const answer = {};
+    try {
+      answer.value = await this.#cache?.serve(method, args);
+    } catch (error) {
+      const { name, message } = /** @type {Error} */ (error);
+      answer.error = { name, message };
+    }
+    if (!this.#end) this.#port.post({ kind: TO_WORKER.stored, question, ...answer });
+  }
+
+  /** @param {number} part */
+  async #feed(part) {
     /** @type {{ bytes: Uint8Array | null, error?: object }} */
     const answer = { bytes: null };
     try {
-      answer.bytes = await reading('the model stream', () => this.#feeder?.next() ?? null);
+      answer.bytes = await reading('the model stream', () => this.#feeders[part]?.next() ?? null);
     } catch (error) {
       answer.error = packError(error);
     }
@@ -159,7 +177,7 @@ export class Connection {
   }
 
   #stopFeeding() {
-    void this.#feeder?.close();
-    this.#feeder = null;
+    for (const feeder of this.#feeders) void feeder?.close();
+    this.#feeders = [];
   }
 }

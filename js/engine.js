@@ -1,6 +1,6 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
  * that throw GemmaError. Knows nothing of prompts, sources or messages. */
-/** @import { Port } from './env.js' */
+/** @import { OpenStore, Port } from './env.js' */
 import { GemmaError } from './errors.js';
 import { probe } from './features.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
@@ -25,6 +25,7 @@ export const RUN = { DONE: 0, LOGITS: 2 };
 /** breathe: lets waiting messages be handled.
  * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
  *   createThread: () => Port, breathe: () => Promise<unknown>,
+ *   openStore: OpenStore,
  *   openFile?: (path: string) => FileReader }} Platform */
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** state: what another hasher can go on from.

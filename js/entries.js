@@ -35,8 +35,7 @@ function parse(slot, total) {
 }
 
 /** @param {Store} store @param {string} name @param {Journal} journal */
-export async function writeJournal(store, name, journal) {
-  journal.turn++;
+async function writeJournal(store, name, journal) {
   const half = JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }).padEnd(HALF);
   await store.write(name, journal.total + (journal.turn % 2) * 2 * HALF, utf8(half + half));
 }
@@ -53,3 +52,75 @@ export function joined(have, start, end) {
 
 /** Whether all that the engine needs is there. @param {Journal} journal */
 export const isComplete = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
+
+/** The stored copy of a file. */
+export class Entry {
+  #store;
+  #name;
+  #unsaved = 0;
+  journal;
+
+  /** @param {Store} store @param {string} name @param {Journal} journal */
+  constructor(store, name, journal) {
+    this.#store = store;
+    this.#name = name;
+    this.journal = journal;
+  }
+
+  /** The copy that was used last. @param {Store} store @param {string} key */
+  static async find(store, key) {
+    let found;
+    for (const name of await store.list()) {
+      const journal = name.startsWith(key) && await readJournal(store, name);
+      if (journal && !(found && found.journal.used > journal.used)) found = new Entry(store, name, journal);
+    }
+    return found;
+  }
+
+  get complete() {
+    return isComplete(this.journal);
+  }
+
+  /** Where the piece that holds `at` ends; `at` where there is none. @param {number} at */
+  heldTo(at) {
+    return this.journal.have.find(([a, b]) => a <= at && at < b)?.[1] ?? at;
+  }
+
+  /** Where the first piece behind `at` begins. @param {number} at */
+  gapTo(at) {
+    return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
+  }
+
+  /** @param {number} at @param {Uint8Array} into */
+  async read(at, into) {
+    if (await this.#store.read(this.#name, at, into) === into.length) return;
+    throw new Error('the stored copy ends early');
+  }
+
+  /** journalEvery: bytes that may be lost when everything ends now.
+   * @param {number} at @param {Uint8Array} bytes @param {number} journalEvery */
+  async put(at, bytes, journalEvery) {
+    await this.#store.write(this.#name, at, bytes);
+    this.journal.have = joined(this.journal.have, at, at + bytes.length);
+    this.#unsaved += bytes.length;
+    if (this.#unsaved >= journalEvery) await this.save();
+  }
+
+  /** The journal never says more than what was flushed before. */
+  async save() {
+    const { journal } = this;
+    const now = { ...journal, used: Date.now(), turn: ++journal.turn };
+    this.#unsaved = 0;
+    await this.#store.flush?.(this.#name);
+    await writeJournal(this.#store, this.#name, now);
+  }
+
+  async close() {
+    await this.#store.flush?.(this.#name);
+    await this.#store.close?.(this.#name);
+  }
+
+  remove() {
+    return this.#store.remove(this.#name);
+  }
+}

@@ -17,6 +17,7 @@
 /** @typedef {(where?: string) => Store} OpenStore */
 /** describe: what a string given as a source means.
  * @typedef {{ createWorker: () => Port, openStore: OpenStore,
+ *   tuning?: Partial<import('./http.js').Tuning>,
  *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */
 
 /** Filled by the package's entry. */

@@ -1,15 +1,19 @@
 /* host: the engine worker's side of protocol.js: loads one model, then answers calls. Those that
  * evaluate run one at a time, in order; the others are answered at once, also in between. */
 /** @import { Engine, Platform } from './engine.js' */
+/** @import { Store } from './env.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { Source } from './source.js' */
+/** @import { SourceDescriptor } from './protocol.js' */
 /** @import { Notice } from './stream.js' */
 import { createEngine } from './engine.js';
 import { GemmaError } from './errors.js';
+import { utf8 } from './heap.js';
 import { generate, logits, perplexity } from './jobs.js';
-import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
+import { FROM_WORKER, STORE_METHODS, TO_WORKER, packError, unpackError } from './protocol.js';
 import { Runner } from './runner.js';
 import { openSource } from './source.js';
-import { loadInto } from './stream.js';
+import { Meter, loadInto } from './stream.js';
 import { Vocabulary } from './vocabulary.js';
 
 const DEFAULT_CONTEXT = 4096;
@@ -31,9 +35,10 @@ const QUICK = {
   }),
 };
 
-/** headerOnly: stop after the header; only the quick calls are possible then.
+/** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
+ * place, or the client's store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
- *   headerOnly?: boolean }} OpenOptions */
+ *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean } }} OpenOptions */
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
@@ -48,6 +53,9 @@ export class Host {
   #queue = [];
   /** @type {(message: any) => void} */
   #onChunk = () => {};
+  /** Questions to the client's store. @type {Map<number, (answer: any) => void>} */
+  #asked = new Map();
+  #questions = 0;
 
   /** @param {Post} post @param {Platform} platform */
   constructor(post, platform) {
@@ -64,6 +72,7 @@ export class Host {
       case TO_WORKER.abort: return this.#abort(message.id);
       case TO_WORKER.ack: return this.#ack(message);
       case TO_WORKER.chunk: return this.#onChunk(message);
+      case TO_WORKER.stored: return this.#asked.get(message.question)?.(message);
       case TO_WORKER.dispose:
         this.#engine?.close();
         return this.#post({ kind: FROM_WORKER.disposed });
@@ -81,22 +90,41 @@ export class Host {
     }
   }
 
-  /** @param {{ id: number, source: any, options: OpenOptions }} message */
-  async #load({ id, source: descriptor, options }) {
-    const { variant, threads, contextLength, sha256, headerOnly = false } = options;
+  /** @param {{ id: number, source: SourceDescriptor[], options: OpenOptions }} message */
+  async #load({ id, source: descriptors, options }) {
+    const { variant, threads, contextLength, sha256 = [], headerOnly = false, cache } = options;
     const wanted = { variant, threads: headerOnly ? 1 : threads };
     const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
     this.#engine = native;
-    const source = await openSource(descriptor, this.#platform, () => this.#pull());
+    const meter = new Meter((value) => this.#post({ kind: FROM_WORKER.progress, id, value }));
+    const store = cache && (cache.remote ? this.#clientStore() : this.#platform.openStore(cache.folder));
+    const digests = [sha256].flat();
+    /** @type {Source[]} */
+    const sources = [];
+    /** @param {GemmaError} [error] */
+    const close = async (error) => {
+      for (const source of sources) await source.close(error);
+    };
+    const open = (/** @type {number} */ i) => openSource(descriptors[i], this.#platform, () => this.#pull(i), {
+      store,
+      readOnly: headerOnly,
+      expected: digests[i],
+      hash(text) {
+        const hasher = native.hasher();
+        hasher.update(utf8(text));
+        return hasher.hex();
+      },
+      counted: (bytes, cached) => meter.add(bytes, cached),
+      notice: (code, message) => meter.notice(code, message),
+    });
     try {
-      await loadInto(native, source, {
-        plan: () => native.reserve(chooseContext(native, contextLength)),
-        headerOnly,
-        report: (value) => this.#post({ kind: FROM_WORKER.progress, id, value }),
-        digest: sha256 ? { hash: native.hasher(), expected: [sha256].flat()[0] } : undefined,
-      });
-    } finally {
-      source.close();
+      const plan = () => native.reserve(chooseContext(native, contextLength));
+      await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
+      await close();
+      if (!headerOnly) meter.finish();
+    } catch (error) {
+      await close(/** @type {GemmaError} */ (error));
+      throw error;
     }
     const context = {
       runner: new Runner(native, this.#platform),
@@ -104,14 +132,38 @@ export class Host {
       contextLength: chooseContext(native, contextLength),
     };
     this.#context = context;
-    return describe(context, facts);
+    return describe(context, { ...facts, cache: keptOf(sources), notices: meter.notices });
   }
 
-  /** Bytes of a source that the client holds. @returns {Promise<Uint8Array | null>} */
-  #pull() {
+  /** The store that the client has, for this side. @returns {Store} */
+  #clientStore() {
+    /** @param {string} method @returns {(...args: any[]) => Promise<any>} */
+    const ask = (method) => (...args) => new Promise((resolve, reject) => {
+      const question = ++this.#questions;
+      this.#asked.set(question, ({ value, error }) => {
+        this.#asked.delete(question);
+        if (error) reject(error);
+        else resolve(value);
+      });
+      this.#post({ kind: FROM_WORKER.store, question, method, args });
+    });
+    const [list, size, read, write, remove, flush, close, estimate] = STORE_METHODS.map(ask);
+    return {
+      list, size, remove, flush, close, estimate,
+      write: (name, at, bytes) => write(name, at, bytes.slice()),
+      async read(name, at, into) {
+        const bytes = await read(name, at, into.length);
+        into.set(bytes);
+        return bytes.length;
+      },
+    };
+  }
+
+  /** Bytes of a source that the client holds. @param {number} part @returns {Promise<Uint8Array | null>} */
+  #pull(part) {
     return new Promise((resolve, reject) => {
       this.#onChunk = ({ bytes, error }) => (error ? reject(unpackError(error)) : resolve(bytes));
-      this.#post({ kind: FROM_WORKER.pull });
+      this.#post({ kind: FROM_WORKER.pull, part });
     });
   }
 
@@ -185,7 +237,14 @@ function chooseContext(native, wanted) {
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
  *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
-/** @param {Context} context @param {{ isolated: boolean, reason: string }} facts @returns {ModelInfo} */
+/** @param {Source[]} sources @returns {ModelInfo['cache']} */
+function keptOf(sources) {
+  const kept = sources.map(({ download }) => download?.kept ?? 'none');
+  return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
+}
+
+/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'cache' | 'notices'>} facts
+ * @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total] = ['weights', 'kv', 'scratch', 'total']
     .map((part) => native.planBytes(contextLength, part));
@@ -205,7 +264,5 @@ function describe({ runner: { native }, vocabulary, contextLength }, facts) {
     chatTemplate: native.text('chat_template') !== null,
     bosToken: vocabulary.bos,
     endTokens: vocabulary.endTokens,
-    cache: 'none',
-    notices: [],
   };
 }

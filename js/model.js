@@ -1,11 +1,11 @@
 /* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
  * given. docs/api.md explains the options. */
-/** @import { ModelCache } from './cache.js' */
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './host.js' */
 /** @import { Progress } from './stream.js' */
 /** @import { Prompt as PostedPrompt } from './vocabulary.js' */
+import { ModelCache, modelCache } from './cache.js';
 import { Chat, checkMessages } from './chat.js';
 import { Connection } from './connection.js';
 import { environment } from './env.js';
@@ -64,19 +64,21 @@ async function open(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { signal, onProgress, headers, token, cache, ...wanted } = options;
   if (signal?.aborted) throw abortError(signal);
-  const { descriptor, bytes } = wrapped('unsupported-source', 'the model source cannot be read',
+  const parts = wrapped('unsupported-source', 'the model source cannot be read',
     () => describeSource(source, environment.describe));
-  if (descriptor.kind === 'url') {
-    descriptor.headers = headerPairs(headers) ?? [];
-    if (token) descriptor.headers.push(['authorization', `Bearer ${token}`]);
+  const sent = headerPairs(headers) ?? [];
+  if (token) sent.push(['authorization', `Bearer ${token}`]);
+  for (const { descriptor } of parts) {
+    if (descriptor.kind === 'url') Object.assign(descriptor, { headers: sent, tuning: environment.tuning });
   }
+  const kept = cache instanceof ModelCache ? cache : modelCache;
   const connection = new Connection(
     wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
   signal?.addEventListener('abort', onAbort);
   try {
-    return [connection, await connection.open(descriptor, bytes, { ...wanted, headerOnly },
-      ({ value }) => onProgress?.(value))];
+    const options = { ...wanted, headerOnly, cache: cache === false ? undefined : kept.descriptor };
+    return [connection, await connection.open(parts, kept, options, ({ value }) => onProgress?.(value))];
   } catch (error) {
     connection.kill(new GemmaError('disposed', 'the model was not loaded'));
     throw error;

@@ -8,6 +8,7 @@ export const TO_WORKER = {
   abort: 'abort',     // { id }: of a call that has not been answered
   ack: 'ack',         // { id, count }: pieces that the consumer has taken
   chunk: 'chunk',     // { bytes | null, error? }: answer to pull; null is the end
+  stored: 'stored',   // { question, value, error? }: answer to store
   dispose: 'dispose',
 };
 
@@ -15,7 +16,8 @@ export const TO_WORKER = {
 export const FROM_WORKER = {
   progress: 'progress', // { id, value }
   pieces: 'pieces',     // { id, pieces: string[] }
-  pull: 'pull',         // the next bytes of a source that the client holds, please
+  pull: 'pull',         // { part }: the next bytes of a source that the client holds, please
+  store: 'store',       // { question, method, args }: of the client's store, please
   done: 'done',         // { id, value }
   failed: 'failed',     // { id, error }
   fatal: 'fatal',       // { error }: the engine is lost
@@ -29,13 +31,16 @@ export const THREAD = {
   enter: 'enter',     // { pool, index, stack }
 };
 
+/** What the worker calls of a store (env.js). */
+export const STORE_METHODS = ['list', 'size', 'read', 'write', 'remove', 'flush', 'close', 'estimate'];
 /** Pieces that a consumer may be behind. */
 export const CREDIT = 64;
 /** Bytes in an answer to pull, at most. */
 export const CHUNK = 1 << 20;
 
 /**
- * A model source that can be posted. @typedef {{ kind: 'url', url: string, headers?: [string, string][] }
+ * A model source that can be posted. @typedef {{ kind: 'url', url: string, headers?: [string, string][],
+ *     tuning?: Partial<import('./http.js').Tuning> }
  *   | { kind: 'blob', blob: Blob }
  *   | { kind: 'path', path: string }
  *   | { kind: 'pull', total?: number }} SourceDescriptor

@@ -1,29 +1,60 @@
 /* source: where the bytes of a model come from. The client describes what was given; the worker
  * opens it as something that fills views of the heap, in order, each byte once. */
+import { Download } from './download.js';
 import { GemmaError, failure } from './errors.js';
 import { CHUNK } from './protocol.js';
 
 /** @import { Platform } from './engine.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** In the worker. read: fills part of the view and gives the count; 0 is the end.
- * @typedef {{ network?: boolean, total: number | undefined, close: () => void,
+/** @import { Surroundings } from './download.js' */
+/** In the worker. read: fills part of the view and gives the count; 0 is the end. download: where the bytes come
+ * from the network or the cache.
+ * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
  *   read: (into: Uint8Array) => Promise<number> }} Source */
+/** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const HUB = 'https://huggingface.co';
+const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
 
 // The client's side
 
-/** @param {any} source see loadModel @param {(text: string) => SourceDescriptor} describeString
- * @returns {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} bytes: for the client to feed */
+/** The parts of a model: one, unless it is split. @param {any} source see loadModel
+ * @param {(text: string) => SourceDescriptor} describeString @returns {Part[]} */
 export function describeSource(source, describeString) {
-  if (source instanceof URL) return describeSource(source.href, describeString);
+  const given = Array.isArray(source) ? source : [source];
+  const parts = given.map((one) => describePart(one, describeString));
+  if (parts.length === 1) return allParts(parts[0]);
+  const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
+  // Files that were chosen together come in any order.
+  if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
+  if (parts.length) return parts;
+  throw new GemmaError('unsupported-source', 'an empty list of model sources');
+}
+
+/** The name of the first part stands for all. @param {Part} part @returns {Part[]} */
+function allParts(part) {
+  const { descriptor } = part;
+  const name = 'blob' in descriptor ? '' : nameOf(descriptor);
+  const [, head, number, count, tail] = SPLIT.exec(name) ?? [];
+  if (Number(number) !== 1) return [part];
+  return Array.from({ length: Number(count) }, (_, i) => {
+    const text = `${head}${String(i + 1).padStart(5, '0')}-of-${count}${tail}`;
+    return { descriptor: 'url' in descriptor ? { ...descriptor, url: text } : { kind: 'path', path: text } };
+  });
+}
+
+/** @param {any} descriptor @returns {string} */
+const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
+
+/** @param {any} source @param {(text: string) => SourceDescriptor} describeString @returns {Part} */
+function describePart(source, describeString) {
+  if (source instanceof URL) return describePart(source.href, describeString);
   if (typeof source === 'string') return { descriptor: describeText(source, describeString) };
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
     if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
     return { descriptor: { kind: 'pull', total: source.size }, bytes: iteratorOf(source.stream()) };
   }
-  if (Array.isArray(source)) return describeSource(onlyPart(source), describeString);
   const whole = asBytes(source);
   if (whole) return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole].values() };
   if (source && typeof source.repo === 'string') return { descriptor: hubFile(source) };
@@ -55,13 +86,6 @@ function cloneable(blob) {
   } catch {
     return false;
   }
-}
-
-/** @param {any[]} parts */
-function onlyPart(parts) {
-  if (parts.length === 1) return parts[0];
-  throw new GemmaError('unsupported-source', 'split files come in a later version',
-    { expected: 'an array of one source', got: parts.length });
 }
 
 /** @param {{ repo: string, file: string, revision?: string }} source @returns {SourceDescriptor} */
@@ -143,14 +167,27 @@ export class ChunkFeeder {
 // The worker's side
 
 /** @param {SourceDescriptor} descriptor @param {Platform} platform
- * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes @returns {Promise<Source>} */
-export async function openSource(descriptor, platform, pull) {
+ * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
+ * @param {Surroundings} surroundings @returns {Promise<Source>} */
+export async function openSource(descriptor, platform, pull, surroundings) {
   switch (descriptor.kind) {
-    case 'url': return openUrl(descriptor);
+    case 'url': return openUrl(new Download(descriptor, surroundings));
     case 'blob': return openBlob(descriptor.blob);
     case 'path': return openPath(descriptor.path, platform);
     case 'pull': return { total: descriptor.total, read: readerOf(pull), close() {} };
   }
+}
+
+/** @param {Download} download @returns {Promise<Source>} */
+async function openUrl(download) {
+  try {
+    await download.open();
+  } catch (error) {
+    await download.close();
+    throw error;
+  }
+  const read = readerOf(() => download.next());
+  return { download, total: download.total, read, close: (error) => download.close(error) };
 }
 
 /** @param {string} path @param {Platform} platform @returns {Promise<Source>} */
@@ -185,78 +222,6 @@ export async function reading(name, f) {
   } catch (cause) {
     throw failure('read-error', `${name} could not be read`, cause);
   }
-}
-
-/** @param {Extract<SourceDescriptor, { kind: 'url' }>} descriptor @returns {Promise<Source>} */
-async function openUrl({ url, headers }) {
-  // The query may hold secrets.
-  const [plain, query] = url.split(/[?#](.*)/s);
-  const shown = plain.slice(0, 200);
-  const abort = new AbortController();
-  const response = await fetch(url, { headers, signal: abort.signal }).catch((error) => {
-    // Node hides the reason one level deeper.
-    const cause = error.cause ?? error;
-    const tells = [url, query].some((secret) => secret && String(cause).includes(secret));
-    throw new GemmaError('network-error', `${shown} could not be reached, or allows no cross-origin `
-      + 'reading', { cause: tells ? undefined : cause });
-  });
-  if (!response.ok || !response.body) {
-    abort.abort();
-    throw httpError(response, shown);
-  }
-  const total = bodyLength(response);
-  const pump = pumpOf(response.body);
-  let got = 0;
-  const next = async () => {
-    try {
-      const bytes = await pump();
-      got += bytes?.length ?? 0;
-      return bytes;
-    } catch (cause) {
-      throw new GemmaError('truncated', `the connection to ${shown} ended early`,
-        { expected: `${total ?? 'more'} bytes`, got: `${got} bytes`, cause });
-    }
-  };
-  return { network: true, total, read: readerOf(next), close: () => abort.abort() };
-}
-
-/** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
- * would be most of the memory peak.
- * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
-function pumpOf(body) {
-  let buffer = new ArrayBuffer(CHUNK);
-  /** @type {(result: any) => Uint8Array | null} */
-  const taken = ({ done, value }) => {
-    if (value) buffer = value.buffer;
-    return done ? null : value;
-  };
-  try {
-    const reader = body.getReader({ mode: 'byob' });
-    return async () => taken(await reader.read(new Uint8Array(buffer)));
-  } catch {
-    const reader = body.getReader();
-    return async () => taken(await reader.read());
-  }
-}
-
-/** Content-Length, unless it counts compressed bytes. @param {Response} response */
-function bodyLength({ headers }) {
-  const length = Number(headers.get('content-length') ?? NaN);
-  return headers.get('content-encoding') || !(length > 0) ? undefined : length;
-}
-
-/** @param {Response} response @param {string} shown */
-function httpError({ status, statusText }, shown) {
-  const token = 'pass an access token in `headers`';
-  /** @type {Record<number, string>} */
-  const words = {
-    401: `private, gated, or not there: ${token}`,
-    403: `not allowed: accept the licence of a gated model, ${token}`,
-    404: 'nothing is there',
-  };
-  const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
-  return new GemmaError('http-error', `${shown}: ${why}`,
-    { expected: 'status 200', got: `status ${status}` });
 }
 
 /** Never holds more than one chunk. @param {() => Promise<Uint8Array | null>} next */

@@ -30,7 +30,9 @@ export function openStore(where) {
       if (!open.has(name)) await mkdir(folder, { recursive: true });
       writeSync(file(name, await size(name) ? 'r+' : 'w+'), bytes, 0, bytes.length, at);
     },
-    flush: async (name) => fdatasyncSync(file(name, 'r+')),
+    async flush(name) {
+      if (open.has(name)) fdatasyncSync(file(name, 'r+'));
+    },
     async close(name) {
       if (open.has(name)) closeSync(file(name, 'r+'));
       open.delete(name);

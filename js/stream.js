@@ -1,5 +1,5 @@
-/* stream: drives one source through the engine's loader: window, read, commit; has the memory
- * reserved when the header is complete; reports progress; checks the digest. */
+/* stream: drives the parts of a model through the engine's loader: window, read, commit; has the memory
+ * reserved when the headers are complete; reports progress; checks the digests. */
 /** @import { Hash, Engine } from './engine.js' */
 /** @import { Source } from './source.js' */
 import { LOAD } from './engine.js';
@@ -15,45 +15,59 @@ const DRAIN_BYTES = 1 << 20;
  * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
  * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
  *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
-/** @typedef {{ hash: Hash, expected: string }} Digest */
 
-/** plan: the header is complete: reserve memory or throw; headerOnly: stop there.
- * @param {Engine} native @param {Source} source
- * @param {{ plan: () => void, headerOnly: boolean, report: (progress: Progress) => void,
- *   digest?: Digest }} options */
-export async function loadInto(native, source, { plan, headerOnly, report, digest }) {
-  const meter = new Meter(source, report);
+/** open: of the i-th file; plan: the headers are complete: reserve memory or throw; headerOnly: stop there.
+ * @param {Engine} native @param {Source[]} sources filled here, as they are opened
+ * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => void,
+ *   headerOnly: boolean, meter: Meter }} options */
+export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
+  /** @type {(Hash | undefined)[]} */
+  const hashes = [];
+  if (count > 1) native.call('load_parts', count);
+  const expected = (/** @type {number} */ i) => sources[i].download?.digest ?? digests[i] ?? '';
   let state = native.call('load_commit', 0);
   while (state !== LOAD.READY) {
+    const i = count > 1 ? native.call('load_part') : 0;
     let n = 0;
     if (state === LOAD.PLAN) {
       if (headerOnly) return;
-      meter.total = wholeFile(source, native.number('file_bytes'));
+      planned(native, sources, meter);
       plan();
     } else {
+      if (!sources[i]) {
+        sources[i] = await open(i);
+        if (expected(i) && !headerOnly) hashes[i] = native.hasher();
+        if (i === 0) meter.begin(sources[0], count > 1 ? undefined : sources[0].total);
+      }
       const window = native.window();
-      n = await source.read(window);
+      n = await sources[i].read(window);
       if (n === 0) native.call('load_end');
-      digest?.hash.update(window.subarray(0, n));
-      meter.add(n);
+      hashes[i]?.update(window.subarray(0, n));
+      if (!sources[i].download) meter.add(n);
     }
     state = native.call('load_commit', n);
   }
-  if (digest) await checkDigest(source, digest);
-  meter.finish();
+  for (const [i, source] of sources.entries()) {
+    const hash = hashes[i];
+    if (hash) await checkDigest(source, hash, expected(i));
+  }
 }
 
-/** Refuses a source that is too short before its weights are read.
- * @param {Source} source @param {number} fileBytes */
-function wholeFile({ total }, fileBytes) {
-  if (!(Number(total) < fileBytes)) return fileBytes;
-  throw new GemmaError('truncated', 'the file is not complete',
-    { expected: `${fileBytes} bytes`, got: `${total} bytes` });
+/** Refuses sources that are too short before their weights are read.
+ * @param {Engine} native @param {Source[]} sources @param {Meter} meter */
+function planned(native, sources, meter) {
+  meter.total = native.number('file_bytes');
+  sources.forEach(({ total, download }, i) => {
+    const need = sources.length > 1 ? native.call('part_bytes', i) : native.number('file_bytes');
+    download?.planned(need);
+    if (!(Number(total) < need)) return;
+    throw new GemmaError('truncated', 'the file is not complete', { expected: `${need} bytes`, got: `${total} bytes` });
+  });
 }
 
 /** The digest is of all bytes, also those behind the last tensor.
- * @param {Source} source @param {Digest} digest */
-async function checkDigest(source, { hash, expected }) {
+ * @param {Source} source @param {Hash} hash @param {string} expected */
+async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);
   for (let n; (n = await source.read(scratch)) > 0;) hash.update(scratch.subarray(0, n));
   const got = hash.hex();
@@ -61,24 +75,35 @@ async function checkDigest(source, { hash, expected }) {
   throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
 }
 
-/** Reports at most every REPORT_EVERY_MS, but always the first and the last. */
-class Meter {
+/** Reports at most every REPORT_EVERY_MS, but always the first and the last, and notices at once. */
+export class Meter {
   #report;
-  #phase;
+  /** @type {Progress['phase']} */
+  #phase = 'fetch';
   #loaded = 0;
+  #fromCache = 0;
   #marks = [{ time: performance.now(), loaded: 0 }];
+  /** @type {number | undefined} */
+  total;
+  /** One of each code. @type {Notice[]} */
+  notices = [];
 
-  /** @param {Source} source @param {(progress: Progress) => void} report */
-  constructor({ network, total }, report) {
+  /** @param {(progress: Progress) => void} report */
+  constructor(report) {
     this.#report = report;
-    this.#phase = /** @type {Progress['phase']} */ (network ? 'fetch' : 'load');
+  }
+
+  /** @param {Source} source @param {number | undefined} total */
+  begin({ download }, total) {
+    this.#phase = download?.network ? 'fetch' : 'load';
     this.total = total;
     this.#send();
   }
 
-  /** @param {number} bytes */
-  add(bytes) {
+  /** @param {number} bytes @param {boolean} [cached] */
+  add(bytes, cached) {
     this.#loaded += bytes;
+    if (cached) this.#fromCache += bytes;
     const now = performance.now();
     const marks = this.#marks;
     if (marks.length > 1 && now - marks[marks.length - 1].time < REPORT_EVERY_MS) return;
@@ -87,17 +112,27 @@ class Meter {
     this.#send();
   }
 
+  /** @param {string} code @param {string} message */
+  notice(code, message) {
+    const notice = { code, message };
+    if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);
+    this.#send(notice);
+  }
+
   finish() {
     this.#phase = 'ready';
     this.#loaded = this.total ?? this.#loaded;
     this.#send();
   }
 
-  #send() {
-    const [{ time, loaded }] = this.#marks;
+  /** @param {Notice} [notice] */
+  #send(notice) {
+    const [{ time, loaded: before }] = this.#marks;
     const seconds = Math.max(performance.now() - time, 1) / 1000;
-    const bytesPerSecond = (this.#loaded - loaded) / seconds;
-    this.#report({ phase: this.#phase, loaded: this.#loaded, total: this.total, bytesPerSecond,
-      fromCache: 0 });
+    const loaded = Math.min(this.#loaded, this.total ?? Infinity);
+    this.#report({
+      phase: this.#phase, loaded, total: this.total, fromCache: Math.min(this.#fromCache, loaded),
+      bytesPerSecond: (this.#loaded - before) / seconds, ...(notice && { notice }),
+    });
   }
 }

@@ -2,6 +2,7 @@
 import { Host } from './host.js';
 import { channelPort } from './port-browser.js';
 import { FROM_WORKER } from './protocol.js';
+import { openStore } from './store-browser.js';
 
 const self = /** @type {any} */ (globalThis);
 const { port1, port2 } = new MessageChannel();
@@ -29,5 +30,6 @@ const host = new Host((message, transfer = []) => self.postMessage(message, tran
     return channelPort(channel.port1);
   },
   breathe,
+  openStore,
 });
 self.onmessage = (/** @type {MessageEvent} */ event) => host.receive(event.data);

@@ -5,6 +5,7 @@ import { availableParallelism } from 'node:os';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './host.js';
 import { nodePort } from './port-node.js';
+import { openStore } from './store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
 
@@ -27,5 +28,6 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   },
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
+  openStore,
 });
 port.on('message', (message) => host.receive(message));

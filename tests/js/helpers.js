@@ -1,8 +1,15 @@
 /* helpers: what several package tests need. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { GemmaError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
+
+// The cache of models of these tests.
+process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
+process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
 /** A loaded test model that is disposed of when the test ends. */
 export async function open(t, name = 'tiny', options = {}) {

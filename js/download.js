@@ -1,0 +1,404 @@
+/* download: one file from a server, in order, in spite of what networks do: pieces are fetched side by
+ * side and asked for again when they fail; what the cache has is not fetched, what it has not is put
+ * there on the way. Where a server cannot give pieces, one stream takes their place. */
+/** @import { Store } from './env.js' */
+/** @import { Answer, Tuning, Version } from './http.js' */
+import { Entry } from './entries.js';
+import { GemmaError } from './errors.js';
+import { Passing, Remote, TUNING, patiently, sameVersion } from './http.js';
+
+const FIRST_ATTEMPTS = 3;
+/** Parts of a query that say who may read, not what is read. */
+const SECRET = /sig|token|key|auth|cred|secret|pass|expire|policy|x-amz|x-goog/i;
+/** Failures that do not make the stored bytes doubtful. */
+const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part'];
+
+/** hash: of a text; counted: bytes that came, and whether the cache had them; readOnly: the cache stays as it is.
+ * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
+ *   counted: (bytes: number, cached: boolean) => void,
+ *   notice: (code: string, message: string) => void }} Surroundings */
+/** filled and given: how many bytes came, and went; end: of the filling, well or not.
+ * @typedef {{ start: number, bytes: Uint8Array, filled: number, given: number, done: boolean,
+ *   error?: unknown, wake: () => void, end: Promise<void> }} Segment */
+
+export class Download {
+  network = true;
+  /** @type {number | undefined} */
+  total;
+  /** @type {'cached' | 'stored' | 'none'} */
+  kept = 'none';
+  #url;
+  #around;
+  #tuning;
+  #remote;
+  /** @type {Entry | undefined} */
+  #entry;
+  /** @type {Version | undefined} */
+  #version;
+  /** Those that were begun, from the one that is being given. @type {Segment[]} */
+  #segments = [];
+  #given = 0;
+  /** @type {Uint8Array[]} */
+  #spare = [];
+  #parallel = 1;
+  /** No byte is wanted from here on. */
+  #limit = Infinity;
+  /** Whether all comes through one stream. */
+  #plain = false;
+  /** @type {Answer | undefined} */
+  #stream;
+  /** The first answer, for the segment that is to use it. @type {Answer | undefined} */
+  #first;
+  /** @type {Set<Answer>} */
+  #open = new Set();
+  #closed = false;
+  /** Whether the cache is to get an entry. */
+  #fresh = false;
+
+  /** @param {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} source
+   * @param {Surroundings} around */
+  constructor(source, around) {
+    this.#url = source.url;
+    this.#around = around;
+    this.#tuning = { ...TUNING, ...source.tuning };
+    this.#remote = new Remote(source, this.#tuning);
+  }
+
+  /** SHA-256 that the bytes must have; empty if none is known, or if they were found to have it. */
+  get digest() {
+    const wanted = (this.#around.expected ?? this.#remote.digest).toLowerCase();
+    return wanted === this.#entry?.journal.sha256 ? '' : wanted;
+  }
+
+  /** Asks the server what it has, and the cache what it has of that. */
+  async open() {
+    const stored = await this.#find();
+    let answer;
+    try {
+      answer = await this.#greet(stored);
+    } catch (error) {
+      const changed = /** @type {GemmaError} */ (error).code === 'source-changed';
+      if (!stored || !(stored.complete || changed)) throw error;
+      if (!changed) return this.#useOffline(stored, /** @type {Error} */ (error));
+    }
+    if (stored && answer && sameVersion(answer.version, stored.journal)) return this.#resume(stored, answer);
+    if (stored) {
+      this.#around.notice('changed', 'the file on the server is another one now; the stored copy was deleted');
+      answer?.close();
+      await this.#try(() => stored.remove());
+      answer = await this.#greet();
+    }
+    this.#accept(/** @type {Answer} */ (answer), 0);
+    this.#fresh = true;
+  }
+
+  /** The latest stored copy. */
+  #find() {
+    const { store, hash } = this.#around;
+    return store && this.#try(() => Entry.find(store, keyOf(this.#url, hash)));
+  }
+
+  /** The first request. @param {Entry} [stored] */
+  #greet(stored) {
+    const at = stored?.complete ? 0 : stored?.heldTo(0) ?? 0;
+    const end = stored?.complete ? 1 : Math.min(this.#boundary(at), stored?.gapTo(at) ?? Infinity);
+    return patiently(this.#tuning, stored?.complete ? 1 : FIRST_ATTEMPTS, () => this.#ask(at, end, stored?.journal),
+      () => this.#retrying());
+  }
+
+  /** @param {number} [at] @param {number} [end] @param {Version} [version] */
+  async #ask(at, end, version = this.#version) {
+    const answer = await this.#remote.ask(at, end, version);
+    this.#open.add(answer);
+    if (this.#closed) answer.close();
+    return answer;
+  }
+
+  #retrying() {
+    this.#around.notice('retry', 'the connection failed; trying again');
+  }
+
+  /** Where the segment that holds `at` ends. @param {number} at */
+  #boundary(at) {
+    return (Math.floor(at / this.#tuning.segment) + 1) * this.#tuning.segment;
+  }
+
+  /** @param {Entry} stored @param {Error} error */
+  #useOffline(stored, error) {
+    this.#around.notice('offline', `the stored copy is used; whether it is the latest is not known: ${error.message}`);
+    this.#version = stored.journal;
+    this.#useWhole(stored);
+  }
+
+  /** @param {Entry} stored */
+  #useWhole(stored) {
+    this.#entry = stored;
+    this.total = stored.journal.total;
+    this.network = false;
+    this.kept = 'cached';
+  }
+
+  /** @param {Entry} stored @param {Answer} answer */
+  async #resume(stored, answer) {
+    const { readOnly } = this.#around;
+    if (stored.complete) {
+      this.#version = answer.version;
+      this.#done(answer);
+      this.#useWhole(stored);
+      // When it was used; another tab may have it, which does not matter.
+      if (!readOnly) await stored.save().then(() => stored.close(), () => {});
+      return;
+    }
+    if (readOnly || await this.#try(() => stored.save().then(() => true))) this.#entry = stored;
+    this.#accept(answer, stored.heldTo(0));
+  }
+
+  /** @param {Answer} answer the first one @param {number} at what was asked for */
+  #accept(answer, at) {
+    this.#check(answer);
+    const { etag, modified } = answer.version;
+    if (!answer.partial) this.#stream = answer;
+    else if (answer.at === at && (etag || modified || this.digest)) this.#first = answer;
+    else answer.close();
+    this.#plain = !this.#first;
+  }
+
+  /** That it is the file of the first answer. @param {Answer} answer */
+  #check({ version }) {
+    const same = this.#version ? sameVersion(this.#version, version) : true;
+    this.#version ??= version;
+    this.total ??= version.total;
+    if (same || (same === null && this.digest)) return;
+    if (same === null) {
+      throw new GemmaError('truncated', `the connection to ${this.#remote.shown} ended early, and the server names no version`
+        + ' of the file (ETag): what is missing could be of another one', { expected: `${this.total ?? 'more'} bytes` });
+    }
+    throw new GemmaError('source-changed', `${this.#remote.shown} changed while it was read; load it again`,
+      { expected: nameOf(this.#version), got: nameOf(version) });
+  }
+
+  /** A new entry of the cache, if there is room. */
+  async #create() {
+    const { store, readOnly, hash } = this.#around;
+    this.#fresh = false;
+    const { etag = '', modified = '' } = this.#version ?? {};
+    const { total, digest } = this;
+    if (!store || readOnly) return;
+    if (!total || !(etag || modified || digest)) {
+      return this.#tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
+    }
+    await this.#try(async () => {
+      const { usage = 0, quota = Infinity } = await store.estimate?.() ?? {};
+      if (quota - usage < total) {
+        throw new Error(`it needs ${total} bytes of storage, and ${Math.max(quota - usage, 0)} are free`);
+      }
+      const name = `${keyOf(this.#url, hash)}-${hash(nameOf({ etag, modified, total })).slice(0, 16)}.gguf`;
+      const entry = new Entry(store, name, {
+        url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0 });
+      try {
+        await entry.save();
+        this.#entry = entry;
+      } catch (error) {
+        await entry.remove().catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** What f of the cache gives; when it fails the load goes on without. @template T @param {() => Promise<T>} f */
+  async #try(f) {
+    try {
+      return await f();
+    } catch (error) {
+      const entry = this.#entry;
+      this.#entry = this.#around.store = undefined;
+      await entry?.remove().catch(() => {});
+      this.#tell(error);
+      return undefined;
+    }
+  }
+
+  /** @param {unknown} error */
+  #tell(error) {
+    const { name, message } = /** @type {Error} */ (error);
+    const words = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
+    const why = words[/** @type {keyof typeof words} */ (name)] ?? message;
+    this.#around.notice('not-cached', `the model is not kept for the next time: ${why}`);
+  }
+
+  /** The header was read: more at once, up to the last tensor. @param {number} need */
+  planned(need) {
+    this.#parallel = this.#tuning.parallel;
+    if (!this.digest) this.#limit = need;
+    if (this.#entry) this.#entry.journal.need = need;
+  }
+
+  /** Bytes, valid until the next call; null at the end. */
+  async next() {
+    if (this.#fresh) await this.#create();
+    for (;;) {
+      this.#begin();
+      const [segment] = this.#segments;
+      if (!segment) return null;
+      const { given, filled } = segment;
+      if (given < filled) {
+        segment.given = filled;
+        return segment.bytes.subarray(given, filled);
+      }
+      if (segment.error) throw segment.error;
+      if (segment.done) {
+        this.#segments.shift();
+        this.#spare.push(segment.bytes);
+        this.#given++;
+      } else {
+        await new Promise((resolve) => { segment.wake = () => resolve(null); });
+      }
+    }
+  }
+
+  /** As many segments as may be under way. */
+  #begin() {
+    const { segment: size } = this.#tuning;
+    while (this.#segments.length < (this.#plain || !this.network ? 1 : this.#parallel)) {
+      const start = (this.#given + this.#segments.length) * size;
+      if (start >= Math.min(this.total ?? Infinity, this.#limit)) return;
+      /** @type {Segment} */
+      const segment = { start, bytes: this.#spare.pop() ?? new Uint8Array(size), filled: 0, given: 0, done: false,
+        wake() {}, end: Promise.resolve() };
+      const before = this.#segments.at(-1)?.end;
+      segment.end = this.#fill(segment, before).catch((error) => { segment.error = error; }).finally(() => {
+        segment.done = true;
+        segment.wake();
+      });
+      this.#segments.push(segment);
+    }
+  }
+
+  /** @param {Segment} segment @param {Promise<void>} [before] when the one before it is full */
+  async #fill(segment, before) {
+    for (;;) {
+      const at = segment.start + segment.filled;
+      const end = Math.min(this.#boundary(segment.start), this.total ?? Infinity);
+      if (at >= end) return;
+      const held = Math.min(this.#entry?.heldTo(at) ?? at, end);
+      if (held > at) await this.#fromCache(segment, held - at);
+      else {
+        await patiently(this.#tuning, this.#tuning.attempts, () => this.#receive(segment, end, before),
+          () => this.#retrying(), () => segment.filled);
+      }
+    }
+  }
+
+  /** @param {Segment} segment @param {number} count */
+  async #fromCache(segment, count) {
+    const { start, filled, bytes } = segment;
+    const read = await this.#try(() => /** @type {Entry} */ (this.#entry)
+      .read(start + filled, bytes.subarray(filled, filled + count)).then(() => count));
+    this.#came(segment, read ?? 0, true);
+  }
+
+  /** @param {Segment} segment @param {number} count @param {boolean} cached */
+  #came(segment, count, cached) {
+    segment.filled += count;
+    this.#around.counted(count, cached);
+    segment.wake();
+  }
+
+  /** Through one connection, as much as it gives up to `end`, or to what the cache has.
+   * @param {Segment} segment @param {number} end @param {Promise<void>} [before] */
+  async #receive(segment, end, before) {
+    const at = () => segment.start + segment.filled;
+    const to = Math.min(end, this.#entry?.gapTo(at()) ?? Infinity);
+    let answer;
+    try {
+      answer = await this.#connect(at(), to, before);
+      while (at() < to) {
+        const bytes = await answer.read(to - at());
+        if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
+        if (!bytes.length && this.total === undefined) this.total = at();
+        if (!bytes.length) return this.#ended(at());
+        segment.bytes.set(bytes, segment.filled);
+        if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, this.#tuning.journal));
+        this.#came(segment, bytes.length, false);
+      }
+    } catch (error) {
+      answer?.close();
+      this.#stream?.close();
+      this.#stream = undefined;
+      throw error;
+    }
+    if (answer !== this.#stream) this.#done(answer);
+  }
+
+  /** @param {number} at */
+  #ended(at) {
+    if (this.total === at) return;
+    throw new Passing('truncated', `the connection to ${this.#remote.shown} ended early`,
+      { expected: `${this.total ?? 'more'} bytes`, got: `${at} bytes` });
+  }
+
+  /** An answer that goes on at `at`. @param {number} at @param {number} end @param {Promise<void>} [before] */
+  async #connect(at, end, before) {
+    if (!this.#plain) {
+      const answer = this.#first?.at === at ? this.#first : await this.#ask(at, end);
+      this.#first = undefined;
+      this.#check(answer);
+      if (answer.partial && answer.at === at) return answer;
+      this.#plain = true;
+      if (answer.partial || this.#stream) answer.close();
+      else this.#stream = answer;
+    }
+    await before;
+    if (this.#stream && this.#stream.at > at) {
+      this.#stream.close();
+      this.#stream = undefined;
+    }
+    if (!this.#stream) {
+      const answer = await this.#ask();
+      this.#check(answer);
+      this.#stream = answer;
+    }
+    while (this.#stream.at < at) {
+      if (!(await this.#stream.read(at - this.#stream.at)).length) this.#ended(this.#stream.at);
+    }
+    return this.#stream;
+  }
+
+  /** All of it was read, or nothing more is wanted. @param {Answer} answer */
+  #done(answer) {
+    // A body read to its end leaves a connection that can be used again.
+    const close = () => answer.close();
+    answer.read(1).then(close, close);
+  }
+
+  /** @param {GemmaError} [error] why loading failed, if it did */
+  async close(error) {
+    this.#closed = true;
+    const { digest } = this, entry = this.#entry;
+    this.#entry = undefined;
+    for (const answer of this.#open) answer.close();
+    if (!entry || this.#around.readOnly || this.kept === 'cached' && !error) return;
+    try {
+      if (error && !INNOCENT.includes(error.code)) return await entry.remove();
+      if (!error && digest) entry.journal.sha256 = digest;
+      await entry.save();
+      await entry.close();
+      if (!error && entry.complete) this.kept = 'stored';
+    } catch (problem) {
+      this.#tell(problem);
+    }
+  }
+}
+
+/** @param {string} url */
+const plainUrl = (url) => url.split(/[?#]/)[0];
+
+/** Which file a URL names, without what is secret in it. @param {string} url @param {(text: string) => string} hash */
+function keyOf(url, hash) {
+  const { searchParams } = new URL(url);
+  const query = [...searchParams].filter(([name]) => !SECRET.test(name));
+  return hash(JSON.stringify([plainUrl(url), query])).slice(0, 24);
+}
+
+/** @param {Version} version */
+const nameOf = ({ etag, modified, total }) => `${etag || modified || 'no version'}, ${total ?? 'some'} bytes`;

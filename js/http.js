@@ -1,0 +1,214 @@
+/* http: requests for pieces of one file on a server: which version of it answered, what a failure
+ * means, and whether asking again may help. */
+import { GemmaError } from './errors.js';
+
+/** How much at a time, how many at once, and how patiently. Tests use other numbers.
+ * @typedef {{ segment: number, parallel: number, journal: number, attempts: number, backoffMs: number,
+ *   longestMs: number, stallMs: number }} Tuning */
+/** @type {Tuning} */
+export const TUNING = { segment: 4 << 20, parallel: 3, journal: 4 << 20, attempts: 7, backoffMs: 500,
+  longestMs: 60_000, stallMs: 20_000 };
+const CHUNK = 256 << 10;
+const REDIRECTS = [301, 302, 303, 307, 308];
+const MAX_REDIRECTS = 10;
+
+/** What tells one version of a file from another. @typedef {{ etag: string, modified: string,
+ *   total: number | undefined }} Version */
+
+/** A failure that may pass; after: when the server says to ask again, in ms. */
+export class Passing extends GemmaError {
+  after = 0;
+}
+
+/** Whether it is the same file; null: nobody can tell. @param {Version} a @param {Version} b */
+export function sameVersion(a, b) {
+  if (a.total && b.total && a.total !== b.total) return false;
+  if (a.etag && b.etag) return a.etag === b.etag;
+  return a.modified && b.modified ? a.modified === b.modified : null;
+}
+
+/** @param {number} ms */
+export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+/** What f gives, in spite of failures that pass. Attempts count as long as there is no progress.
+ * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
+ * @param {() => void} onRetry @param {() => number} [progress] */
+export async function patiently({ backoffMs, longestMs }, attempts, f, onRetry, progress = () => 0) {
+  for (let attempt = 1; ; attempt++) {
+    const before = progress();
+    try {
+      return await f();
+    } catch (error) {
+      if (progress() > before) attempt = 1;
+      if (!(error instanceof Passing) || attempt >= attempts || error.after > longestMs) throw error;
+      onRetry();
+      const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
+      await sleep(Math.max(wait, error.after));
+    }
+  }
+}
+
+export class Remote {
+  #url;
+  /** Where redirects led: asked first from then on. */
+  #at;
+  #headers;
+  #stallMs;
+  /** In a browser. @type {string | undefined} */
+  #home = globalThis.location?.origin;
+  /** SHA-256, if the server names it. */
+  digest = '';
+
+  /** @param {{ url: string, headers?: [string, string][] }} source @param {Tuning} tuning */
+  constructor({ url, headers = [] }, { stallMs }) {
+    this.#url = this.#at = url;
+    this.#headers = headers;
+    this.#stallMs = stallMs;
+    // The query may hold secrets.
+    this.shown = url.split(/[?#]/)[0].slice(0, 200);
+  }
+
+  /** The bytes from start to before end, or the whole file; a server may answer with something else.
+   * @param {number} [start] @param {number} [end] @param {Version} [version] expected
+   * @returns {Promise<Answer>} */
+  async ask(start, end, version) {
+    const abort = new AbortController();
+    /** @type {[string, string][]} */
+    const headers = start === undefined || !/^http/.test(this.#url) ? []
+      : [['range', `bytes=${start}-${Number(end) - 1}`]];
+    // In a browser this header would need the leave of other hosts; versions are compared anyway.
+    const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;
+    if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
+      headers.push(['if-range', condition]);
+    }
+    const response = await this.#timely(this.#follow(headers, abort.signal), abort);
+    if ((response.status === 200 || response.status === 206) && response.body) {
+      return new Answer(response, response.body, (promise) => this.#timely(promise, abort), abort);
+    }
+    abort.abort();
+    throw this.#refusal(response);
+  }
+
+  /** Tokens and the like go to the host of the URL only. Browsers follow by themselves, and see to it.
+   * @param {[string, string][]} headers @param {AbortSignal} signal */
+  async #follow(headers, signal) {
+    let url = this.#at;
+    for (let hops = 0; ; hops++) {
+      const own = new URL(url).origin === new URL(this.#url).origin;
+      const response = await fetch(url, {
+        headers: own ? [...this.#headers, ...headers] : headers, signal, cache: 'no-store',
+        redirect: this.#home ? 'follow' : 'manual',
+      });
+      const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '');
+      if (linked) [, this.digest] = linked;
+      const to = REDIRECTS.includes(response.status) && response.headers.get('location');
+      if (!to || hops === MAX_REDIRECTS) {
+        if (response.ok) this.#at = response.url || url;
+        return response;
+      }
+      await response.body?.cancel();
+      url = new URL(to, url).href;
+    }
+  }
+
+  /** Neither an answer nor its next bytes may take for ever.
+   * @template T @param {Promise<T>} promise @param {AbortController} abort @returns {Promise<T>} */
+  async #timely(promise, abort) {
+    const timer = setTimeout(() => abort.abort(new Error(`nothing came for ${this.#stallMs} ms`)), this.#stallMs);
+    try {
+      return await promise;
+    } catch (error) {
+      // Node hides the reason one level deeper.
+      const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
+      const tells = [this.#url, this.#at, this.#url.split(/[?#]/)[1]].some((secret) => secret && String(cause).includes(secret));
+      throw new Passing('network-error', `${this.shown} could not be reached, or allows no cross-origin reading`,
+        { cause: tells ? undefined : cause });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** @param {Response} response */
+  #refusal({ status, statusText, headers }) {
+    const token = 'pass an access token as `token`';
+    /** @type {Record<number, string>} */
+    const words = {
+      401: `private, gated, or not there: ${token}`,
+      403: `not allowed: accept the licence of a gated model, ${token}`,
+      404: 'nothing is there',
+      429: 'too many requests',
+    };
+    const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
+    const passes = [408, 425, 429].includes(status) || status >= 500 || this.#at !== this.#url;
+    const later = headers.get('retry-after') ?? '';
+    const after = (Number(later) * 1000 || Date.parse(later) - Date.now()) || 0;
+    const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
+    const code = status === 416 ? 'source-changed' : 'http-error';
+    const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
+    // What a redirect led to may have expired.
+    this.#at = this.#url;
+    return Object.assign(error, { after });
+  }
+}
+
+/** Bytes of the file from `at` on, as they come. */
+export class Answer {
+  /** @type {Uint8Array} */
+  #rest = new Uint8Array(0);
+  #pump;
+  #timely;
+  #abort;
+
+  /** @param {Response} response @param {ReadableStream<Uint8Array>} body
+   * @param {<T>(promise: Promise<T>) => Promise<T>} timely @param {AbortController} abort */
+  constructor({ status, headers }, body, timely, abort) {
+    const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
+    const encoded = headers.get('content-encoding');
+    /** Exactly these bytes, or the whole file. */
+    this.partial = status === 206;
+    /** NaN: a part of the file, but who knows which. */
+    this.at = this.partial ? Number(encoded ? NaN : range?.[1] ?? NaN) : 0;
+    const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
+    /** @type {Version} */
+    this.version = {
+      etag: (headers.get('etag') ?? '').slice(0, 200),
+      modified: (headers.get('last-modified') ?? '').slice(0, 100),
+      total: total || undefined,
+    };
+    this.#pump = pumpOf(body);
+    this.#timely = timely;
+    this.#abort = abort;
+  }
+
+  /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
+  async read(most) {
+    if (!this.#rest.length) this.#rest = await this.#timely(this.#pump()) ?? new Uint8Array(0);
+    const piece = this.#rest.subarray(0, most);
+    this.#rest = this.#rest.subarray(piece.length);
+    this.at += piece.length;
+    return piece;
+  }
+
+  close() {
+    this.#abort.abort();
+  }
+}
+
+/** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
+ * would be most of the memory peak.
+ * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
+function pumpOf(body) {
+  let buffer = new ArrayBuffer(CHUNK);
+  /** @type {(result: any) => Uint8Array | null} */
+  const taken = ({ done, value }) => {
+    if (value) buffer = value.buffer;
+    return done ? null : value;
+  };
+  try {
+    const reader = body.getReader({ mode: 'byob' });
+    return async () => taken(await reader.read(new Uint8Array(buffer)));
+  } catch {
+    const reader = body.getReader();
+    return async () => taken(await reader.read());
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * faulty-server: an HTTP server for one file that fails on purpose: cut connections, stalls, lies about length
+ * and ranges, refusals, other files under the same name. It counts what it sent, so that a test can say how
+ * much was fetched twice.
+ */
+import { createServer } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { byteRange } from '../../tools/serve.js';
+
+/** What to do with one request; everything is optional.
+ * @typedef {object} Fault
+ * @property {number} [status]        answer this, and nothing else
+ * @property {Record<string, string>} [headers]   on top of the usual ones; '' leaves one out
+ * @property {number} [killAt]        cut the connection after so many bytes of the body
+ * @property {number} [stallAt]       send nothing more after so many bytes
+ * @property {boolean} [noRanges]     answer with the whole file
+ * @property {number} [shift]         send (and say) a range that begins so much later
+ * @property {boolean} [gzip]         Content-Encoding: gzip
+ * @property {number} [lie]           the file has so many bytes more, says Content-Length or Content-Range
+ * @property {number} [slow]          milliseconds before each piece
+ * @property {Buffer} [bytes]         another file
+ * @property {string} [etag]
+ */
+/** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
+
+const PIECE = 16384;
+
+/** Numbers from 0 to 1 that are the same in every run. @param {number} seed */
+export function randoms(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/**
+ * @param {any} t     the test that it is closed after
+ * @param {Buffer} bytes
+ * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request
+ */
+export async function faultyServer(t, bytes, faults = () => ({})) {
+  /** @type {Seen[]} */
+  const seen = [];
+  const state = { bytes, etag: '"one"', modified: 'Sat, 01 Nov 2025 10:00:00 GMT', faults };
+  const server = createServer((request, response) => {
+    const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
+    seen.push(entry);
+    respond(request, response, { etag: state.etag, bytes: state.bytes, ...state.faults(seen.length - 1, request) }, state, entry)
+      .catch(() => response.destroy());
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
+  const close = () => new Promise((resolve) => {
+    server.close(resolve);
+    server.closeAllConnections();
+  });
+  t.after(close);
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return {
+    url: `http://127.0.0.1:${port}/model.gguf`, seen, state, close,
+    get sent() { return seen.reduce((sum, { sent }) => sum + sent, 0); },
+    forget() { seen.length = 0; },
+  };
+}
+
+/** @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
+ * @param {Fault & { bytes: Buffer, etag: string }} fault @param {{ modified: string }} state @param {Seen} entry */
+async function respond(request, response, fault, state, entry) {
+  const { bytes, etag, lie = 0 } = fault;
+  const asked = request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
+    ? undefined : request.headers.range;
+  const range = fault.noRanges || fault.gzip ? null : byteRange(asked, bytes.length);
+  response.setHeader('ETag', etag);
+  response.setHeader('Last-Modified', state.modified);
+  for (const [name, value] of Object.entries(fault.headers ?? {})) {
+    if (value) response.setHeader(name, value);
+    else response.removeHeader(name);
+  }
+  if (fault.status || range === 'bad') return void response.writeHead(fault.status ?? 416).end('no');
+  const [first, last] = range ?? [0, bytes.length - 1];
+  const from = range ? first + (fault.shift ?? 0) : 0;
+  let body = bytes.subarray(from, last + 1);
+  if (fault.gzip) {
+    body = gzipSync(body);
+    response.setHeader('Content-Encoding', 'gzip');
+  }
+  if (range) response.setHeader('Content-Range', `bytes ${from}-${last}/${bytes.length + lie}`);
+  response.setHeader('Content-Length', body.length + (range ? 0 : lie));
+  response.writeHead(range ? 206 : 200);
+  await send(response, body, fault, entry);
+}
+
+/** @param {import('node:http').ServerResponse} response @param {Buffer} body @param {Fault} fault @param {Seen} entry */
+async function send(response, body, { killAt = Infinity, stallAt = Infinity, slow = 0, lie = 0 }, entry) {
+  const stop = Math.min(killAt, stallAt, body.length);
+  for (let at = 0; at < stop;) {
+    if (slow) await new Promise((resolve) => { setTimeout(resolve, slow); });
+    const piece = body.subarray(at, Math.min(at + PIECE, stop));
+    await new Promise((resolve, reject) => {
+      response.once('close', reject);
+      response.write(piece, () => resolve(null));
+    });
+    response.removeAllListeners('close');
+    at += piece.length;
+    entry.sent += piece.length;
+  }
+  if (stallAt <= body.length) return;
+  if (killAt <= body.length || lie > 0) response.socket?.destroySoon();
+  else response.end();
+}
