@@ -163,7 +163,7 @@ test('helper threads that are ready leave no timer behind', async () => {
   const before = timers();
   const port = () => ({
     post() {},
-    onMessage: (handler) => handler(), onFailure() {}, terminate() {}, keepAlive() {},
+    onMessage: (handler) => handler(true), onFailure() {}, terminate() {}, keepAlive() {},
   });
   const { engine } = await createEngine({ threads: 2 }, {
     compile: async (url) => WebAssembly.compile(await readFile(url)), parallelism: () => 2, createThread: port,
