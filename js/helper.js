@@ -13,7 +13,13 @@ export async function receive({ kind, module, memory, stack, pool, index }, post
     exports = instance.exports;
     post(true);
   } else {
-    exports._emscripten_stack_restore(stack);
-    exports.gw_pool_enter(pool, index);
+    try {
+      exports._emscripten_stack_restore(stack);
+      exports.gw_pool_enter(pool, index);
+    } catch {
+      // A trap: the engine, which waits for this thread, must hear of it.
+      exports._emscripten_stack_restore(stack);
+      exports.gw_pool_fail(pool);
+    }
   }
 }

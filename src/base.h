@@ -29,7 +29,8 @@
     X(GW_E_BAD_OPTION, -18, "bad-option")              \
     X(GW_E_BAD_STATE, -19, "bad-state")                \
     X(GW_E_ABORTED, -20, "aborted")                    \
-    X(GW_E_BAD_PART, -21, "bad-part")
+    X(GW_E_BAD_PART, -21, "bad-part")                  \
+    X(GW_E_WORKER, -22, "worker-failed")
 
 enum {
 #define GW_X(sym, value, name) sym = value,

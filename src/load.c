@@ -399,9 +399,12 @@ static bool take_window(gw_loader *l) {
 static int commit_weights(gw_loader *l) {
     uint32_t n = gw_file_tensors(l->file);
     while (take_window(l)) {
+        if (gw_pool_failed(l->pool)) break;
         if (l->current == n) return GW_LOAD_READY;
         take_up(l, gw_file_tensor(l->file, l->order[l->current])->part);
     }
+    if (gw_pool_failed(l->pool))
+        return gw_fail(&l->file->error, GW_E_WORKER, "packing weights\nhelper threads that work\none that failed");
     return GW_LOAD_WEIGHTS;
 }
 

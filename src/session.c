@@ -161,9 +161,15 @@ static int aborted(gw_session *s) {
     return gw_fail(s->error, GW_E_ABORTED, "evaluation\nto end\nabort");
 }
 
+static int worker_failed(gw_session *s) {
+    return gw_fail(s->error, GW_E_WORKER, "evaluation\nhelper threads that work\none that failed");
+}
+
 int gw_session_run(gw_session *s, int layers) {
+    gw_pool *pool = s->state.ops.pool;
     if (s->state.kv.pos == s->n_ids && s->state.batch.n == 0) return GW_RUN_DONE;
     for (int n = 0; layers == 0 || n < layers; n++) {
+        if (gw_pool_failed(pool)) return worker_failed(s);
         if (atomic_load(&s->abort)) return aborted(s);
         if (s->state.batch.n == 0) begin_batch(s);
         if (s->layer < s->state.config->n_layer) {
@@ -171,6 +177,7 @@ int gw_session_run(gw_session *s, int layers) {
             continue;
         }
         int how = end_batch(s);
+        if (gw_pool_failed(pool)) return worker_failed(s);   /* the logits too */
         if (how != GW_RUN_MORE) return how;
     }
     return GW_RUN_MORE;

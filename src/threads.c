@@ -23,7 +23,7 @@ enum { SPINS = 20000, STACK_BYTES = 256 * 1024 };
 struct gw_pool {
     _Atomic uint32_t epoch;      /* counts tasks; helpers sleep on it */
     _Atomic uint32_t inside;     /* helpers that look at the task; the caller sleeps on it */
-    _Atomic uint32_t sleepers, caller_sleeps, open, stop;
+    _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;            /* next item of the task */
     gw_work work;
     void *ctx;
@@ -84,6 +84,10 @@ static void await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atom
     atomic_fetch_sub(flag, 1);
 }
 
+static void leave(gw_pool *p) {
+    if (atomic_fetch_sub(&p->inside, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(p, &p->inside);
+}
+
 void gw_pool_enter(gw_pool *p, int i) {
     (void)i;
     uint32_t seen = 0;
@@ -93,9 +97,13 @@ void gw_pool_enter(gw_pool *p, int i) {
         if (atomic_load(&p->stop)) return;
         atomic_fetch_add(&p->inside, 1);
         if (atomic_load(&p->open)) take_items(p);
-        if (atomic_fetch_sub(&p->inside, 1) == 1 && atomic_load(&p->caller_sleeps))
-            wake(p, &p->inside);
+        leave(p);
     }
+}
+
+void gw_pool_fail(gw_pool *p) {
+    atomic_store(&p->failed, 1);
+    leave(p);
 }
 
 static void await_helpers(gw_pool *p) {
@@ -130,6 +138,7 @@ void gw_pool_stop(gw_pool *p) {
 
 void gw_pool_enter(gw_pool *p, int i) { (void)p; (void)i; }
 void gw_pool_stop(gw_pool *p) { (void)p; }
+void gw_pool_fail(gw_pool *p) { p->failed = 1; }
 
 void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
     p->work = f;
@@ -142,6 +151,7 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
 #endif
 
 int gw_pool_threads(const gw_pool *p) { return p->n_threads; }
+bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }
 
 void *gw_pool_stack(gw_pool *p, int i) {
     return p->stacks && i >= 1 && i < p->n_threads ? p->stacks + (size_t)i * STACK_BYTES : NULL;

@@ -18,5 +18,9 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
 void *gw_pool_stack(gw_pool *p, int i);         /* top of helper i's stack */
 void gw_pool_enter(gw_pool *p, int i);          /* helper i's body; returns after gw_pool_stop */
 void gw_pool_stop(gw_pool *p);
+/* For a helper whose gw_pool_enter trapped, thus inside an item: its caller waits for it no more, and the
+ * pool is of no use from then on. Everyone who uses results of gw_parallel asks gw_pool_failed. */
+void gw_pool_fail(gw_pool *p);
+bool gw_pool_failed(const gw_pool *p);
 
 #endif

@@ -368,6 +368,24 @@ TEST(engine_refuses_bad_ids_and_stays_as_it_was) {
     rig_free(&b);
 }
 
+TEST(engine_says_that_a_helper_failed) {
+    rig r = rig_new(&base, 1, 0);
+    const int32_t ids[] = { 2, 5, 7 };
+    sync_run(r.m, ids, 3);
+    gw_pool_fail(r.pool);
+    CHECK(gw_sync(r.m, ids, 2) >= 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(gw_run(r.m, 0), GW_E_WORKER);
+        CHECK_TEXT(gw_error_text(r.m, "code"), "worker-failed");
+    }
+    tiny_file f = tiny_make(&base);
+    gw_model *m = gw_model_new(r.pool);
+    CHECK_INT(tiny_feed(m, f.data, f.size, 1 << 30, 0), GW_E_WORKER);
+    gw_model_free(m);
+    tiny_free(&f);
+    rig_free(&r);
+}
+
 TEST(engine_aborts_between_layers_and_goes_on) {
     rig a = rig_new(&base, 2, 0);
     int32_t ids[200];

@@ -45,3 +45,34 @@ TEST(threads_results_are_visible_after_the_barrier) {
     for (int i = 0; i < 64; i++) CHECK_INT(cells[i], 500L * i);
     gw_pool_free(p);
 }
+
+#ifndef __wasm__
+#include <pthread.h>
+
+/* A helper that traps, as its host tells it: it never comes back from gw_pool_enter. */
+static pthread_t caller;
+static _Atomic int trapped;
+
+static void trap_in_helper(void *ctx, int i) {
+    (void)i;
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue;   /* until a helper has come */
+    if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
+    gw_pool_fail(ctx);
+    pthread_exit(NULL);
+}
+
+TEST(threads_a_helper_that_traps_is_not_waited_for) {
+    for (int threads = 2; threads <= 4; threads++) {
+        gw_pool *p = gw_pool_new(threads);
+        CHECK(p && !gw_pool_failed(p));
+        caller = pthread_self();
+        trapped = 0;
+        gw_parallel(p, trap_in_helper, p, 100);
+        CHECK(trapped && gw_pool_failed(p));
+        long cells[64] = { 0 };
+        gw_parallel(p, plain_add, cells, 64);   /* and what follows ends, too */
+        for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
+        gw_pool_free(p);
+    }
+}
+#endif
