@@ -159,7 +159,10 @@ export class Download {
     const { etag, modified } = answer.version;
     if (!answer.partial) this.#stream = answer;
     else if (answer.at === at && (etag || modified || this.digest)) this.#first = answer;
-    else answer.close();
+    else {
+      answer.close();
+      this.#version = undefined;
+    }
     this.#plain = !this.#first;
   }
 
@@ -309,12 +312,16 @@ export class Download {
   async #receive(segment, end, before) {
     const at = () => segment.start + segment.filled;
     const to = Math.min(end, this.#entry?.gapTo(at()) ?? Infinity);
+    const open = () => {
+      if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
+    };
     let answer;
     try {
+      open();
       answer = await this.#connect(at(), to, before);
       while (at() < to) {
         const bytes = await answer.read(to - at());
-        if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
+        open();
         if (!bytes.length && this.total === undefined) this.total = at();
         if (!bytes.length) return this.#ended(at());
         segment.bytes.set(bytes, segment.filled);

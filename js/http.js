@@ -81,9 +81,11 @@ export class Remote {
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
       headers.push(['if-range', condition]);
     }
-    const response = await this.#timely(this.#follow(headers, abort.signal), abort);
+    const unreachable = `${this.shown} could not be reached, or allows no cross-origin reading`;
+    const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
     if ((response.status === 200 || response.status === 206) && response.body) {
-      return new Answer(response, response.body, (promise) => this.#timely(promise, abort), abort);
+      const early = `the connection to ${this.shown} ended early`;
+      return new Answer(response, response.body, (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
     }
     abort.abort();
     throw this.#refusal(response);
@@ -112,8 +114,9 @@ export class Remote {
   }
 
   /** Neither an answer nor its next bytes may take for ever.
-   * @template T @param {Promise<T>} promise @param {AbortController} abort @returns {Promise<T>} */
-  async #timely(promise, abort) {
+   * @template T @param {AbortController} abort @param {string} code @param {string} what @param {Promise<T>} promise
+   * @param {import('./errors.js').ErrorDetails} [facts] @returns {Promise<T>} */
+  async #timely(abort, code, what, promise, facts) {
     const timer = setTimeout(() => abort.abort(new Error(`nothing came for ${this.#stallMs} ms`)), this.#stallMs);
     try {
       return await promise;
@@ -121,8 +124,7 @@ export class Remote {
       // Node hides the reason one level deeper.
       const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
       const tells = [this.#url, this.#at, this.#url.split(/[?#]/)[1]].some((secret) => secret && String(cause).includes(secret));
-      throw new Passing('network-error', `${this.shown} could not be reached, or allows no cross-origin reading`,
-        { cause: tells ? undefined : cause });
+      throw new Passing(code, what, { ...facts, cause: tells ? undefined : cause });
     } finally {
       clearTimeout(timer);
     }
@@ -160,7 +162,7 @@ export class Answer {
   #abort;
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
-   * @param {<T>(promise: Promise<T>) => Promise<T>} timely @param {AbortController} abort */
+   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {AbortController} abort */
   constructor({ status, headers }, body, timely, abort) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
@@ -182,7 +184,10 @@ export class Answer {
 
   /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
   async read(most) {
-    if (!this.#rest.length) this.#rest = await this.#timely(this.#pump()) ?? new Uint8Array(0);
+    if (!this.#rest.length) {
+      const facts = { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` };
+      this.#rest = await this.#timely(this.#pump(), facts) ?? new Uint8Array(0);
+    }
     const piece = this.#rest.subarray(0, most);
     this.#rest = this.#rest.subarray(piece.length);
     this.at += piece.length;

@@ -57,7 +57,7 @@ export async function faultyServer(t, bytes, faults = () => ({})) {
   t.after(close);
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   return {
-    url: `http://127.0.0.1:${port}/model.gguf`, seen, state, close,
+    url: `http://127.0.0.1:${port}/model.gguf`, seen, state, close, server,
     get sent() { return seen.reduce((sum, { sent }) => sum + sent, 0); },
     forget() { seen.length = 0; },
   };
@@ -98,9 +98,11 @@ async function send(response, body, { killAt = Infinity, stallAt = Infinity, slo
     const piece = body.subarray(at, Math.min(at + PIECE, stop));
     await new Promise((resolve, reject) => {
       response.once('close', reject);
-      response.write(piece, () => resolve(null));
+      response.write(piece, () => {
+        response.off('close', reject);
+        resolve(null);
+      });
     });
-    response.removeAllListeners('close');
     at += piece.length;
     entry.sent += piece.length;
   }

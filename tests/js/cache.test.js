@@ -1,0 +1,306 @@
+/* The cache of models: what was fetched is not fetched again, not even by a process that was killed in the
+ * middle; it works without the network; what is half there, damaged, out of date or too large does no harm. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { environment } from '../../js/env.js';
+import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
+import { faultyServer } from './faulty-server.js';
+import { refuses, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const IDS = someIds(6, 320);
+const JOURNAL = 1 << 14;
+const TUNING = { segment: 1 << 18, journal: JOURNAL, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+
+/** @type {Buffer} */ let bytes;
+/** @type {Buffer} */ let other;
+/** @type {Float32Array} */ let expected;
+/** @type {Float32Array} */ let expectedOther;
+let digest = '';
+
+/** Logits, and what loading said. */
+async function load(source, options = {}) {
+  const events = [];
+  const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
+  try {
+    return { logits: await model.logits(IDS), info: model.info, last: events.at(-1), events, codes: model.info.notices.map(({ code }) => code) };
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** A cache in an empty folder. */
+async function emptyCache(t) {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-cache-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return { folder, cache: openCache(folder) };
+}
+
+/** A store in memory. */
+function memoryStore(extra = {}) {
+  /** @type {Map<string, Uint8Array>} */
+  const files = new Map();
+  return {
+    files,
+    list: async () => [...files.keys()],
+    size: async (name) => files.get(name)?.length ?? 0,
+    async read(name, at, into) {
+      const part = files.get(name).subarray(at, at + into.length);
+      into.set(part);
+      return part.length;
+    },
+    async write(name, at, part) {
+      const old = files.get(name) ?? new Uint8Array(0);
+      const file = at + part.length > old.length ? new Uint8Array(at + part.length) : old;
+      if (file !== old) file.set(old);
+      file.set(part, at);
+      files.set(name, file);
+    },
+    async remove(name) { files.delete(name); },
+    ...extra,
+  };
+}
+
+before(async () => {
+  environment.tuning = { ...TUNING };
+  bytes = await readFile(await testModel('parity-q4_0'));
+  other = Buffer.from(bytes);
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
+  digest = createHash('sha256').update(bytes).digest('hex');
+  expected = (await load(new Uint8Array(bytes))).logits;
+  expectedOther = (await load(new Uint8Array(other))).logits;
+});
+
+test('the second load asks whether there is a newer file, and fetches nothing; the third does without the network', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const first = await load(server.url, { cache });
+  assert.deepEqual([first.info.cache, first.last.fromCache, server.sent], ['stored', 0, bytes.length]);
+  server.forget();
+  const second = await load(server.url, { cache });
+  assert.deepEqual([second.info.cache, second.last.fromCache, second.events[0].phase], ['cached', bytes.length, 'load']);
+  assert.deepEqual(server.seen.map(({ range }) => range), ['bytes=0-0']);
+  await server.close();
+  const third = await load(server.url, { cache });
+  assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
+  for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
+  assert.equal((await inspectModel(server.url, { cache })).info.cache, 'cached');
+  // The file is the model itself, and a journal behind it.
+  const [name] = await readdir(folder);
+  assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
+});
+
+test('the cache is used unless it is told otherwise, and shows and deletes what it has', async (t) => {
+  const server = await faultyServer(t, bytes);
+  await load(`${server.url}?download=true`, { cache: false });
+  assert.deepEqual(await modelCache.list(), []);
+  await load(`${server.url}?download=true`);
+  await load(server.url);
+  const list = await modelCache.list();
+  assert.equal(list.length, 2);
+  const [{ key, lastUsed, ...facts }] = list;
+  assert.deepEqual(facts, { url: server.url, file: 'model.gguf', total: bytes.length, stored: bytes.length, complete: true });
+  assert.ok(Math.abs(Number(lastUsed) - Date.now()) < 60_000);
+  const { usage, quota, persisted } = await modelCache.estimate();
+  assert.ok(usage >= 2 * bytes.length && quota > usage && persisted);
+  assert.equal(await modelCache.persist(), true);
+  await modelCache.delete(key);
+  assert.equal((await modelCache.list()).length, 1);
+  await modelCache.clear();
+  assert.deepEqual(await modelCache.list(), []);
+  await refuses(modelCache.delete(key), 'cache-failed');
+  for (const wrong of [5, null, {}, { list() {} }, '']) await refuses(() => openCache(wrong), 'bad-option');
+});
+
+test('an abort in the middle: the next load goes on there', async (t) => {
+  const { cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
+  const controller = new AbortController();
+  const onProgress = ({ loaded }) => { if (loaded > bytes.length / 2) controller.abort(); };
+  await refuses(loadModel(server.url, { threads: 1, cache, signal: controller.signal, onProgress }), 'aborted');
+  const [entry] = await cache.list();
+  assert.ok(!entry.complete && entry.stored > bytes.length / 3, JSON.stringify(entry));
+  server.forget();
+  const { logits, last, info } = await load(server.url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.equal(info.cache, 'stored');
+  assert.ok(last.fromCache >= entry.stored && server.sent === bytes.length - last.fromCache);
+});
+
+test('a process that is killed in the middle: hardly a byte is fetched twice', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
+  const script = `
+    import { environment } from ${JSON.stringify(new URL('../../js/env.js', import.meta.url))};
+    import { loadModel, openCache } from ${JSON.stringify(new URL('../../js/index.node.js', import.meta.url))};
+    environment.tuning = ${JSON.stringify(TUNING)};
+    await loadModel(${JSON.stringify(server.url)}, { threads: 1, cache: openCache(${JSON.stringify(folder)}),
+      onProgress: ({ loaded }) => { if (loaded > ${bytes.length} / 2) process.kill(process.pid, 'SIGKILL'); } });`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
+  const signal = await new Promise((resolve) => { child.on('exit', (_, name) => resolve(name)); });
+  assert.equal(signal, 'SIGKILL');
+  const [{ stored, complete }] = await cache.list();
+  assert.ok(!complete && stored > bytes.length / 3, `${stored} bytes stored`);
+  server.state.faults = () => ({});
+  server.forget();
+  assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  assert.ok(server.sent <= bytes.length - stored, `${server.sent} bytes sent, ${stored} were stored`);
+});
+
+test('a journal that was torn: the state before it counts; two of them: all is fetched anew', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
+  await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
+  const name = join(folder, (await readdir(folder))[0]);
+  server.state.faults = () => ({});
+  const tear = async (slot) => {
+    const file = await open(name, 'r+');
+    await file.write('#', bytes.length + slot * 8192 + 100);
+    await file.close();
+  };
+  const [{ stored }] = await cache.list();
+  await tear(0);
+  const [{ stored: left }] = await cache.list();
+  await tear(1);
+  const [{ stored: none }] = await cache.list();
+  assert.ok(stored > 0 && left > 0 && left <= stored && none === 0, `${stored}, ${left}, ${none}`);
+  assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  assert.equal((await readdir(folder)).length, 1);
+});
+
+test('another file on the server: the stored copy goes, whether it is whole or not', async (t) => {
+  for (const whole of [true, false]) {
+    const { folder, cache } = await emptyCache(t);
+    const server = await faultyServer(t, bytes, (n) => (whole || n < 5 ? {} : { killAt: 0 }));
+    const first = loadModel(server.url, { threads: 1, cache });
+    if (whole) await (await first).dispose();
+    else await refuses(first, ['truncated', 'network-error']);
+    Object.assign(server.state, { bytes: other, etag: '"two"', faults: () => ({}) });
+    const { logits, codes, info } = await load(server.url, { cache });
+    assert.deepEqual(logits, expectedOther);
+    assert.deepEqual([codes, info.cache], [['changed'], 'stored']);
+    assert.equal((await readdir(folder)).length, 1);
+  }
+});
+
+test('a file that changes while it is read leaves nothing behind', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : { bytes: other, etag: '"two"' }));
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'source-changed');
+  assert.deepEqual(await readdir(folder), []);
+});
+
+test('a wrong digest deletes what is stored, and tells both; a right one is not computed again', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
+  assert.deepEqual([error.expected, error.got], ['0'.repeat(64), digest]);
+  assert.deepEqual(await readdir(folder), []);
+  assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'stored');
+  assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'cached');
+  // Damage that only the digest shows, when another than the known one is asked for.
+  await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
+  assert.deepEqual(await readdir(folder), []);
+});
+
+test('what is no model is not kept', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, Buffer.from('<!doctype html><title>Sorry</title>'.repeat(99)));
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
+  assert.deepEqual(await readdir(folder), []);
+});
+
+test('too little room: the model runs, and nothing is left half stored', async (t) => {
+  const server = await faultyServer(t, bytes);
+  const poor = memoryStore({ estimate: async () => ({ usage: bytes.length / 2, quota: bytes.length }) });
+  const early = await load(server.url, { cache: openCache(poor) });
+  const full = memoryStore();
+  const { write } = full;
+  full.write = async (name, at, part) => {
+    if (at < bytes.length && at > bytes.length / 2) throw new DOMException('no', 'QuotaExceededError');
+    await write(name, at, part);
+  };
+  const late = await load(server.url, { cache: openCache(full) });
+  for (const { logits, info, codes } of [early, late]) {
+    assert.deepEqual(logits, expected);
+    assert.deepEqual([info.cache, codes], ['none', ['not-cached']]);
+  }
+  assert.match(early.info.notices[0].message, /3039360 bytes.*1519680/);
+  assert.deepEqual([poor.files.size, full.files.size], [0, 0]);
+});
+
+test('a store of one\'s own', async (t) => {
+  const server = await faultyServer(t, bytes);
+  const store = memoryStore();
+  const cache = openCache(store);
+  assert.equal((await load(server.url, { cache })).info.cache, 'stored');
+  server.forget();
+  const { logits, info } = await load(server.url, { cache });
+  assert.deepEqual([info.cache, server.sent], ['cached', 1]);
+  assert.deepEqual(logits, expected);
+  assert.equal((await cache.list())[0].complete, true);
+  await cache.clear();
+  assert.equal(store.files.size, 0);
+  // One that fails in every way.
+  const fails = async () => { throw new Error('out of order'); };
+  for (const broken of [{ list: fails }, { size: fails, list: async () => ['x'] }, { write: fails }, { estimate: fails }]) {
+    const got = await load(server.url, { cache: openCache(memoryStore(broken)) });
+    assert.deepEqual(got.logits, expected);
+  }
+  const unreadable = memoryStore();
+  await load(server.url, { cache: openCache(unreadable) });
+  const { read } = unreadable;
+  unreadable.read = async (name, at, into) => (at < bytes.length ? fails() : read(name, at, into));
+  assert.deepEqual((await load(server.url, { cache: openCache(unreadable) })).logits, expected);
+});
+
+test('a folder that cannot be written', async (t) => {
+  const { folder } = await emptyCache(t);
+  const file = join(folder, 'a-file');
+  await writeFile(file, 'x');
+  const server = await faultyServer(t, bytes);
+  const { logits, codes } = await load(server.url, { cache: openCache(join(file, 'sub')) });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual(codes, ['not-cached']);
+});
+
+test('no secret is kept: not the token, not what signs a URL; a new signature finds the old copy', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const signed = (n) => `${server.url}?v=1&X-Amz-Signature=SECRET${n}&token=SECRET`;
+  const first = await load(signed(1), { cache, token: 'SECRET-token', headers: { 'X-Key': 'SECRET-key' } });
+  const second = await load(signed(2), { cache });
+  assert.deepEqual([first.info.cache, second.info.cache], ['stored', 'cached']);
+  assert.equal((await load(`${server.url}?v=2`, { cache })).info.cache, 'stored');
+  for (const name of await readdir(folder)) {
+    assert.ok(!(await readFile(join(folder, name))).subarray(bytes.length).includes('SECRET'));
+  }
+  const told = JSON.stringify([await cache.list(), first.info, second.info, first.events]);
+  assert.doesNotMatch(told, /SECRET/);
+});
+
+test('inspectModel leaves the cache as it is', async (t) => {
+  const { folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  await inspectModel(server.url, { cache });
+  assert.deepEqual(await readdir(folder), []);
+  await load(server.url, { cache });
+  const { mtimeMs } = await stat(join(folder, (await readdir(folder))[0]));
+  assert.equal((await inspectModel(server.url, { cache })).info.fileBytes, bytes.length);
+  assert.equal((await stat(join(folder, (await readdir(folder))[0]))).mtimeMs, mtimeMs);
+});
+
+test('two loads of one file at once', async (t) => {
+  const { cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
+  const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
+  for (const { logits } of both) assert.deepEqual(logits, expected);
+  server.forget();
+  assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  assert.equal((await cache.list()).length, 1);
+});

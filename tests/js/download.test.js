@@ -1,0 +1,218 @@
+/* Downloads against a server that fails on purpose: every run ends with the right model or with a coded
+ * error, hardly a byte is fetched twice, and nothing of two versions is ever mixed. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { before, test } from 'node:test';
+import { environment } from '../../js/env.js';
+import { CODES, inspectModel, loadModel } from '../../js/index.node.js';
+import { faultyServer, randoms } from './faulty-server.js';
+import { refuses, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const IDS = someIds(6, 320);
+const SEGMENT = 1 << 18;
+const OPTIONS = { threads: 1, cache: false };
+
+/** @type {Buffer} */ let bytes;
+/** @type {Buffer} */ let other;
+/** @type {Float32Array} */ let expected;
+/** @type {Float32Array} */ let expectedOther;
+
+async function logitsOf(source, options = {}) {
+  const model = await loadModel(source, { ...OPTIONS, ...options });
+  try {
+    return await model.logits(IDS);
+  } finally {
+    await model.dispose();
+  }
+}
+
+before(async () => {
+  environment.tuning = { segment: SEGMENT, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  bytes = await readFile(await testModel('parity-q4_0'));
+  other = Buffer.from(bytes);
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;   // another model of the same shape
+  expected = await logitsOf(new Uint8Array(bytes));
+  expectedOther = await logitsOf(new Uint8Array(other));
+  assert.notDeepEqual(expected, expectedOther);
+});
+
+test('a hundred connections cut at random offsets: the right model each time, 1 % fetched twice at most', async (t) => {
+  const random = randoms(2025);
+  /** @type {number[]} */
+  let cuts = [];
+  let made = 0;
+  const server = await faultyServer(t, bytes, (_, { headers }) => {
+    const [first, last] = /(\d+)-(\d+)/.exec(headers.range).slice(1).map(Number);
+    const cut = cuts.findIndex((at) => at > first && at <= last);
+    if (cut < 0) return {};
+    made++;
+    return { killAt: cuts.splice(cut, 1)[0] - first };
+  });
+  for (let run = 0; run < 22; run++) {
+    cuts = Array.from({ length: 5 }, () => Math.floor(random() * bytes.length));
+    server.forget();
+    assert.deepEqual(await logitsOf(server.url), expected);
+    assert.ok(server.sent <= bytes.length * 1.01, `run ${run}: ${server.sent} bytes sent of ${bytes.length}`);
+  }
+  assert.ok(made >= 100, `${made} cuts`);
+});
+
+test('several ranges are fetched at once, at most three', async (t) => {
+  let now = 0, most = 0;
+  const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
+  server.server.prependListener('request', (_, response) => {
+    most = Math.max(most, ++now);
+    response.on('close', () => { now--; });
+  });
+  await logitsOf(server.url);
+  assert.equal(most, 3);
+});
+
+test('stalls are cut off and asked for again', async (t) => {
+  environment.tuning.stallMs = 300;
+  t.after(() => { environment.tuning.stallMs = 5000; });
+  const server = await faultyServer(t, bytes, (n) => (n % 4 === 1 ? { stallAt: 10_000 } : {}));
+  assert.deepEqual(await logitsOf(server.url), expected);
+});
+
+test('a server that has no ranges: one stream, and a new one after a break', async (t) => {
+  const server = await faultyServer(t, bytes, (n) => ({ noRanges: true, ...(n < 3 && { killAt: 1_000_000 * (n + 1) }) }));
+  assert.deepEqual(await logitsOf(server.url), expected);
+  assert.equal(server.seen.length, 3 + (bytes.length > 3_000_000 ? 1 : 0));
+});
+
+test('ranges that are gone in the middle, or that are others than asked for', async (t) => {
+  for (const fault of [{ noRanges: true }, { shift: 100 }, { headers: { 'Content-Range': '' } }]) {
+    const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault));
+    if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
+    assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
+  }
+});
+
+test('gzip: the length is not that of the file', async (t) => {
+  const server = await faultyServer(t, bytes, () => ({ gzip: true }));
+  assert.deepEqual(await logitsOf(server.url), expected);
+});
+
+test('a length that is a lie ends with a code', async (t) => {
+  const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }));
+  const error = await refuses(loadModel(server.url, { ...OPTIONS, sha256: 'a'.repeat(64) }), 'truncated');
+  assert.deepEqual([error.expected, error.got], [`${bytes.length + 5000} bytes`, `${bytes.length} bytes`]);
+  server.state.faults = (n) => (n > 5 ? { lie: 5000 } : {});
+  server.forget();
+  await refuses(loadModel(server.url, OPTIONS), 'source-changed');
+});
+
+test('a file that changes in the middle is never mixed', async (t) => {
+  for (const ranges of [true, false]) {
+    const server = await faultyServer(t, bytes, (n) => ({
+      noRanges: !ranges, ...(n >= 2 ? { bytes: other, etag: '"two"' } : { killAt: ranges ? undefined : 1_000_000 }),
+    }));
+    await refuses(loadModel(server.url, OPTIONS), 'source-changed');
+    assert.deepEqual(await logitsOf(server.url), expectedOther);
+  }
+});
+
+test('without an ETag or a date nothing is put together from two answers', async (t) => {
+  const none = { headers: { 'ETag': '', 'Last-Modified': '' } };
+  const server = await faultyServer(t, bytes, () => none);
+  assert.deepEqual(await logitsOf(server.url), expected);
+  server.state.faults = (n) => ({ ...none, killAt: n < 2 ? 1_000_000 : undefined });
+  server.forget();
+  const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
+  assert.match(error.message, /version/);
+  // With a digest it can be checked.
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  server.forget();
+  assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
+});
+
+test('429 and 503 are asked again, when the server says', async (t) => {
+  const soon = new Date(Date.now() - 1000).toUTCString();
+  const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, { status: 429, headers: { 'Retry-After': '0' } }];
+  const server = await faultyServer(t, bytes, (n) => faults[n] ?? {});
+  const notices = [];
+  const onProgress = ({ notice }) => notice && notices.push(notice.code);
+  assert.deepEqual(await logitsOf(server.url, { onProgress }), expected);
+  assert.ok(notices.filter((code) => code === 'retry').length >= 3, String(notices));
+  server.state.faults = () => ({ status: 429, headers: { 'Retry-After': '3600' } });
+  assert.match((await refuses(loadModel(server.url, OPTIONS), 'http-error')).got, /429.*3600 s/);
+});
+
+test('a server that goes away for good ends with a code, and a load afterwards works', async (t) => {
+  const server = await faultyServer(t, bytes, (n) => (n < 3 ? {} : { killAt: 0 }));
+  await refuses(loadModel(server.url, OPTIONS), ['truncated', 'network-error']);
+  server.state.faults = () => ({});
+  assert.deepEqual(await logitsOf(server.url), expected);
+});
+
+test('whatever goes wrong: the right model or a code', async (t) => {
+  const random = randoms(7);
+  const kinds = [
+    () => ({ killAt: Math.floor(random() * SEGMENT) }), () => ({ status: 500 }), () => ({ noRanges: true }),
+    () => ({ noRanges: true, killAt: Math.floor(random() * bytes.length) }), () => ({ shift: 1 }), () => ({ lie: 10 }),
+    () => ({ gzip: true }), () => ({ bytes: other, etag: '"two"' }), () => ({ headers: { ETag: 'W/"one"' } }),
+    () => ({ status: 416 }), () => ({ headers: { 'Content-Range': 'bytes 5-1/x' } }), () => ({ bytes: other.subarray(0, 9), etag: '"three"' }),
+  ];
+  const ends = {};
+  for (let run = 0; run < 40; run++) {
+    const share = run % 2 ? 0.1 : 0.5;
+    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}));
+    const end = await logitsOf(server.url).catch((error) => error);
+    if (end instanceof Error) assert.ok(Object.hasOwn(CODES, end.code) && end.code !== 'worker-failed', `${end.stack}`);
+    else assert.ok([expected, expectedOther].some((right) => right.every((x, i) => Object.is(x, end[i]))), `run ${run}: another model`);
+    ends[end.code ?? 'a model'] = (ends[end.code ?? 'a model'] ?? 0) + 1;
+    await server.close();
+  }
+  t.diagnostic(JSON.stringify(ends));
+  assert.ok(ends['a model'] > 5);
+});
+
+test('inspectModel fetches the header and hardly more', async (t) => {
+  const big = await readFile(await testModel('medium'));
+  environment.tuning.segment = 4 << 20;
+  t.after(() => { environment.tuning.segment = SEGMENT; });
+  const server = await faultyServer(t, big, () => ({ slow: 1 }));
+  const { info } = await inspectModel(server.url);
+  assert.equal(info.fileBytes, big.length);
+  assert.equal(server.seen.length, 1);
+  assert.ok(server.sent < 2_000_000, `${server.sent} bytes`);
+});
+
+test('a token goes to the host of the URL only, in a header', async (t) => {
+  const files = await faultyServer(t, bytes);
+  /** @type {any[]} */
+  const asked = [];
+  const hub = createServer(({ url, headers }, response) => {
+    asked.push({ url, headers });
+    response.writeHead(302, { Location: `${files.url}?X-Amz-Signature=SIGNATURE` }).end();
+  });
+  await new Promise((resolve) => { hub.listen(0, '127.0.0.1', () => resolve(null)); });
+  t.after(() => hub.close());
+  const { port } = /** @type {any} */ (hub.address());
+  const url = `http://localhost:${port}/owner/name/resolve/main/model.gguf`;
+  const headers = { 'X-Secret': 'hf_SECRET' };
+  assert.deepEqual(await logitsOf(url, { token: 'hf_SECRET', headers }), expected);
+  assert.ok(asked.every((one) => one.headers.authorization === 'Bearer hf_SECRET' && one.headers['x-secret']));
+  assert.ok(asked.every((one) => !one.url.includes('SECRET')));
+  assert.ok(files.seen.length > 3);
+  assert.ok(files.seen.every((one) => !one.headers.authorization && !one.headers['x-secret'] && !one.url.includes('SECRET')));
+  // Where the redirect led is asked without the detour, until that is refused.
+  assert.equal(asked.length, 1);
+  files.forget();
+  files.state.faults = (n) => (n === 5 ? { status: 403 } : {});
+  assert.deepEqual(await logitsOf(url, { token: 'hf_SECRET' }), expected);
+  assert.ok(asked.length >= 2 && asked.length <= 6, `${asked.length} requests`);
+});
+
+test('the digest that Hugging Face names is checked', async (t) => {
+  const right = createHash('sha256').update(bytes).digest('hex');
+  for (const [digest, body] of [[right, bytes], [right, other]]) {
+    const server = await faultyServer(t, body, () => ({ headers: { 'X-Linked-Etag': `"${digest}"` } }));
+    if (body === bytes) assert.deepEqual(await logitsOf(server.url), expected);
+    else assert.equal((await refuses(loadModel(server.url, OPTIONS), 'sha256-mismatch')).expected, right);
+  }
+});
