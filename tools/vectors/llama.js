@@ -28,15 +28,24 @@ const SETTINGS = {
   },
 };
 
-async function startLlama() {
+/** The native llama.cpp, on the processor. */
+export async function startLlama() {
   const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
   const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
   return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
 }
 
-/** A function ids -> rows of logits, each evaluated in one batch from an empty cache.
+/** @param {any} next what an evaluation returned for one token */
+function rowOf(next) {
+  const row = new Float32Array(next.logits.size);
+  for (const [id, value] of next.logits) row[id] = value;
+  return row;
+}
+
+/** `evaluate`: ids -> rows of logits, all in one batch from an empty cache; `extend`: the row behind
+ * one more id.
  * @param {any} model @param {object} options of the context */
-async function evaluator(model, options) {
+export async function evaluator(model, options) {
   const context = await model.createContext({
     contextSize: 256, batchSize: 256, threads: THREADS, swaFullCache: true, ...options });
   const sequence = context.getSequence();
@@ -44,13 +53,14 @@ async function evaluator(model, options) {
   const evaluate = async (ids) => {
     await sequence.clearHistory();
     const out = await sequence.controlledEvaluate(ids.map((id) => [id, { generateNext: { logits: true } }]));
-    return out.map((/** @type {any} */ o) => {
-      const row = new Float32Array(o.next.logits.size);
-      for (const [id, value] of o.next.logits) row[id] = value;
-      return row;
-    });
+    return out.map((/** @type {any} */ o) => rowOf(o.next));
   };
-  return { evaluate, close: () => context.dispose() };
+  /** @param {number} id */
+  const extend = async (id) => {
+    const out = await sequence.controlledEvaluate([[id, { generateNext: { logits: true } }]]);
+    return rowOf(out[0].next);
+  };
+  return { evaluate, extend, close: () => context.dispose() };
 }
 
 /** sum (a - b)^2 / sum b^2 */
@@ -105,23 +115,27 @@ async function study(llama, name, prompts) {
   return result;
 }
 
-const llama = await startLlama();
-if (process.argv.length === 5) {
-  const [file, ids, out] = process.argv.slice(2);
-  const { evaluate } = await evaluator(await llama.loadModel({ modelPath: file, gpuLayers: 0 }), {});
-  const rows = await evaluate(ids.split(',').map(Number));
-  fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
-} else {
-  const { models } = JSON.parse(fs.readFileSync(path.join(VECTORS, 'parity.json'), 'utf8'));
-  const lines = [];
-  for (const [name, { prompts }] of Object.entries(models)) {
-    lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
+async function main() {
+  const llama = await startLlama();
+  if (process.argv.length === 5) {
+    const [file, ids, out] = process.argv.slice(2);
+    const { evaluate } = await evaluator(await llama.loadModel({ modelPath: file, gpuLayers: 0 }), {});
+    const rows = await evaluate(ids.split(',').map(Number));
+    fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
+  } else {
+    const { models } = JSON.parse(fs.readFileSync(path.join(VECTORS, 'parity.json'), 'utf8'));
+    const lines = [];
+    for (const [name, { prompts }] of Object.entries(models)) {
+      lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
+    }
+    const head = {
+      madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release,
+      threads: THREADS,
+    };
+    fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
+      `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
   }
-  const head = {
-    madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release,
-    threads: THREADS,
-  };
-  fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
-    `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
+  await llama.dispose();
 }
-await llama.dispose();
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main();

@@ -1,0 +1,66 @@
+"""The corpus folder: which documents there are, which of them are used, which are held out.
+
+Reads the `corpus-NAME.txt.xz` files and `index.tsv.xz` (one row per document, in file order).
+Knows nothing of tokens or models.
+"""
+import csv
+import hashlib
+import io
+import lzma
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "<|doc|>"
+
+
+@dataclass
+class Document:
+    key: str      # file/number, stable as long as the corpus is
+    group: str    # "tinystories" or "simple"
+    source: str   # the collection it comes from
+    licence: str
+    text: str
+    held_out: bool
+
+
+def _texts(path):
+    """The documents of one file, without their title lines."""
+    whole = lzma.open(path, "rt", encoding="utf-8").read()
+    for part in whole.split(f"\n{MARK}\n"):
+        lines = part.strip("\n").split("\n")
+        if lines and lines[0].startswith("TITLE: "):
+            lines = lines[1:]
+        yield "\n".join(lines).strip("\n")
+
+
+def _held_out(work):
+    """One work in a hundred, by a hash of its name, so that the choice outlives any reordering."""
+    return int.from_bytes(hashlib.sha256(work.encode()).digest()[:4], "big") % 100 == 0
+
+
+def _usable(row, grade_below):
+    if row["file"] == "tinystories":
+        return True
+    return row["file"] == "simple" and row["fk_grade"] and float(row["fk_grade"]) < grade_below
+
+
+def read_corpus(folder, grade_below):
+    """The documents to train on or to hold out: TinyStories, and the simplest other texts."""
+    folder = Path(folder)
+    table = io.StringIO(lzma.open(folder / "index.tsv.xz", "rt", encoding="utf-8").read())
+    rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+    texts = {}
+    for name in ("tinystories", "simple"):
+        texts[name] = list(_texts(folder / f"corpus-{name}.txt.xz"))
+        listed = sum(row["file"] == name for row in rows)
+        if listed != len(texts[name]):
+            raise ValueError(f"{name}: index lists {listed} documents, file has {len(texts[name])}")
+    documents = []
+    for row in rows:
+        if not _usable(row, grade_below):
+            continue
+        key = f"{row['file']}/{row['n']}"
+        work = row["book"] or key   # tales of one book stay on one side
+        documents.append(Document(key, row["file"], row["group"], row["licence"],
+                                  texts[row["file"]][int(row["n"])], _held_out(work)))
+    return documents

@@ -1,0 +1,64 @@
+"""A 5-gram model over the same tokens, to compare with: interpolated, modified Kneser-Ney smoothing
+(Chen and Goodman 1999). Counts are sorted arrays of packed n-grams, so tokens must be below 4096."""
+import numpy as np
+
+BITS = 12
+
+
+def _packed(ids, order):
+    """Every n-gram of the sequence as one integer, the last token lowest."""
+    key = np.zeros(len(ids) - order + 1, dtype=np.uint64)
+    for k in range(order):
+        key = key << np.uint64(BITS) | ids[k:len(ids) - order + 1 + k].astype(np.uint64)
+    return key
+
+
+def _lookup(keys, values, wanted):
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, values[at], 0)
+
+
+class _Level:
+    """One order: counts of n-grams, sums and kinds of counts of their contexts, discounts."""
+
+    def __init__(self, keys, counts):
+        self.keys, self.counts = keys, counts
+        n = [int((counts == k).sum()) for k in (1, 2, 3, 4)]
+        y = n[0] / (n[0] + 2 * n[1])
+        self.discounts = np.array([0.0] + [k - (k + 1) * y * n[k] / max(n[k - 1], 1) for k in (1, 2, 3)])
+        kind = np.minimum(counts, 3)
+        self.contexts, first = np.unique(keys >> np.uint64(BITS), return_index=True)
+        self.sums = np.add.reduceat(counts, first)
+        self.left = np.add.reduceat(self.discounts[kind], first)   # mass taken off, per context
+
+    def probability(self, keys, below):
+        counts = _lookup(self.keys, self.counts, keys)
+        context = keys >> np.uint64(BITS)
+        sums = _lookup(self.contexts, self.sums, context)
+        seen = sums > 0
+        sums = np.where(seen, sums, 1)
+        own = np.maximum(counts - self.discounts[np.minimum(counts, 3)], 0) / sums
+        return np.where(seen, own + _lookup(self.contexts, self.left, context) / sums * below, below)
+
+
+class KneserNey:
+    def __init__(self, ids, order=5, vocabulary=4096):
+        ids = np.asarray(ids)
+        if ids.max() >= 1 << BITS or order * BITS > 64:
+            raise ValueError(f"order {order} or token {ids.max()} does not fit: at most 5, below {1 << BITS}")
+        self.order, self.vocabulary = order, vocabulary
+        top = np.unique(_packed(ids, order), return_counts=True)
+        self.levels = [_Level(*top)]
+        keys = top[0]
+        for n in range(order - 1, 0, -1):   # lower orders count the different tokens before them
+            keys, counts = np.unique(keys & np.uint64((1 << BITS * n) - 1), return_counts=True)
+            self.levels.insert(0, _Level(keys, counts))
+
+    def nats(self, ids):
+        """-ln p of ids[1:], each after up to order - 1 tokens before it."""
+        ids, total = np.asarray(ids), np.zeros(len(ids) - 1)
+        p = np.full(len(ids), 1 / self.vocabulary)
+        for n, level in enumerate(self.levels, 1):
+            p[n - 1:] = level.probability(_packed(ids, n), p[n - 1:])
+        total = -np.log(p[1:])
+        return total

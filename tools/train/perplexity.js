@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+/**
+ * Mean -ln p a token of the texts of tests/vectors/storyteller.json under the shipped storyteller and
+ * the same weights in other types, through this package: JSON { F32, Q8_0, Q4_0 }.
+ */
+import { readFileSync } from 'node:fs';
+import { loadModel } from '../../js/index.node.js';
+import { storyteller } from '../../tests/js/storyteller-files.js';
+
+const { texts } = JSON.parse(readFileSync(new URL('../../tests/vectors/storyteller.json', import.meta.url), 'utf8'));
+/** @type {Record<string, number[]>} */
+const result = {};
+for (const type of /** @type {const} */ (['F32', 'Q8_0', 'Q4_0'])) {
+  const model = await loadModel(storyteller(type), { threads: 1 });
+  result[type] = [];
+  for (const { text } of texts) result[type].push((await model.perplexity(text)).nll);
+  await model.dispose();
+}
+process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -1,0 +1,63 @@
+#!/usr/bin/env node
+/**
+ * What llama.cpp makes of the storyteller: mean -ln p of the texts of tests/vectors/storyteller.json
+ * under Q8_0 and Q4_0, and a story chosen greedily. Run tools/vectors/storyteller.py first.
+ *
+ *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
+ *   node tools/vectors/storyteller.js      writes tests/vectors/storyteller-llama.json
+ *
+ * NODE_LLAMA_CPP names a folder whose node_modules holds the package, when this checkout's does not.
+ */
+import fs from 'node:fs';
+import { storyteller } from '../../tests/js/storyteller-files.js';
+import { evaluator, startLlama } from './llama.js';
+
+const VECTORS = new URL('../../tests/vectors/', import.meta.url);
+const PROMPT = '<bos><start_of_turn>user\nTell me a story about a cat and a boat.<end_of_turn>\n<start_of_turn>model\n';
+const LONGEST = 300, END = 5;
+
+/** -ln p of id by a row of logits. @param {Float32Array} row @param {number} id */
+function loss(row, id) {
+  const most = row.reduce((a, b) => Math.max(a, b), -Infinity);
+  return Math.log(row.reduce((sum, x) => sum + Math.exp(x - most), 0)) + most - row[id];
+}
+
+/** @typedef {(ids: number[]) => Promise<Float32Array[]>} Evaluate */
+
+/** @param {Evaluate} evaluate @param {number[]} ids */
+async function nll(evaluate, ids) {
+  const rows = await evaluate(ids.slice(0, -1));
+  return rows.reduce((sum, row, i) => sum + loss(row, ids[i + 1]), 0) / rows.length;
+}
+
+/** The likeliest token each time, up to the end of the turn, and how far the next one was behind.
+ * @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend
+ * @param {number[]} prompt */
+async function greedy(evaluate, extend, prompt) {
+  const ids = [];
+  let margin = Infinity, row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
+  while (ids.length < LONGEST) {
+    if (ids.length) row = await extend(ids[ids.length - 1]);
+    const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
+    margin = Math.min(margin, order[0].v - order[1].v);
+    ids.push(order[0].id);
+    if (order[0].id === END) break;
+  }
+  return { prompt, ids, smallestMargin: margin };
+}
+
+const { texts, modelSha256 } = JSON.parse(fs.readFileSync(new URL('storyteller.json', VECTORS), 'utf8'));
+const llama = await startLlama();
+/** @type {Record<string, any>} */
+const result = { modelSha256, llamaCpp: llama.llamaCppRelease?.release, nll: {} };
+for (const type of /** @type {const} */ (['Q8_0', 'Q4_0'])) {
+  const model = await llama.loadModel({ modelPath: storyteller(type), gpuLayers: 0 });
+  const { evaluate, extend, close } = await evaluator(model, { contextSize: 512, batchSize: 512 });
+  result.nll[type] = [];
+  for (const { ids } of texts) result.nll[type].push(await nll(evaluate, ids));
+  if (type === 'Q8_0') result.greedy = await greedy(evaluate, extend, model.tokenize(PROMPT, true));
+  await close();
+  await model.dispose();
+}
+await llama.dispose();
+fs.writeFileSync(new URL('storyteller-llama.json', VECTORS), `${JSON.stringify(result, null, 1)}\n`);
