@@ -1,0 +1,98 @@
+/* Split models: from an array in any order of Files, from the first name of files, URLs and a server that fails;
+ * what is not a whole model is refused. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { byteRange } from '../../tools/serve.js';
+import { environment } from '../../js/env.js';
+import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
+import { describeSource } from '../../js/source.js';
+import { refuses, serveWith, someIds } from './helpers.js';
+import { testModel } from './models.js';
+import { splitModel } from './split.js';
+
+const IDS = someIds(6, 320);
+const NAMES = [1, 2, 3].map((i) => `tiny-0000${i}-of-00003.gguf`);
+
+/** @type {Buffer[]} */ let parts;
+/** @type {Float32Array} */ let expected;
+
+async function logitsOf(source, options = {}) {
+  const model = await loadModel(source, { threads: 1, cache: false, ...options });
+  try {
+    return await model.logits(IDS);
+  } finally {
+    await model.dispose();
+  }
+}
+
+before(async () => {
+  environment.tuning = { segment: 1 << 16, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  const whole = await readFile(await testModel('parity-q4_0'));
+  parts = splitModel(whole, 3);
+  expected = await logitsOf(new Uint8Array(whole));
+});
+
+test('arrays: of bytes, streams and iterables in order, of Files in any order', async () => {
+  const file = (i) => new File([parts[i]], NAMES[i]);
+  const sources = [
+    parts, parts.map((part) => new Blob([part])), parts.map((part) => new Blob([part]).stream()),
+    [file(2), file(0), file(1)], [parts[0], new Blob([parts[1]]), [parts[2]].values()],
+  ];
+  for (const source of sources) assert.deepEqual(await logitsOf(source), expected);
+});
+
+test('the first name stands for all: a path', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
+  t.after(() => rm(folder, { recursive: true }));
+  for (const [i, part] of parts.entries()) await writeFile(join(folder, NAMES[i]), part);
+  const events = [];
+  assert.deepEqual(await logitsOf(join(folder, NAMES[0]), { onProgress: (event) => events.push(event) }), expected);
+  const { loaded, total, phase } = events.at(-1);
+  assert.deepEqual([phase, loaded], ['ready', total]);
+  assert.ok(total <= parts.reduce((sum, part) => sum + part.length, 0));
+  const { info, tensors } = await inspectModel(join(folder, NAMES[0]));
+  assert.equal(info.fileBytes, total);
+  assert.ok(tensors.some(({ part }) => part === 2));
+  await refuses(loadModel(join(folder, NAMES[1])), 'bad-part');
+  await refuses(loadModel([join(folder, NAMES[0]), join(folder, NAMES[1])]), 'bad-part');
+  await rm(join(folder, NAMES[2]));
+  assert.match((await refuses(loadModel(join(folder, NAMES[0])), 'read-error')).message, /00003-of-00003/);
+});
+
+test('the first name stands for all: a URL and a file on Hugging Face', () => {
+  const urls = (source) => describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => descriptor.url);
+  assert.deepEqual(urls('https://x.org/a-00001-of-00002.gguf?download=true'),
+    ['https://x.org/a-00001-of-00002.gguf?download=true', 'https://x.org/a-00002-of-00002.gguf?download=true']);
+  assert.deepEqual(urls({ repo: 'a/b', file: 'q/m-00001-of-00003.gguf' }).map((url) => url.slice(-24)),
+    ['/q/m-00001-of-00003.gguf', '/q/m-00002-of-00003.gguf', '/q/m-00003-of-00003.gguf']);
+  assert.equal(urls('https://x.org/a-00002-of-00002.gguf').length, 1);
+});
+
+test('from a server, with breaks, into the cache and from it; digests of each part', async (t) => {
+  let requests = 0;
+  const base = await serveWith(t, (request, response) => {
+    const part = parts[NAMES.indexOf(request.url.slice(1))];
+    if (!part) return response.writeHead(404).end();
+    const [first, last] = byteRange(request.headers.range, part.length);
+    response.writeHead(206, { 'Content-Range': `bytes ${first}-${last}/${part.length}`, 'ETag': '"x"', 'Content-Length': last + 1 - first });
+    if (requests++ % 7 === 3) response.write(part.subarray(first, first + 9), () => response.socket?.destroySoon());
+    else response.end(part.subarray(first, last + 1));
+  });
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const cache = openCache(folder);
+  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
+  const url = `${base}/${NAMES[0]}`;
+  assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true, true, true]);
+  requests = 4;
+  assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
+  assert.equal(requests, 7);
+  const error = await refuses(loadModel(url, { threads: 1, cache: false, sha256: [sha256[0], sha256[0], sha256[2]] }), 'sha256-mismatch');
+  assert.equal(error.got, sha256[1]);
+  await refuses(loadModel(`${base}/more-00001-of-00002.gguf`, { threads: 1 }), 'http-error');
+});
