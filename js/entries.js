@@ -58,6 +58,7 @@ export class Entry {
   #store;
   #name;
   #unsaved = 0;
+  #removed = false;
   journal;
 
   /** @param {Store} store @param {string} name @param {Journal} journal */
@@ -112,7 +113,7 @@ export class Entry {
     const now = { ...journal, used: Date.now(), turn: ++journal.turn };
     this.#unsaved = 0;
     await this.#store.flush?.(this.#name);
-    await writeJournal(this.#store, this.#name, now);
+    if (!this.#removed) await writeJournal(this.#store, this.#name, now);
   }
 
   async close() {
@@ -121,6 +122,7 @@ export class Entry {
   }
 
   remove() {
+    this.#removed = true;
     return this.#store.remove(this.#name);
   }
 }

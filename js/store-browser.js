@@ -1,9 +1,24 @@
 /* store-browser: models in the origin private file system. A worker writes through a synchronous handle,
  * which locks the file: other tabs cannot write it then. */
+const LOCK_TRIES = 10;
+const LOCK_MS = 100;
+
+/** A worker that was ended a moment ago may still have it. @param {any} file */
+async function lock(file) {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await file.createSyncAccessHandle();
+    } catch (error) {
+      if (tries === LOCK_TRIES || /** @type {Error} */ (error).name !== 'NoModificationAllowedError') throw error;
+      await new Promise((resolve) => { setTimeout(resolve, LOCK_MS); });
+    }
+  }
+}
+
 /** @type {import('./env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
-  const folder = () => storage.getDirectory().then((root) => root.getDirectoryHandle('gemma-wasm', { create: true }));
+  const folder = async () => storage.getDirectory().then((root) => root.getDirectoryHandle('gemma-wasm', { create: true }));
   /** Files that are open for writing. @type {Map<string, any>} */
   const open = new Map();
   /** @param {string} name @param {boolean} create */
@@ -24,9 +39,7 @@ export function openStore() {
       return bytes.length;
     },
     async write(name, at, bytes) {
-      if (!open.has(name)) {
-        open.set(name, await (/** @type {any} */ (await handle(name, true))).createSyncAccessHandle());
-      }
+      if (!open.has(name)) open.set(name, await lock(await handle(name, true)));
       if (open.get(name).write(bytes, { at }) === bytes.length) return;
       throw new DOMException('the storage is full', 'QuotaExceededError');
     },

@@ -1,0 +1,215 @@
+/**
+ * Downloads in browsers, through the package's own API: the origin private file system keeps them, a tab that
+ * is closed in the middle costs next to nothing, two tabs do no harm, too little room is no failure.
+ */
+import assert from 'node:assert/strict';
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { byteRange, serve } from '../../tools/serve.js';
+import { testModel } from '../js/models.js';
+import { BROWSERS, launch, root } from './helpers.js';
+
+const IDS = [2, 300, 301, 302];
+const TUNING = { segment: 1 << 20, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
+
+/** The package as one module with its hidden knobs, its workers, and a page that holds it. */
+async function buildPackage() {
+  const esbuild = await import('esbuild');
+  const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
+  const common = { outdir: out, bundle: true, format: /** @type {const} */ ('esm'), target: ['es2022'] };
+  await esbuild.build({ ...common, entryPoints: ['worker', 'thread'].map((name) => path.join(root, 'js', `${name}.js`)) });
+  await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents:
+    'export * from "./js/index.js"; export { environment } from "./js/env.js";' } });
+  for (const name of readdirSync(path.join(root, 'js'))) {
+    if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
+  }
+  writeFileSync(path.join(out, 'index.html'), '<!doctype html><title>package</title><script type="module" src="start.js"></script>');
+  writeFileSync(path.join(out, 'start.js'), `import * as gemma from './package.js';
+    gemma.environment.tuning = ${JSON.stringify(TUNING)};
+    window.gemma = gemma;`);
+  return out;
+}
+
+/** Loads in a page, and says what came of it. @param {import('puppeteer-core').Page} page @param {string} url @param {string} [cache] */
+const load = (page, url, cache = 'usual') => page.evaluate(async (url, cache, ids) => {
+  const { loadModel, openCache } = /** @type {any} */ (window).gemma;
+  const files = new Map();
+  const store = {
+    list: async () => [...files.keys()],
+    size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
+    read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
+      into.set(files.get(name).subarray(at, at + into.length));
+      return into.length;
+    },
+    write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
+      const file = files.get(name) ?? new Uint8Array(60e6);
+      if (at > 10e6 && at < 40e6) throw new DOMException('full', 'QuotaExceededError');
+      file.set(bytes, at);
+      files.set(name, file);
+    },
+    remove: async (/** @type {string} */ name) => { files.delete(name); },
+  };
+  const last = {};
+  const model = await loadModel(url, { threads: 1, onProgress: (/** @type {object} */ event) => Object.assign(last, event),
+    ...(cache === 'full' && { cache: openCache(store) }) });
+  const logits = [...await model.logits(ids)];
+  await model.dispose();
+  const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
+  return { cache: model.info.cache, codes, fromCache: /** @type {any} */ (last).fromCache, logits, left: files.size };
+}, url, cache, IDS);
+
+/** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
+const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */ let browser;
+    /** @type {import('puppeteer-core').BrowserContext} */ let context;
+    /** @type {import('puppeteer-core').Page} */ let page;
+    /** @type {import('../../tools/serve.js').Running} */ let server;
+    /** @type {number[]} */ let expected;
+    /** @type {Buffer} */ let bytes;
+    let url = '', folder = '';
+    const state = { gone: false, delay: 0, sent: 0, ranges: /** @type {string[]} */ ([]) };
+
+    /** @type {import('../../tools/serve.js').Options['intercept']} */
+    const intercept = async ({ url: path, headers }, response) => {
+      if (!path?.startsWith('/models/')) return false;
+      if (state.gone) return response.destroy(), true;
+      state.ranges.push(headers.range ?? '');
+      const range = byteRange(headers.range, bytes.length);
+      const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
+      response.setHeader('ETag', '"medium"');
+      response.writeHead(206, { 'Content-Range': `bytes ${first}-${last}/${bytes.length}`, 'Content-Length': last + 1 - first });
+      let open = true;
+      response.on('close', () => { open = false; });
+      for (let at = first; at <= last && open; at += 65536) {
+        if (state.delay) await new Promise((resolve) => { setTimeout(resolve, state.delay); });
+        const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
+        await new Promise((resolve) => { response.write(piece, resolve); });
+        state.sent += piece.length;
+      }
+      response.end();
+      return true;
+    };
+    const forget = () => Object.assign(state, { sent: 0, ranges: [], delay: 0, gone: false });
+    const openPage = async () => {
+      const opened = await context.newPage();
+      await opened.goto(server.url);
+      await opened.waitForFunction('window.gemma');
+      return opened;
+    };
+
+    before(async () => {
+      const file = await testModel('medium');
+      bytes = readFileSync(file);
+      const model = await loadModel(file, { threads: 1 });
+      expected = [...await model.logits(IDS)];
+      await model.dispose();
+      folder = await buildPackage();
+      server = await serve({ root: folder, intercept });
+      url = `${server.url}models/medium.gguf`;
+      browser = await launch(name);
+      context = await browser.createBrowserContext();
+      page = await openPage();
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+      rmSync(folder, { recursive: true, force: true });
+    });
+
+    test('stored while it loads; then one question to the server, and none without network', async () => {
+      const first = await load(page, url);
+      assert.deepEqual([first.cache, first.codes, state.sent], ['stored', [], bytes.length]);
+      forget();
+      const second = await load(page, url);
+      assert.deepEqual([second.cache, second.fromCache, state.ranges], ['cached', bytes.length, ['bytes=0-0']]);
+      state.gone = true;
+      const third = await load(page, url);
+      assert.equal(third.cache, 'cached');
+      assert.match(third.codes[0], /^offline/);
+      for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
+    });
+
+    test('what is stored is shown and deleted on the page\'s thread', async () => {
+      const [{ key, url: shown, complete, stored, total }] = await list(page);
+      assert.deepEqual([shown, complete, stored, total], [url, true, bytes.length, bytes.length]);
+      const { usage, quota } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
+      assert.ok(usage >= bytes.length / 2 && quota > usage, `${usage} of ${quota}`);
+      await page.evaluate((name) => /** @type {any} */ (window).gemma.modelCache.delete(name), key);
+      assert.deepEqual(await list(page), []);
+    });
+
+    test('a tab that is closed in the middle: the next load goes on, 1 % is fetched twice at most', async (t) => {
+      forget();
+      state.delay = 5;
+      const doomed = await openPage();
+      void load(doomed, url).catch(() => {});
+      while (state.sent < bytes.length / 2) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      await doomed.close();
+      await new Promise((resolve) => { setTimeout(resolve, 300); });   // until the server has noticed
+      const before = state.sent;
+      const [{ stored, complete }] = await list(page);
+      assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
+      forget();
+      const { cache, logits, fromCache } = await load(page, url);
+      assert.deepEqual([cache, logits], ['stored', expected]);
+      assert.ok(fromCache >= stored);
+      assert.ok(state.sent <= bytes.length - stored, `${state.sent} sent, ${stored} of ${bytes.length} were stored`);
+      t.diagnostic(`${before} sent, ${stored} stored when the tab was closed`);
+    });
+
+    test('an abort, and at once another load', async () => {
+      await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+      forget();
+      state.delay = 2;
+      const code = await page.evaluate(async (address, half) => {
+        const controller = new AbortController();
+        const onProgress = (/** @type {any} */ { loaded }) => { if (loaded > half) controller.abort(); };
+        const loading = /** @type {any} */ (window).gemma.loadModel(address, { threads: 1, signal: controller.signal, onProgress });
+        return loading.catch((/** @type {any} */ error) => error.code);
+      }, url, bytes.length / 2);
+      assert.equal(code, 'aborted');
+      const { cache, logits, fromCache } = await load(page, url);
+      assert.deepEqual([cache, logits], ['stored', expected]);
+      assert.ok(fromCache > bytes.length / 4, `${fromCache} bytes from the cache`);
+    });
+
+    test('two tabs at once: one stores, both have the model', async () => {
+      await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+      forget();
+      state.delay = 5;
+      const other = await openPage();
+      const both = await Promise.all([load(page, url), load(other, url)]);
+      for (const { logits } of both) assert.deepEqual(logits, expected);
+      assert.deepEqual(both.map(({ cache }) => cache).sort(), ['none', 'stored']);
+      assert.match(both.find(({ cache }) => cache === 'none')?.codes.join() ?? '', /not-cached.*another tab/);
+      forget();
+      // A whole copy can be read by both.
+      const again = await Promise.all([load(page, url), load(other, url)]);
+      assert.deepEqual(again.map(({ cache }) => cache), ['cached', 'cached']);
+      await other.close();
+    });
+
+    test('room for half: the model runs, and nothing is left', async () => {
+      await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+      forget();
+      const full = await load(page, url, 'full');
+      assert.deepEqual([full.cache, full.left, full.logits], ['none', 0, expected]);
+      assert.match(full.codes[0], /not-cached.*no room/);
+      if (name !== 'chromium') return;
+      const client = await page.createCDPSession();
+      const { usage } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
+      await client.send('Storage.overrideQuotaForOrigin',
+        { origin: new URL(server.url).origin, quotaSize: usage + Math.floor(bytes.length / 2) });
+      const { cache, codes, logits } = await load(page, url);
+      assert.deepEqual([cache, logits], ['none', expected]);
+      assert.match(codes[0], /not-cached.*(free|no room)/);
+      assert.deepEqual(await list(page), []);
+    });
+  });
+}
