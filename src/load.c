@@ -61,9 +61,10 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     else if (!strcmp(key, "tokenizer.ggml.token_type")) bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i);
     else if (!strcmp(key, "gemma3.attention.sliding_window_pattern") && i < GW_MAX_LAYERS)
         f->layer_pattern[i] = v->i != 0;
-    return bad ? gw_fail(&f->error, bad, "metadata key %s\na valid element\nelement %llu", key,
-                         (unsigned long long)i)
-               : 0;
+    if (!bad) return 0;
+    return gw_fail(&f->error, bad, "metadata key %s\n%s\nelement %llu", key,
+                   v->type == GW_GGUF_STRING ? "pieces of at most 1024 bytes, 64 MiB in all" : "a valid element",
+                   (unsigned long long)i);
 }
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {

@@ -20,8 +20,13 @@ enum { GW_TOKENIZE_SPECIAL = 1 };   /* control pieces in the text match; never f
 gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
+/* Bounds that keep hostile vocabularies from costing more than their size: Gemma's longest piece has
+ * 93 bytes, all together 3 million. */
+enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
+
 /* Building: the three arrays of a GGUF may come in any order, each element by element.
- * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER (NaN score, unknown type) / GW_E_BAD_COUNT. */
+ * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER (too long a piece, NaN score, unknown type) /
+ * GW_E_BAD_COUNT (too many, too much text). */
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);

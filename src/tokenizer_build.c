@@ -54,7 +54,8 @@ static size_t copy_piece(uint8_t *to, const uint8_t *from, size_t len) {
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len) {
     int code;
     size_t before = t->in_text.used;
-    if (len > GW_MAX_STRING || len > UINT32_MAX - before) return GW_E_BAD_TOKENIZER;
+    if (len > GW_MAX_PIECE) return GW_E_BAD_TOKENIZER;
+    if (len > GW_MAX_PIECES_TEXT - before) return GW_E_BAD_COUNT;
     uint8_t *copy = gw_buffer_add(&t->in_text, gw_max(len, 1));
     if (!copy) return GW_E_NO_MEMORY;
     t->in_text.used = before + copy_piece(copy, (const uint8_t *)text, len);
@@ -200,19 +201,25 @@ static void correct_types(gw_tokenizer *t) {
 }
 
 /* Of pieces with the same text the lowest id is kept, once among the normal ones and once among
- * the others: a control piece must not hide what merging may make, nor the other way round. */
-static void insert(gw_tokenizer *t, uint32_t id) {
+ * the others: a control piece must not hide what merging may make, nor the other way round.
+ * False: too many pieces share a place. Gemma's are at most 42 away from theirs, four million words
+ * 55; only texts made for it crowd more, and then every look-up would crawl. */
+static bool insert(gw_tokenizer *t, uint32_t id) {
+    enum { MOST_REACH = 256 };
     const uint8_t *p = t->text + gw_piece_begin(t, id);
     size_t len = gw_piece_len(t, id);
-    if (!len) return;
+    if (!len) return true;
     bool normal = t->types[id] == GW_TOKEN_NORMAL;
-    uint32_t h = hash_text(p, len), at = h & t->slot_mask;
-    for (; t->slots[at].id1; at = (at + 1) & t->slot_mask) {
+    uint32_t h = hash_text(p, len), at = h & t->slot_mask, reach = 0;
+    for (; t->slots[at].id1 && reach <= MOST_REACH; at = (at + 1) & t->slot_mask, reach++) {
         uint32_t other = t->slots[at].id1 - 1;
         if (t->slots[at].hash == h && (t->types[other] == GW_TOKEN_NORMAL) == normal
-            && same_text(t, other, p, len)) return;
+            && same_text(t, other, p, len)) return true;
     }
+    if (reach > MOST_REACH) return false;
     t->slots[at] = (gw_slot){ h, id + 1 };
+    t->reach = (uint32_t)gw_max(t->reach, reach);
+    return true;
 }
 
 /* Notes which characters follow each other inside a normal piece. */
@@ -234,7 +241,8 @@ static int index_pieces(gw_tokenizer *t, gw_error *e) {
     t->unknown = -1;
     memset(t->bytes, -1, sizeof t->bytes);
     for (uint32_t id = 0; id < t->n; id++) {
-        insert(t, id);
+        if (!insert(t, id))
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "piece %u\nbelow 256 collisions of hashes\nmore", id);
         if (t->types[id] == GW_TOKEN_NORMAL) note_pairs(t, id);
         if (t->types[id] == GW_TOKEN_UNKNOWN && t->unknown < 0) t->unknown = (int32_t)id;
         if (t->types[id] != GW_TOKEN_BYTE) continue;
@@ -321,7 +329,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e) {
 
 int32_t gw_find_normal(const gw_tokenizer *t, const uint8_t *p, size_t len) {
     uint32_t h = hash_text(p, len), at = h & t->slot_mask;
-    for (; t->slots[at].id1; at = (at + 1) & t->slot_mask) {
+    for (uint32_t n = 0; t->slots[at].id1 && n <= t->reach; at = (at + 1) & t->slot_mask, n++) {
         if (t->slots[at].hash != h) continue;
         uint32_t id = t->slots[at].id1 - 1;
         if (t->types[id] == GW_TOKEN_NORMAL && same_text(t, id, p, len)) return (int32_t)id;
@@ -332,8 +340,8 @@ int32_t gw_find_normal(const gw_tokenizer *t, const uint8_t *p, size_t len) {
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len) {
     if (!t->n || !len) return -1;
     const uint8_t *p = (const uint8_t *)piece;
-    uint32_t h = hash_text(p, len), best = UINT32_MAX;
-    for (uint32_t at = h & t->slot_mask; t->slots[at].id1; at = (at + 1) & t->slot_mask) {
+    uint32_t h = hash_text(p, len), best = UINT32_MAX, at = h & t->slot_mask;
+    for (uint32_t n = 0; t->slots[at].id1 && n <= t->reach; at = (at + 1) & t->slot_mask, n++) {
         uint32_t id = t->slots[at].id1 - 1;
         if (t->slots[at].hash == h && id < best && same_text(t, id, p, len)) best = id;
     }

@@ -36,6 +36,7 @@ struct gw_tokenizer {
     uint8_t *types;       /* [n] GW_TOKEN_* */
     gw_slot *slots;       /* [slot_mask + 1] every piece but empty ones; duplicates: see build */
     uint32_t slot_mask;
+    uint32_t reach;       /* no piece is further than this from where its hash says */
     uint8_t *pairs;       /* filter of the character pairs inside normal pieces, one bit each */
     uint32_t pair_mask;   /* bits - 1 */
     uint32_t *verbatim;   /* [n_verbatim] user-defined, control, unknown pieces, sorted by text */

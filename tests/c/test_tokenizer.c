@@ -316,7 +316,8 @@ TEST(bad_elements) {
     CHECK_INT(gw_tokenizer_add_score(t, NAN), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_type(t, 0), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_type(t, 7), GW_E_BAD_TOKENIZER);
-    CHECK_INT(gw_tokenizer_add_piece(t, "", (size_t)GW_MAX_STRING + 1), GW_E_BAD_TOKENIZER);
+    static const char long_piece[GW_MAX_PIECE + 1] = "long";
+    CHECK_INT(gw_tokenizer_add_piece(t, long_piece, sizeof long_piece), GW_E_BAD_TOKENIZER);
     add(t, "<0xG1>", 0, GW_TOKEN_BYTE);
     CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
     CHECK_TEXT(e.got, "<0xG1>");
@@ -395,6 +396,105 @@ TEST(equals_naive_merge_on_random_texts) {
         }
         gw_tokenizer_free(t);
     }
+}
+
+/* --- vocabularies made to be slow --------------------------------------------------------------- */
+
+/* The hash of tokenizer_build.c: whoever makes a hostile file knows it. */
+static uint32_t hash_of(const char *text) {
+    size_t len = strlen(text);
+    uint64_t h = len;
+    for (size_t i = 0; i < len; i++) h = (h ^ (uint8_t)text[i]) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* The first `n` of the words w0, w1 … whose hashes agree in the table's bits (2048 slots). */
+static void colliding(char (*words)[16], int n) {
+    for (uint32_t i = 0, found = 0; (int)found < n; i++) {
+        snprintf(words[found], 16, "w%u", i);
+        found += (hash_of(words[found]) & 2047) == 99;
+    }
+}
+
+TEST(hostile_collisions_are_refused) {
+    static char words[400][16];
+    gw_error e = { 0 };
+    colliding(words, 400);
+    gw_tokenizer *t = begin();
+    for (int i = 0; i < 400; i++) add(t, words[i], -1, GW_TOKEN_NORMAL);
+    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    CHECK_TEXT(e.expected, "below 256 collisions of hashes");
+    CHECK_INT(gw_tokenizer_find(t, words[0], strlen(words[0])), -1);
+    gw_tokenizer_free(t);
+}
+
+TEST(some_collisions_are_found_all_the_same) {
+    static char words[300][16];
+    colliding(words, 300);
+    gw_tokenizer *t = begin();
+    for (int i = 0; i < 400; i++) {
+        char other[16];
+        snprintf(other, sizeof other, "z%d", i);
+        add(t, i < 200 ? words[i] : other, -1, GW_TOKEN_NORMAL);
+    }
+    finish(t);
+    for (int i = 0; i < 300; i++)
+        CHECK_INT(gw_tokenizer_find(t, words[i], strlen(words[i])), i < 200 ? PIECES + i : -1);
+    CHECK_INT(gw_tokenizer_find(t, "z399", 4), PIECES + 399);
+    gw_tokenizer_free(t);
+}
+
+TEST(hostile_equal_pieces_are_one) {
+    gw_tokenizer *t = begin();
+    for (int i = 0; i < 20000; i++) add(t, "same", -1, i % 2 ? GW_TOKEN_NORMAL : GW_TOKEN_USER);
+    finish(t);
+    CHECK_INT(gw_tokenizer_find(t, "same", 4), PIECES);
+    gw_tokenizer_free(t);
+}
+
+TEST(hostile_amounts_of_text_are_refused) {
+    static char piece[GW_MAX_PIECE];
+    memset(piece, 'x', sizeof piece);
+    gw_tokenizer *t = gw_tokenizer_new();
+    for (int i = 0; i < GW_MAX_PIECES_TEXT / GW_MAX_PIECE; i++)
+        CHECK_INT(gw_tokenizer_add_piece(t, piece, sizeof piece), 0);
+    CHECK_INT(gw_tokenizer_add_piece(t, piece, 1), GW_E_BAD_COUNT);
+    gw_tokenizer_free(t);
+}
+
+/* Pieces of 1, 2, 3 … equal characters, a text of them: every merge looks up a longer piece. */
+TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
+    enum { TEXT = 100000 };
+    static char piece[GW_MAX_PIECE + 1], text[TEXT];
+    static int32_t ids[TEXT];
+    gw_tokenizer *t = begin();
+    memset(text, 'x', sizeof text);
+    for (int len = 1; len <= GW_MAX_PIECE; len++) {
+        piece[len - 1] = 'x';
+        add(t, piece, (float)len, GW_TOKEN_NORMAL);
+    }
+    finish(t);
+    CHECK_INT(gw_tokenizer_encode(t, text, TEXT, 0, ids, TEXT), (TEXT + GW_MAX_PIECE - 1) / GW_MAX_PIECE);
+    CHECK_INT(ids[0], PIECES + GW_MAX_PIECE - 1);
+    gw_tokenizer_free(t);
+}
+
+/* The same as control pieces: every place of the text tries them all. */
+TEST(hostile_ladder_of_control_pieces) {
+    enum { TEXT = 20000 };
+    static char piece[GW_MAX_PIECE + 2], text[TEXT];
+    static int32_t ids[TEXT];
+    gw_tokenizer *t = begin();
+    memset(text, 'x', sizeof text);
+    add(t, "x", 0, GW_TOKEN_NORMAL);
+    add(t, "xx", 0, GW_TOKEN_NORMAL);
+    for (int len = 1; len < GW_MAX_PIECE; len++) {
+        piece[len - 1] = 'x', piece[len] = 'y', piece[len + 1] = 0;
+        add(t, piece, 0, GW_TOKEN_CONTROL);
+    }
+    finish(t);
+    CHECK_INT(gw_tokenizer_encode(t, text, TEXT, GW_TOKENIZE_SPECIAL, ids, TEXT), TEXT / 2);
+    gw_tokenizer_free(t);
 }
 
 /* --- long texts ------------------------------------------------------------------------------ */
