@@ -5,6 +5,8 @@
 import { GemmaError } from './errors.js';
 
 const ACK_EVERY = 16;
+/** A chat template of a stranger's may keep the worker busy for seconds. */
+const PATIENCE_MS = 200;
 
 /** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason */
 /** @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
@@ -104,14 +106,24 @@ export class Generation {
   async #ask(args) {
     const { connection, signal } = this.#plan;
     if (signal?.aborted) return emptyResult(args);
-    const onEvent = (/** @type {any} */ event) => this.#onEvent(event);
+    let heard = false, leave = () => {};
+    const onEvent = (/** @type {any} */ event) => {
+      heard = true;
+      this.#onEvent(event);
+    };
+    const left = new Promise((resolve) => {
+      leave = () => void setTimeout(() => heard || resolve(emptyResult(args)), PATIENCE_MS);
+    });
     const { id, answer } = connection.call('generate', args, signal, onEvent);
     this.#id = id;
+    signal?.addEventListener('abort', leave);
     try {
-      return await answer;
+      return await Promise.race([answer, left]);
     } catch (error) {
       if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args);
       throw error;
+    } finally {
+      signal?.removeEventListener('abort', leave);
     }
   }
 

@@ -4,11 +4,16 @@
  * inside all in a message that reads like one, and at its edges where template text could complete
  * one. The template still sees real text, so trim and conditions work. Control tokens are matched
  * in its output; then the seams go, and the rest is tokenised as plain text.
- * Templates are strangers': they run with limits on steps, time and size. */
+ * Templates are strangers': they run with limits on work, time and size. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import { GemmaError, wrapped } from './errors.js';
+import { GemmaError } from './errors.js';
 
-const LIMITS = { steps: 2_000_000, milliseconds: 2000, characters: 1 << 25, items: 1 << 17 };
+/** size: of a value with all in it; product: of what one operation takes. */
+const LIMITS = {
+  milliseconds: 2000, work: 1 << 27, size: 1 << 22, product: 1 << 26, items: 1 << 17,
+  'characters of template': 1 << 17, blanks: 500, 'characters of control tokens': 1 << 19,
+};
+const STEP = 64, ITEM = 8;
 
 /** @typedef {{ role: string, content: string }} Message */
 /** What the cache holds of a conversation: seamed text, and its ids.
@@ -17,11 +22,14 @@ const LIMITS = { steps: 2_000_000, milliseconds: 2000, characters: 1 << 25, item
 export class ChatTemplate {
   #program;
   #vocabulary;
-  /** Control pieces in small letters, to look for their parts. */
+  /** Control pieces, folded; trees of them, of them from behind, and of them as they are. */
   #pieces;
-  /** A control piece; and a character that begins one in any case (templates may change it). */
+  #heads;
+  #tails;
   #exact;
-  #begins;
+  #longest;
+  /** What they begin with. */
+  #starts;
   #seam = newSeam();
 
   /** control: pieces and ids; encode: plain text to ids; variables: bos_token and the like.
@@ -30,11 +38,18 @@ export class ChatTemplate {
    *   bos: number | null, variables: Record<string, string> }} vocabulary */
   constructor(source, vocabulary) {
     this.#vocabulary = vocabulary;
-    const names = [...vocabulary.control.keys()].sort((a, b) => b.length - a.length);
-    const any = names.map((name) => name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')).join('|') || '(?!)';
-    this.#exact = new RegExp(any, 'g');
-    this.#begins = new RegExp(`(?=${any})[^]`, 'giu');
-    this.#pieces = names.map((name) => name.toLowerCase());
+    const names = [...vocabulary.control.keys()];
+    this.#pieces = names.map(fold);
+    limit('characters of control tokens', names.join('').length);
+    this.#heads = tree(this.#pieces);
+    this.#tails = tree(this.#pieces.map((piece) => [...piece].reverse()));
+    this.#exact = names.every((name, i) => name === this.#pieces[i]) ? this.#heads : tree(names);
+    this.#longest = names.reduce((most, { length }) => Math.max(most, length), 0);
+    const starts = [...this.#heads.keys()].map((c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
+    this.#starts = new RegExp(`[${starts.join('')}]`, 'giu');
+    limit('characters of template', source.length);
+    // The lexer looks at each of them again from all before it.
+    limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
     this.#program = guarded(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   }
 
@@ -47,7 +62,7 @@ export class ChatTemplate {
     }));
     // Reuse is safe only where a control token begins: nothing merges across it.
     const rest = prefix && text.startsWith(prefix.text) ? text.slice(prefix.text.length) : '';
-    if (prefix && rest.search(this.#exact) === 0) {
+    if (prefix && this.#match(rest, 0, this.#exact)) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
     }
     return { ids: this.#oneBos(this.#tokens(text)), text };
@@ -57,24 +72,37 @@ export class ChatTemplate {
   protect(content) {
     const core = content.trim();
     if (!core) return content;
-    const { head, tail } = this.#edges(core.toLowerCase());
-    const inside = core.replace(this.#begins, `$&${this.#seam}`);
-    const seamed = (head ? this.#seam : '') + inside + (tail ? this.#seam : '');
+    const edge = fold(core), lengths = Array.from({ length: this.#longest }, (_, n) => n + 1);
+    const head = lengths.some((n) => along(this.#tails, [...edge.slice(0, n)].reverse()))
+      || (edge.length < this.#longest && this.#pieces.some((piece) => piece.includes(edge)));
+    const tail = lengths.some((n) => along(this.#heads, edge.slice(-n)));
+    let seamed = head ? this.#seam : '', done = 0;
+    for (const { 0: c, index } of this.#candidates(core)) {
+      if (!this.#match(core, index, this.#heads, fold)) continue;
+      seamed += core.slice(done, index) + c + this.#seam;
+      done = index + c.length;
+    }
+    seamed += core.slice(done) + (tail ? this.#seam : '');
     return content.replace(core, () => seamed);
   }
 
-  /** Whether text in front (head) or behind (tail) could complete a control piece. @param {string} text */
-  #edges(text) {
-    let head = false, tail = false;
-    for (const piece of this.#pieces) {
-      head ||= piece.includes(text);
-      for (let n = 1; n < piece.length; n++) {
-        head ||= text.startsWith(piece.slice(-n));
-        tail ||= text.endsWith(piece.slice(0, n));
-      }
-      if (head && tail) break;
+  /** @param {string} text */
+  #candidates(text) {
+    limit('product', text.length * this.#longest / 2);
+    return text.matchAll(this.#starts);
+  }
+
+  /** Length of the longest piece there, 0: none.
+   * @param {string} text @param {number} at @param {Tree | undefined} node */
+  #match(text, at, node, change = (/** @type {string} */ c) => c) {
+    let found = 0;
+    for (let end = at; node && end < text.length;) {
+      const c = String.fromCodePoint(/** @type {number} */ (text.codePointAt(end)));
+      for (const part of change(c)) node = node?.get(part);
+      end += c.length;
+      if (node?.has('')) found = end - at;
     }
-    return { head, tail };
+    return found;
   }
 
   /** @param {Message[]} messages */
@@ -96,10 +124,12 @@ export class ChatTemplate {
       for (const id of Array.from(encode(part.replaceAll(this.#seam, '')))) ids.push(id);
     };
     let done = 0;
-    for (const { 0: piece, index } of text.matchAll(this.#exact)) {
-      plain(text.slice(done, index));
-      ids.push(/** @type {number} */ (control.get(piece)));
-      done = index + piece.length;
+    for (const { index: at } of this.#candidates(text)) {
+      const length = at < done ? 0 : this.#match(text, at, this.#exact);
+      if (!length) continue;
+      plain(text.slice(done, at));
+      done = at + length;
+      ids.push(/** @type {number} */ (control.get(text.slice(at, done))));
     }
     plain(text.slice(done));
     return ids;
@@ -126,7 +156,7 @@ function builtins() {
     true: true, false: false, none: null, True: true, False: false, None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      throw new GemmaError('template-error', `the model's chat template says: ${message}`);
+      throw new GemmaError('template-error', `the model's chat template says: ${short(message)}`);
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {
@@ -149,22 +179,104 @@ function limit(what, value) {
 /** @type {new (environment: any) => any} */
 const AnyInterpreter = /** @type {any} */ (Interpreter);
 
+/** Each value is measured once: none changes but namespaces, which must not be in others. */
 class LimitedInterpreter extends AnyInterpreter {
-  #steps = 0;
   #start = performance.now();
+  #work = 0;
+  /** @type {WeakMap<object, number>} */
+  #sizes = new WeakMap();
+  /** sum: of the sizes of its parts so far. @type {{ node: any, sum: number }} */
+  #outer = { node: {}, sum: 0 };
 
-  /** @param {any} statement @param {any} environment */
-  evaluate(statement, environment) {
-    limit('steps', ++this.#steps);
-    if (this.#steps % 16 === 0) limit('milliseconds', performance.now() - this.#start);
-    const result = super.evaluate(statement, environment);
-    if (typeof result.value === 'string') limit('characters', result.value.length);
-    if (Array.isArray(result.value)) limit('items', result.value.length);
-    return result;
+  /** @param {any} node @param {any} environment */
+  evaluate(node, environment) {
+    const outer = this.#outer;
+    this.#spend(STEP);
+    const frame = this.#outer = { node, sum: 0 };
+    try {
+      const result = super.evaluate(node, environment);
+      const size = this.#size(result, frame.sum);
+      const times = multiplies(outer.node, node) ? outer.sum : 0;
+      limit('product', size * times);
+      if (typeof result?.value !== 'number') this.#spend(size / 256 + size * (times + 1) / 16);
+      outer.sum += size;
+      return result;
+    } finally {
+      this.#outer = outer;
+    }
+  }
+
+  /** A function weighs as much as the `parts` it was taken from. @param {any} result @param {number} parts */
+  #size(result, parts = 0) {
+    if (!result) return 0;   // first of nothing
+    const { value, type } = result;
+    if (typeof value === 'number') return Math.abs(value) * ITEM;
+    const known = this.#sizes.get(result);
+    if (known !== undefined) return known;
+    /** @type {number} */
+    let size = typeof value === 'function' ? parts : value?.length ?? 1;
+    this.#spend(size);
+    if (typeof value === 'object' && value) {
+      for (const [key, part] of value.entries()) {
+        if (part.type === 'NamespaceValue') limit('size', NaN);
+        size += ITEM + (key.length ?? 0) + (typeof part.value === 'number' ? 0 : this.#size(part));
+        limit('size', size);
+        this.#spend(ITEM);
+      }
+    }
+    limit('size', size);
+    if (type !== 'NamespaceValue') this.#sizes.set(result, size);
+    return size;
+  }
+
+  /** @param {number} work */
+  #spend(work) {
+    const before = this.#work;
+    limit('work', this.#work += work);
+    if (before >> 12 !== this.#work >> 12) limit('milliseconds', performance.now() - this.#start);
   }
 }
 
+/** What a node does with this part of it may take time as the product of its parts' sizes.
+ * @param {any} node @param {any} part */
+function multiplies({ type, callee, iterable, operator }, part) {
+  return [callee, iterable, iterable?.lhs].includes(part) || /^Filter/.test(type) || /in$/.test(operator?.value);
+}
+
+/** By character; '' marks an end. @typedef {Map<string, any>} Tree */
+/** @param {Iterable<string>[]} pieces */
+function tree(pieces) {
+  /** @type {Tree} */
+  const root = new Map();
+  for (const piece of pieces) {
+    let node = root;
+    for (const c of piece) {
+      if (!node.has(c)) node.set(c, new Map());
+      node = node.get(c);
+    }
+    node.set('', node);
+  }
+  return root;
+}
+
+/** @param {Tree} node @param {Iterable<string>} text */
+function along(node, text) {
+  for (const c of text) if (!(node = node.get(c))) return false;
+  return true;
+}
+
+/** Letters that become the same in `upper` and `lower`. @param {string} text */
+const fold = (text) => text.toUpperCase().toLowerCase();
+
+/** @param {unknown} text */
+const short = (text) => String(text).slice(0, 300);
+
 /** @template T @param {() => T} f @returns {T} */
 function guarded(f) {
-  return wrapped('template-error', "the model's chat template failed", f);
+  try {
+    return f();
+  } catch (error) {
+    if (error instanceof GemmaError) throw error;
+    throw new GemmaError('template-error', `the model's chat template failed: ${short(error)}`);
+  }
 }
