@@ -5,17 +5,17 @@
  *
  *   node tools/screenshots.js [--browser chromium|firefox] [--out DIR]
  */
-import { mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  ANSWERED, BROWSERS, launch, load, loadAddress, modelAddress, openTab, openWithModel, say, servePage,
-  setOptions, until,
+  ANSWERED, BROWSERS, PICKING, READY, launch, load, loadAddress, modelAddress, openTab, openWithModel, say,
+  servePage, setOptions, until,
 } from '../tests/e2e/helpers.js';
 import { testModel } from '../tests/js/models.js';
 import { at, cli } from './proc.js';
 
-const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 360, height: 740 } };
+const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 780 } };
 
 const SAMPLE = `The sky is blue because **short waves scatter more** than long ones: the strength goes \
 with the fourth power of the frequency.
@@ -41,9 +41,10 @@ function substitute(/** @type {string} */ sample) {
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
   if (!receive?.set) return;
   Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
-    receive.set?.call(this, (/** @type {MessageEvent} */ { data }) => {
-      if (data.pieces) data.pieces = data.pieces.map(() => words.shift() ?? '');
-      handler({ data });
+    receive.set?.call(this, (/** @type {MessageEvent} */ event) => {
+      const pieces = event.data?.pieces;
+      pieces?.forEach((/** @type {string} */ _, /** @type {number} */ i) => { pieces[i] = words.shift() ?? ''; });
+      handler(event);
     });
   } });
 }
@@ -66,6 +67,19 @@ function slowly(file) {
   };
 }
 
+/** The storyteller: before and after a story.
+ * @param {import('puppeteer-core').Page} page @param {string} base
+ * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
+async function tellStory(page, base, shoot) {
+  await page.goto(base);
+  await until(page, READY);
+  await shoot(page, 'story-open');
+  await setOptions(page, { maxTokens: 120, seed: 1 });
+  await page.click('.suggestions button');
+  await until(page, ANSWERED, 60000);
+  await shoot(page, 'story-told');
+}
+
 /**
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} base
@@ -74,10 +88,14 @@ function slowly(file) {
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot
  */
 async function tour(browser, base, size, theme, shoot) {
-  const { page, close } = await openTab(browser, base, { ...size, expected: /Failed to load/ });
+  const { page, close } = await openTab(browser, `${base}?pick`, { ...size, expected: /Failed to load/ });
   await page.evaluate((value) => localStorage.setItem('gemma-wasm.theme', JSON.stringify(value)), theme);
-  await page.goto(base);
+  await tellStory(page, base, shoot);
+  await page.goto(`${base}?pick`);
+  await until(page, PICKING);
   await shoot(page, 'picking');
+  await page.$$eval('#presets button', (all) => /** @type {any} */ (all.find((one) => /token/.test(one.textContent ?? ''))).click());
+  await shoot(page, 'token');
   await page.evaluate(() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; }));
   await page.setViewport({ ...size, height: 1700 });
   await shoot(page, 'picking-all');
@@ -114,7 +132,8 @@ await cli(async () => {
     browser: { type: 'string' }, out: { type: 'string', default: at('build', 'screenshots') },
   } });
   mkdirSync(values.out, { recursive: true });
-  const server = await servePage({ intercept: slowly(await testModel('medium')) });
+  const storyteller = existsSync(at('build', 'page', 'storyteller.gguf')) ? 'storyteller.gguf' : await modelAddress('tiny');
+  const server = await servePage({ storyteller, intercept: slowly(await testModel('medium')) });
   const plain = await servePage({ isolation: false });
   for (const name of BROWSERS.filter((one) => !values.browser || one === values.browser)) {
     const browser = await launch(name);

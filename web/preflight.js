@@ -18,6 +18,7 @@ const ADDRESSABLE = 2 ** 32;
 /** Of a computer's memory one tab should not take more. */
 const SHARE = 0.8;
 const SHORTEST = 512;
+const EVEN = 1024;
 
 /** What this browser can be expected to give, in bytes. Chromium tells how much memory there is. */
 function memoryLimit() {
@@ -96,18 +97,20 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
 }
 
 /**
- * The longest context that fits, among powers of two. From SHORTEST on, where the sliding windows are
- * about full, the cache grows evenly, so that two figures tell all others.
+ * The longest context that fits, among powers of two; null if none does. From EVEN on, where the sliding
+ * windows are full, the cache grows evenly, so that two figures tell all others.
  * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
  */
 async function longestContext(most, atMost, need) {
-  if (most <= SHORTEST) return null;
-  const least = await need(SHORTEST);
-  const each = (atMost.total - least.total) / (most - SHORTEST);
-  const room = memoryLimit() - least.total;
-  if (room < 0) return null;
-  const contextLength = 2 ** Math.floor(Math.log2(Math.min(most - 1, SHORTEST + room / each)));
-  return { contextLength, total: (await need(contextLength)).total };
+  for (const least of [EVEN, SHORTEST].filter((length) => length < most)) {
+    const { total } = await need(least);
+    const room = memoryLimit() - total;
+    if (room < 0) continue;
+    const more = least === EVEN ? room * (most - EVEN) / (atMost.total - total) : 0;
+    const contextLength = 2 ** Math.floor(Math.log2(Math.min(most - 1, least + more)));
+    return { contextLength, total: (await need(contextLength)).total };
+  }
+  return null;
 }
 
 /** The two largest that are clearly smaller. @param {number} limit */

@@ -155,9 +155,10 @@ async function showRoom() {
   button('stored-keep').hidden = persisted;
 }
 
-/** @returns {Promise<{ usage: number, quota: number, persisted: boolean }>} */
+/** Zeros where the browser does not tell. */
 export async function room() {
-  const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => ({}));
+  const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
+  const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);
   return { usage, quota, persisted };
 }
 

@@ -153,8 +153,8 @@ for (const name of BROWSERS) {
       }));
       assert.doesNotMatch(kept, /hf_secret/);
       assert.match(JSON.stringify(sent), /Bearer hf_secret/);
-      assert.doesNotMatch(sent.source.url, /secret/);
-      assert.match(sent.source.url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
+      assert.doesNotMatch(sent.source[0].url, /secret/);
+      assert.match(sent.source[0].url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
       assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);

@@ -1,0 +1,238 @@
+/**
+ * Models that stay on this computer, as the page shows them: kept by a load, listed with their sizes,
+ * started again without the network, continued after an interruption, deleted. And what is said before
+ * a download: what it needs, what would fit instead, that a token is wanted, that there is no room.
+ */
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import {
+  BROWSERS, FAILED, PICKING, READY, assertReady, launch, loadAddress, modelAddress, openTab, servePage, textOf, until,
+} from './helpers.js';
+
+/** What the server does with models: 'serve', 'slow' (for cancelling), 'refuse'. */
+let manner = 'serve';
+/** Bytes of models that were asked for, as far as the requests tell. @type {{ range: string, method: string }[]} */
+let asked = [];
+
+/** @type {import('../../tools/serve.js').Options['intercept']} */
+const intercept = async (request, response) => {
+  if (!request.url?.startsWith('/models/')) return false;
+  asked.push({ range: request.headers.range ?? '', method: request.method ?? '' });
+  if (manner === 'refuse') {
+    request.socket.destroy();
+    return true;
+  }
+  const late = manner === 'slow' && !request.headers.range?.startsWith('bytes=0-');
+  if (late) await new Promise((done) => { setTimeout(done, 700); });
+  return response.destroyed;
+};
+
+/** Bytes in the ranges that were asked for. */
+function bytesAsked() {
+  return asked.reduce((sum, { range }) => {
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
+    return sum + (last === undefined ? Infinity : Number(last) - Number(first) + 1);
+  }, 0);
+}
+
+/** Back to the picker. @param {import('puppeteer-core').Page} page */
+async function unload(page) {
+  await page.click('#settings-toggle');
+  await page.click('#unload');
+  await until(page, PICKING);
+}
+
+/** @param {import('puppeteer-core').Page} page @param {string} text   of a button in the list */
+async function press(page, text) {
+  const names = await page.$$eval('#stored button', (all) => all.map((one) => one.textContent));
+  const at = names.indexOf(text);
+  assert.ok(at >= 0, `no button "${text}" among ${names}`);
+  await (await page.$$('#stored button'))[at].click();
+}
+
+const LISTED = '#stored:not([hidden]) li';
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+    let [tiny, medium] = ['', ''];
+
+    before(async () => {
+      [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
+      server = await servePage({ intercept, storyteller: tiny });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+    beforeEach(() => {
+      manner = 'serve';
+      asked = [];
+    });
+
+    test('a model that was loaded is offered first, starts without the network, and can be deleted', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, { expected: /Failed to load|NetworkError|ERR_|reach|refused/i });
+      await until(tab.page, PICKING);
+      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await loadAddress(tab.page, tiny);
+      await assertReady(tab.page);
+
+      await tab.page.goto(server.url);
+      await until(tab.page, LISTED);
+      assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'not the storyteller');
+      assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Start/);
+      assert.match(await textOf(tab.page, '#stored-room'), /of the [\d.]+\s[MGT]B that the browser offers/);
+      assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Start tiny-/);
+
+      asked = [];
+      await tab.page.keyboard.press('Enter');
+      await until(tab.page, `${READY}, ${FAILED}`);
+      await assertReady(tab.page);
+      assert.ok(bytesAsked() <= 1, `asked for no more than whether it is the same: ${JSON.stringify(asked)}`);
+      assert.equal(await tab.page.$('#chat-notice .notice'), null);
+      await unload(tab.page);
+
+      manner = 'refuse';
+      await press(tab.page, 'Start');
+      await until(tab.page, `${READY}, ${FAILED}`);
+      await assertReady(tab.page);
+      assert.match(await textOf(tab.page, '#chat-notice'), /stored copy/);
+      await tab.page.click('#chat-notice button');
+      assert.equal(await tab.page.$('#chat-notice .notice'), null);
+      await unload(tab.page);
+
+      await press(tab.page, 'Delete');
+      assert.match(await textOf(tab.page, LISTED), /Delete 258\skB\?/);
+      await tab.page.focus('#choose');
+      assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
+      await press(tab.page, 'Delete');
+      await tab.page.keyboard.press('Enter');
+      await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
+      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await tab.close();
+    });
+
+    test('a download that was cancelled continues where it was', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`);
+      await until(tab.page, PICKING);
+      manner = 'slow';
+      await tab.page.evaluate((value) => {
+        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+      }, medium);
+      await tab.page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
+        { timeout: 60000 });
+      assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · 7\d\.\d\sMB of memory$/);
+      await tab.page.click('#loading-cancel');
+      await until(tab.page, PICKING);
+      manner = 'serve';
+
+      await tab.page.goto(`${server.url}?pick`);
+      await until(tab.page, LISTED);
+      const [, here] = /([\d.]+)\sMB of 40\.6\sMB are here already/.exec(await textOf(tab.page, LISTED)) ?? [];
+      assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
+      asked = [];
+      await press(tab.page, 'Continue');
+      await until(tab.page, `${READY}, ${FAILED}`, 60000);
+      await assertReady(tab.page);
+      const again = bytesAsked() / 1e6;
+      // The look at the header asks for a segment, and leaves when it has enough.
+      assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
+      await unload(tab.page);
+      await press(tab.page, 'Delete all');
+      await press(tab.page, 'Delete all of them?');
+      await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
+      assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await tab.close();
+    });
+
+    test('no room: it runs, and says that it is not kept', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        if (!navigator.storage) return;   // about:blank
+        navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
+        Object.assign(window, { said: '' });
+        addEventListener('DOMContentLoaded', () => {
+          const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
+          new MutationObserver(() => { /** @type {any} */ (window).said += place.textContent; }).observe(place, { childList: true });
+        });
+      } });
+      await until(tab.page, PICKING);
+      if (name === 'chromium') {   // the engine's worker asks for itself, and only here it can be told otherwise
+        const devtools = await tab.page.createCDPSession();
+        await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
+      }
+      await loadAddress(tab.page, medium);
+      await assertReady(tab.page);
+      assert.match(await tab.page.evaluate(() => /** @type {any} */ (window).said), /too large to keep: the browser has room for 20\.0\sMB/);
+      if (name === 'chromium') {
+        assert.match(await textOf(tab.page, '#chat-notice'), /not kept/);
+        await unload(tab.page);
+        await tab.page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
+      }
+      await tab.close();
+    });
+
+    test('what does not fit is refused before the download, with what would', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 });   // of which 70 MB are for the page
+      } });
+      await until(tab.page, PICKING);
+      await loadAddress(tab.page, medium);
+      assert.match(await textOf(tab.page, FAILED), /needs 74\.\d\sMB of memory[\s\S]*limit here is about 70\.0\sMB[\s\S]*would fit/);
+      const buttons = await tab.page.$$eval('.error > button', (all) => all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')));
+      assert.match(buttons.join(' | '), /^A context of 1,024 tokens \(68\.\d MB\) \| Try all the same$/);
+      assert.ok(bytesAsked() < 30e6, 'headers only');
+      await tab.page.click('.error > button');
+      await until(tab.page, `${READY}, ${FAILED}`, 60000);
+      await assertReady(tab.page);
+      assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
+      await tab.close();
+    });
+
+    test('Hugging Face wants a token: it is asked for, used once, and not kept', async () => {
+      // The worker's place is taken by one that answers 401, and then 403.
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        const sent = /** @type {string[]} */ ([]);
+        Object.assign(window, { sent });
+        Worker.prototype.postMessage = function ({ id, kind, source }) {
+          if (kind !== 'open') return;
+          sent.push(JSON.stringify(source));
+          const got = `status ${sent.length === 1 ? 401 : 403}`;
+          const error = { code: 'http-error', what: 'refused', expected: 'status 200', got, cause: '' };
+          setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
+        };
+      } });
+      await until(tab.page, PICKING);
+      await tab.page.evaluate(() => {
+        const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
+        for (const [id, value] of Object.entries(fields)) /** @type {any} */ (document.getElementById(id)).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
+      });
+      await until(tab.page, '#token-form:not([hidden])');
+      assert.match(await textOf(tab.page, FAILED), /who you are/);
+      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
+      await tab.page.keyboard.type('two words');
+      await tab.page.keyboard.press('Enter');
+      assert.match(await textOf(tab.page, FAILED), /not an access token/);
+      await tab.page.$eval('#token', (field) => { /** @type {HTMLInputElement} */ (field).value = ''; });
+      await tab.page.type('#token', 'hf_secret');
+      await tab.page.keyboard.press('Enter');
+      await tab.page.waitForFunction(() => /not allowed/.test(document.querySelector('.error')?.textContent ?? ''));
+      const { sent, kept, field } = await tab.page.evaluate(() => ({
+        sent: /** @type {any} */ (window).sent,
+        kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
+        field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
+      }));
+      assert.doesNotMatch(sent[0], /authorization/i);
+      assert.match(sent[1], /Bearer hf_secret/);
+      assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
+      assert.doesNotMatch(kept, /hf_secret/);
+      assert.equal(field, '');
+      await tab.close();
+    });
+  });
+}
