@@ -19,8 +19,10 @@
 #define OUTLINE static __attribute__((noinline))
 #ifdef __clang__
 #define KEEP_LOOP _Pragma("nounroll")   /* unrolled, the next loop's registers would spill */
+#define UNROLL _Pragma("unroll")
 #else
 #define KEEP_LOOP
+#define UNROLL
 #endif
 
 enum { COLUMNS = 8, SUBS = GW_MAX_SUBS };   /* vectors of 32 columns of bytes; scales of a group at most */
@@ -47,7 +49,7 @@ typedef struct {
 #define OR wasm_v128_or
 /* Bits that cross into the next byte are masked off by all who call these. */
 #define LEFT(v, n) wasm_i16x8_shl(v, n)
-#define RIGHT(v, n) wasm_u16x8_shr(v, n)
+#define RIGHT(v, n) wasm_u16x8_shr(v, n)   /* V8 makes five instructions of a shift of bytes */
 
 INLINE void unpack2(const uint8_t *p, v128_t *c) {
     for (int h = 0; h < 2; h++) {
@@ -74,7 +76,7 @@ INLINE void unpack4(const uint8_t *p, v128_t *c) {
     for (int i = 0; i < 4; i++) {
         v128_t v = LOAD(p, i);
         c[i] = AND(v, 15);
-        c[i + 4] = wasm_u8x16_shr(v, 4);
+        c[i + 4] = AND(RIGHT(v, 4), 15);
     }
 }
 
@@ -122,8 +124,14 @@ INLINE v128_t halves(const uint8_t *p) {
     return wasm_v128_or(wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000)), sign);   /* times 2^112 */
 }
 
-INLINE v128_t times(v128_t d, v128_t integers) { return wasm_f32x4_mul(d, wasm_f32x4_convert_i32x4(integers)); }
 INLINE v128_t byte_of(v128_t v, int i) { return wasm_v128_and(wasm_u32x4_shr(v, 8 * i), wasm_i32x4_splat(255)); }
+
+/* d * (n - bias) for n below 2^23: put under the exponent of 2^23, n is a float. (Where a compiler knows that
+ * n is not negative it converts it as unsigned, in eight instructions.) */
+INLINE v128_t times(v128_t d, v128_t n, float bias) {
+    v128_t big = OR(n, wasm_i32x4_splat(0x4b000000));
+    return wasm_f32x4_mul(d, wasm_f32x4_sub(big, wasm_f32x4_splat(8388608.0f + bias)));
+}
 
 INLINE void head_q5_0(const uint8_t *head, v128_t *scale, v128_t *min) {
     scale[0] = halves(head);
@@ -138,21 +146,21 @@ INLINE void head_q4_1(const uint8_t *head, v128_t *scale, v128_t *min) {
 OUTLINE void head_q2_k(const uint8_t *head, v128_t *scale, v128_t *min) {
     v128_t d = halves(head), m = wasm_f32x4_neg(halves(head + 8));
     for (int w = 0; w < 4; w++) {
-        v128_t v = LOAD(head + 16, w), low = AND(v, 15), high = wasm_u8x16_shr(v, 4);
+        v128_t v = LOAD(head + 16, w), low = AND(v, 15), high = AND(RIGHT(v, 4), 15);
         for (int i = 0; i < 4; i++) {
-            scale[4 * w + i] = times(d, byte_of(low, i));
-            min[4 * w + i] = times(m, byte_of(high, i));
+            scale[4 * w + i] = times(d, byte_of(low, i), 0);
+            min[4 * w + i] = times(m, byte_of(high, i), 0);
         }
     }
 }
 
 OUTLINE void head_q3_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head), top = LOAD(head + 8, 2), bias = wasm_i32x4_splat(32);
+    v128_t d = halves(head), top = LOAD(head + 8, 2);
     (void)min;
     for (int w = 0; w < 4; w++) {
-        v128_t v = LOAD(head + 8, w & 1), low = w < 2 ? AND(v, 15) : wasm_u8x16_shr(v, 4);
+        v128_t v = LOAD(head + 8, w & 1), low = w < 2 ? AND(v, 15) : AND(RIGHT(v, 4), 15);
         v128_t six = OR(low, LEFT(AND(RIGHT(top, 2 * w), 3), 4));
-        for (int i = 0; i < 4; i++) scale[4 * w + i] = times(d, wasm_i32x4_sub(byte_of(six, i), bias));
+        for (int i = 0; i < 4; i++) scale[4 * w + i] = times(d, byte_of(six, i), 32);
     }
 }
 
@@ -160,11 +168,11 @@ OUTLINE void head_q4_k(const uint8_t *head, v128_t *scale, v128_t *min) {
     v128_t d = halves(head), m = wasm_f32x4_neg(halves(head + 8));
     v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2);
     v128_t scales[2] = { AND(a, 63), OR(AND(c, 15), AND(RIGHT(a, 2), 48)) };
-    v128_t mins[2] = { AND(b, 63), OR(wasm_u8x16_shr(c, 4), AND(RIGHT(b, 2), 48)) };
+    v128_t mins[2] = { AND(b, 63), OR(AND(RIGHT(c, 4), 15), AND(RIGHT(b, 2), 48)) };
     for (int w = 0; w < 2; w++)
         for (int i = 0; i < 4; i++) {
-            scale[4 * w + i] = times(d, byte_of(scales[w], i));
-            min[4 * w + i] = times(m, byte_of(mins[w], i));
+            scale[4 * w + i] = times(d, byte_of(scales[w], i), 0);
+            min[4 * w + i] = times(m, byte_of(mins[w], i), 0);
         }
 }
 
@@ -173,19 +181,21 @@ OUTLINE void head_q6_k(const uint8_t *head, v128_t *scale, v128_t *min) {
     (void)min;
     for (int w = 0; w < 4; w++) {
         v128_t v = LOAD(head + 8, w);
-        for (int i = 0; i < 4; i++)
-            scale[4 * w + i] = times(d, wasm_i32x4_shr(wasm_i32x4_shl(v, 24 - 8 * i), 24));
+        for (int i = 0; i < 4; i++) {
+            v128_t n = wasm_i32x4_shr(wasm_i32x4_shl(v, 24 - 8 * i), 24);
+            scale[4 * w + i] = wasm_f32x4_mul(d, wasm_f32x4_convert_i32x4(n));
+        }
     }
 }
 
 OUTLINE void head_iq4_xs(const uint8_t *head, v128_t *scale, v128_t *min) {
     v128_t d = halves(head), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
-    v128_t three = wasm_i32x4_splat(3), fifteen = wasm_i32x4_splat(15), bias = wasm_i32x4_splat(32);
+    v128_t three = wasm_i32x4_splat(3), fifteen = wasm_i32x4_splat(15);
     (void)min;
     for (int i = 0; i < 8; i++) {
         v128_t six = OR(wasm_v128_and(wasm_u32x4_shr(low, 4 * i), fifteen),
                         wasm_i32x4_shl(wasm_v128_and(wasm_u32x4_shr(top, 2 * i), three), 4));
-        scale[i] = times(d, wasm_i32x4_sub(six, bias));
+        scale[i] = times(d, six, 32);
     }
 }
 

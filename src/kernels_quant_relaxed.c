@@ -45,6 +45,7 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
             v128_t sum[2], dot[2], c[COLUMNS], by = SPLAT(a->s8 + b + j);
             const int8_t *q = a->q8 + (b + j) * GW_BLOCK;
             sums_of(f, a->sum8 + b + j, a->half8 + b + j, sum);
+            UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 unpack(f, codes_of(f, w + s * stride, j), c);
                 for (uint32_t i = 0; i < f->subs; i++) dot[i] = start_of(f, sum[i]);

@@ -41,7 +41,7 @@ INLINE void streams(const uint8_t *w, size_t stride, int n, const int8_t *q, con
             for (int s = 0; s < n; s++) {
                 v128_t v = wasm_v128_load(w + s * stride + b * GW_Q4_BYTES + 8 + 16 * g);
                 dot[s] = DOT(low, wasm_v128_and(v, mask), dot[s]);
-                dot[s] = DOT(high, wasm_u8x16_shr(v, 4), dot[s]);
+                dot[s] = DOT(high, wasm_v128_and(wasm_u16x8_shr(v, 4), mask), dot[s]);
             }
         }
         for (int s = 0; s < n; s++)
@@ -63,7 +63,7 @@ INLINE void unpack(const uint8_t *w, size_t panel, int panels, int n_blocks, unp
             for (int g = 0; g < 4; g++) {
                 v128_t v = wasm_v128_load(block + 8 + 16 * g);
                 out->column[b][g][p] = wasm_v128_and(v, mask);
-                out->column[b][g + 4][p] = wasm_u8x16_shr(v, 4);
+                out->column[b][g + 4][p] = wasm_v128_and(wasm_u16x8_shr(v, 4), mask);
             }
         }
 }

@@ -16,6 +16,11 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL
+#endif
 
 enum { TILE = 4, CHUNK = 32 };   /* rows of a tile; blocks of a panel that are widened at once */
 
@@ -97,30 +102,12 @@ void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *
     matmul_float(w, panels, 2, load_bf16, a, y, ldy);
 }
 
-/* --- quantised weights, int16 activations (order 0 2 1 3) --- */
+/* --- Q8_0, int16 activations (order 0 2 1 3); the other quantised types: kernels_quant_simd128.c --- */
 
 /* total + (float)sum * (weight scales * activation scale) */
 INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
     v128_t scales = wasm_f32x4_mul(weight_scales, wasm_v128_load32_splat(scale));
     return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
-}
-
-/* Sum of one block of Q4_0, nibbles taken as 0..15. Nibbles that sit 4 or 8 bits up in their lane are
- * multiplied there and the sums shifted down once: cheaper than moving every nibble. */
-INLINE v128_t q4_block(const uint8_t *block, const int16_t *q) {
-    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
-    for (int g = 0; g < 4; g++) {
-        v128_t v = wasm_v128_load(block + 8 + 16 * g);
-        v128_t low =
-            wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), wasm_v128_load32_splat(q + 4 * g));
-        v128_t top = wasm_i32x4_dot_i16x8(wasm_u16x8_shr(v, 12), wasm_v128_load32_splat(q + 16 + 4 * g + 2));
-        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
-        s4 = wasm_i32x4_add(s4, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)),
-                                                     wasm_v128_load32_splat(q + 16 + 4 * g)));
-        s8 = wasm_i32x4_add(s8, wasm_i32x4_dot_i16x8(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)),
-                                                     wasm_v128_load32_splat(q + 4 * g + 2)));
-    }
-    return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
 }
 
 INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
@@ -134,26 +121,12 @@ INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     return wasm_i32x4_add(even, odd);
 }
 
-INLINE void q4_streams(const uint8_t *w, size_t stride, int streams, const int16_t *q, const float *scale,
-                       const int32_t *sum, size_t blocks, float *y, size_t step) {
-    v128_t total[4];
-    for (int s = 0; s < streams; s++) total[s] = wasm_f32x4_splat(0);
-    for (size_t b = 0; b < blocks; b++) {
-        v128_t offset = wasm_i32x4_shl(wasm_v128_load32_splat(sum + b), 3);
-        for (int s = 0; s < streams; s++) {
-            const uint8_t *block = w + s * stride + b * GW_Q4_BYTES;
-            v128_t dot = wasm_i32x4_sub(q4_block(block, q + b * GW_BLOCK), offset);
-            total[s] = add_scaled(total[s], dot, load_f16(block), scale + b);
-        }
-    }
-    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, total[s]);
-}
-
 INLINE void q8_streams(const uint8_t *w, size_t stride, int streams, const int16_t *q, const float *scale,
                        size_t blocks, float *y, size_t step) {
     v128_t total[4];
     for (int s = 0; s < streams; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++)
+        UNROLL
         for (int s = 0; s < streams; s++) {
             const uint8_t *block = w + s * stride + b * GW_Q8_BYTES;
             total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), load_f16(block), scale + b);
@@ -166,17 +139,6 @@ INLINE void q8_streams(const uint8_t *w, size_t stride, int streams, const int16
 typedef struct {
     v128_t column[CHUNK][16], scales[CHUNK];
 } widened;
-
-INLINE void widen_q4(const uint8_t *block, v128_t *out) {
-    v128_t eight = wasm_i16x8_splat(8), mask = wasm_i16x8_splat(15);
-    for (int g = 0; g < 4; g++) {
-        v128_t v = wasm_v128_load(block + 8 + 16 * g);
-        out[2 * g] = wasm_i16x8_sub(wasm_v128_and(v, mask), eight);
-        out[2 * g + 1] = wasm_i16x8_sub(wasm_v128_and(wasm_u16x8_shr(v, 8), mask), eight);
-        out[8 + 2 * g] = wasm_i16x8_sub(wasm_v128_and(wasm_u16x8_shr(v, 4), mask), eight);
-        out[8 + 2 * g + 1] = wasm_i16x8_sub(wasm_u16x8_shr(v, 12), eight);
-    }
-}
 
 INLINE void widen_q8(const uint8_t *block, v128_t *out) {
     for (int g = 0; g < 8; g++) {
@@ -221,30 +183,6 @@ INLINE void wide_rows(const uint8_t *panel, size_t bytes, void (*widen)(const ui
             wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy,
                       ldy, 1, b == 0);
     }
-}
-
-INLINE void matmul_q4(const uint8_t *w, int panels, const gw_acts *a, const int16_t *q, const float *scale,
-                      const int32_t *sum, float *y, size_t ldy) {
-    size_t blocks = a->k / GW_BLOCK, panel = blocks * GW_Q4_BYTES;
-    if (a->n > 1) {
-        for (int p = 0; p < panels; p++)
-            wide_rows(w + p * panel, GW_Q4_BYTES, widen_q4, a->n, a->k, q, scale, y + p * GW_PANEL, ldy);
-        return;
-    }
-    int each = panels / 4, p = each * 4;
-    for (int i = 0; i < each; i++)
-        q4_streams(w + i * panel, each * panel, 4, q, scale, sum, blocks, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (; p < panels; p++) q4_streams(w + p * panel, 0, 1, q, scale, sum, blocks, y + p * GW_PANEL, 0);
-}
-
-#ifndef GW_HAVE_RELAXED   /* there, narrow activations are bytes */
-void gw_simd_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    matmul_q4(w, panels, a, a->q8, a->s8, a->sum8, y, ldy);
-}
-#endif
-
-void gw_simd_matmul_q4_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    matmul_q4(w, panels, a, a->q16, a->s16, a->sum16, y, ldy);
 }
 
 void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
