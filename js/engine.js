@@ -14,6 +14,8 @@ const FILES = {
   'relaxed-threads': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
 };
 const MAX_THREADS = 64;
+/** Bytes that WebAssembly can address. */
+export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
 const HASH_STATE = 104;
@@ -113,7 +115,17 @@ export class Engine {
 
   /** @param {number} contextLength */
   reserve(contextLength) {
-    this.call('load_reserve', contextLength);
+    const before = this.heapBytes, need = this.planBytes(contextLength, 'heap');
+    try {
+      this.call('load_reserve', contextLength);
+    } catch (cause) {
+      if (need > ADDRESSES || /** @type {GemmaError} */ (cause).code !== 'no-memory') throw cause;
+      // The platform gives less than there are addresses. The plan counts what was grown as used.
+      const most = this.#heap.room(need), fits = this.call('largest_context', 2 * most - before);
+      throw new GemmaError('no-memory', `memory for a context of ${contextLength} tokens`, {
+        expected: `${need} bytes`, got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`, cause,
+      });
+    }
     this.#vocab = this.number('n_vocab');
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
   }

@@ -77,6 +77,20 @@ export class Heap {
     }
   }
 
+  /** Bytes that it has after growing to `wanted`, or as near as it gets. @param {number} wanted */
+  room(wanted) {
+    const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);
+    for (let step = missing(); step > 0;) {
+      try {
+        this.#memory.grow(step);
+        step = Math.min(step, missing());
+      } catch {
+        step >>= 1;
+      }
+    }
+    return this.buffer.byteLength;
+  }
+
   /** @param {number} address @param {number} value */
   store(address, value) {
     Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);

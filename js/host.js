@@ -6,7 +6,7 @@
 /** @import { Source } from './source.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @import { Notice } from './stream.js' */
-import { createEngine } from './engine.js';
+import { ADDRESSES, createEngine } from './engine.js';
 import { GemmaError } from './errors.js';
 import { utf8 } from './heap.js';
 import { generate, logits, perplexity } from './jobs.js';
@@ -232,7 +232,7 @@ function chooseContext(native, wanted) {
 
 /** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
- *   memory: { weights: number, kv: number, scratch: number, total: number },
+ *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
  *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
  *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
@@ -246,7 +246,7 @@ function keptOf(sources) {
 /** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
-  const [weights, kv, scratch, total] = ['weights', 'kv', 'scratch', 'total']
+  const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']
     .map((part) => native.planBytes(contextLength, part));
   return {
     architecture: native.text('architecture') ?? '',
@@ -256,7 +256,8 @@ function describe({ runner: { native }, vocabulary, contextLength }, facts) {
     contextLength,
     trainedContextLength: native.number('context_length'),
     vocabSize: vocabulary.size,
-    memory: { weights, kv, scratch, total },
+    memory: { weights, kv, scratch, total, heap },
+    largestContext: native.call('largest_context', ADDRESSES),
     threads: native.threads,
     variant: native.variant,
     ...facts,

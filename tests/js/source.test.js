@@ -6,6 +6,8 @@ import { readFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
+import { Engine } from '../../js/engine.js';
+import { imports } from '../../js/heap.js';
 import { describeSource } from '../../js/source.js';
 import { essence, refuses, serveWith, sleep } from './helpers.js';
 import { BAD_MODELS, badModel, testModel } from './models.js';
@@ -266,6 +268,35 @@ test('sources that fail when they are looked at are refused as such', async () =
   for (const source of [locked, 'file://host/x.gguf', { repo: 'a/b', file: '\ud800.gguf' }]) {
     await refuses(loadModel(source), 'unsupported-source');
   }
+});
+
+test('a model for which there is no memory is refused with what is needed, what there is, and what would fit', async () => {
+  const files = (threads) => readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
+  const instance = async (maximum) => {
+    const memory = new WebAssembly.Memory({ initial: 16, maximum });
+    const { instance: { exports } } = await WebAssembly.instantiate(await files(''), imports(memory));
+    return new Engine(exports, memory, []);
+  };
+  const file = await readFile(await testModel('medium'));
+  const planned = async (pages) => {
+    const engine = await instance(pages);
+    for (let at = 0, state = engine.call('load_commit', 0); state !== 1;) {
+      const window = engine.window();
+      const part = file.subarray(at, at += window.length);
+      window.set(part);
+      state = engine.call('load_commit', part.length);
+    }
+    return engine;
+  };
+  const [bytesNeeded, kv] = await planned(5000).then((engine) => ['heap', 'kv'].map((part) => engine.planBytes(8192, part)));
+  const pages = Math.floor((bytesNeeded - kv / 2) / 65536);
+  const error = async (most) => refuses(async () => (await planned(most)).reserve(8192), 'no-memory');
+  const { expected: needed, got } = await error(pages);
+  assert.equal(needed, `${bytesNeeded} bytes`);
+  const [, most, context] = /^(\d+) bytes at most; a context of (\d+) fits$/.exec(got);
+  assert.equal(Number(most), pages * 65536);
+  (await planned(pages)).reserve(Number(context));
+  assert.match((await error(100)).got, /^\d+ bytes at most$/);
 });
 
 test('onProgress that throws fails the loading', async () => {
