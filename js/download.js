@@ -146,7 +146,7 @@ export class Download {
       this.#done(answer);
       this.#useWhole(stored);
       // When it was used; another tab may have it, which does not matter.
-      if (!readOnly) await stored.save().then(() => stored.close(), () => {});
+      if (!readOnly) await stored.close().catch(() => {});
       return;
     }
     if (readOnly || await this.#try(() => stored.save().then(() => true))) this.#entry = stored;
@@ -388,7 +388,6 @@ export class Download {
     try {
       if (error && !INNOCENT.includes(error.code)) return await entry.remove();
       if (!error && digest) entry.journal.sha256 = digest;
-      await entry.save();
       await entry.close();
       if (!error && entry.complete) this.kept = 'stored';
     } catch (problem) {

@@ -59,6 +59,10 @@ export class Entry {
   #name;
   #unsaved = 0;
   #removed = false;
+  /** @type {Promise<void> | undefined} */
+  #saving;
+  /** @type {unknown} */
+  #failure;
   journal;
 
   /** @param {Store} store @param {string} name @param {Journal} journal */
@@ -104,7 +108,12 @@ export class Entry {
     await this.#store.write(this.#name, at, bytes);
     this.journal.have = joined(this.journal.have, at, at + bytes.length);
     this.#unsaved += bytes.length;
-    if (this.#unsaved >= journalEvery) await this.save();
+    // The disk may take its time once; twice as much is not put at risk.
+    if (this.#unsaved >= journalEvery) {
+      await this.#saving;
+      this.#saving ??= this.save().catch((error) => { this.#failure = error; }).finally(() => { this.#saving = undefined; });
+    }
+    if (this.#failure) throw this.#failure;
   }
 
   /** The journal never says more than what was flushed before. */
@@ -117,6 +126,8 @@ export class Entry {
   }
 
   async close() {
+    await this.#saving;
+    await this.save();
     await this.#store.flush?.(this.#name);
     await this.#store.close?.(this.#name);
   }

@@ -1,8 +1,9 @@
 /* store-node: models in a folder, by default that of the user's caches. */
-import { closeSync, fdatasyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fdatasync, openSync, readSync, writeSync } from 'node:fs';
 import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 
 const OURS = /^[0-9a-f-]+\.gguf$/;
 
@@ -31,7 +32,8 @@ export function openStore(where) {
       writeSync(file(name, await size(name) ? 'r+' : 'w+'), bytes, 0, bytes.length, at);
     },
     async flush(name) {
-      if (open.has(name)) fdatasyncSync(file(name, 'r+'));
+      const known = open.get(name);
+      if (known !== undefined) await promisify(fdatasync)(known);
     },
     async close(name) {
       if (open.has(name)) closeSync(file(name, 'r+'));
