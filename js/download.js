@@ -329,8 +329,8 @@ export class Download {
         this.#came(segment, bytes.length, false);
       }
     } catch (error) {
-      answer?.close();
-      this.#stream?.close();
+      this.#drop(answer);
+      this.#drop(this.#stream);
       this.#stream = undefined;
       throw error;
     }
@@ -352,12 +352,12 @@ export class Download {
       this.#check(answer);
       if (answer.partial && answer.at === at) return answer;
       this.#plain = true;
-      if (answer.partial || this.#stream) answer.close();
+      if (answer.partial || this.#stream) this.#drop(answer);
       else this.#stream = answer;
     }
     await before;
     if (this.#stream && this.#stream.at > at) {
-      this.#stream.close();
+      this.#drop(this.#stream);
       this.#stream = undefined;
     }
     if (!this.#stream) {
@@ -371,10 +371,16 @@ export class Download {
     return this.#stream;
   }
 
+  /** @param {Answer | undefined} answer */
+  #drop(answer) {
+    answer?.close();
+    if (answer) this.#open.delete(answer);
+  }
+
   /** All of it was read, or nothing more is wanted. @param {Answer} answer */
   #done(answer) {
     // A body read to its end leaves a connection that can be used again.
-    const close = () => answer.close();
+    const close = () => this.#drop(answer);
     answer.read(1).then(close, close);
   }
 
@@ -384,14 +390,15 @@ export class Download {
     const { digest } = this, entry = this.#entry;
     this.#entry = undefined;
     for (const answer of this.#open) answer.close();
-    if (!entry || this.#around.readOnly || this.kept === 'cached' && !error) return;
+    if (!entry || this.#around.readOnly || (this.kept === 'cached' && !error && !digest)) return;
     try {
       if (error && !INNOCENT.includes(error.code)) return await entry.remove();
       if (!error && digest) entry.journal.sha256 = digest;
       await entry.close();
-      if (!error && entry.complete) this.kept = 'stored';
+      if (!error && entry.complete && this.kept === 'none') this.kept = 'stored';
     } catch (problem) {
-      this.#tell(problem);
+      // Another tab may have a whole copy, which does not matter.
+      if (this.kept === 'none') this.#tell(problem);
     }
   }
 }

@@ -150,6 +150,7 @@ for (const name of BROWSERS) {
       const doomed = await openPage();
       void load(doomed, url).catch(() => {});
       while (state.sent < bytes.length / 2) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      assert.equal((await list(page)).length, 1);   // can be looked at meanwhile
       await doomed.close();
       await new Promise((resolve) => { setTimeout(resolve, 300); });   // until the server has noticed
       const before = state.sent;

@@ -203,6 +203,11 @@ test('a wrong digest deletes what is stored, and tells both; a right one is not 
   assert.deepEqual(await readdir(folder), []);
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'stored');
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'cached');
+  // One that was stored without a digest is checked once.
+  await cache.clear();
+  await load(server.url, { cache });
+  for (const phase of ['load', 'load']) assert.equal((await load(server.url, { cache, sha256: digest })).events[0].phase, phase);
+  assert.ok((await readFile(join(folder, (await readdir(folder))[0]))).subarray(bytes.length).includes(digest));
   // Damage that only the digest shows, when another than the known one is asked for.
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.deepEqual(await readdir(folder), []);
