@@ -30,12 +30,16 @@ static int emit(job *j, int32_t id) {
 
 /* --- pieces that match verbatim --------------------------------------------------------------- */
 
+static int byte_of(const gw_tokenizer *t, uint32_t at, uint32_t depth) {
+    return t->text[gw_piece_begin(t, t->verbatim[at]) + depth];
+}
+
 /* First of verbatim[lo..hi), all longer than `depth` and alike before it, with byte >= c there. */
 static uint32_t lower_bound(const gw_tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth,
                             int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (t->text[gw_piece_begin(t, t->verbatim[mid]) + depth] < c) lo = mid + 1;
+        if (byte_of(t, mid, depth) < c) lo = mid + 1;
         else hi = mid;
     }
     return lo;
@@ -56,8 +60,9 @@ static size_t match_verbatim(const job *j, size_t at, int32_t *id) {
         }
         if (depth == left) break;
         int c = j->text[at + depth];
+        if (lo < hi && byte_of(t, lo, depth) == c && byte_of(t, hi - 1, depth) == c) continue;   /* all of them */
         lo = lower_bound(t, lo, hi, depth, c);
-        if (lo < hi && t->text[gw_piece_begin(t, t->verbatim[lo]) + depth] != c) break;
+        if (lo < hi && byte_of(t, lo, depth) != c) break;
         hi = lower_bound(t, lo, hi, depth, c + 1);
     }
     return best;
