@@ -72,30 +72,27 @@ export class Download {
 
   /** Asks the server what it has, and the cache what it has of that. */
   async open() {
-    const stored = await this.#find();
-    let answer;
+    const { store, hash, notice } = this.#around;
+    const stored = store && await this.#try(() => Entry.find(store, keyOf(this.#url, hash)));
+    let answer, problem = '';
     try {
       answer = await this.#greet(stored);
     } catch (error) {
-      const changed = /** @type {GemmaError} */ (error).code === 'source-changed';
-      if (!stored || !(stored.complete || changed)) throw error;
-      if (!changed) return this.#useOffline(stored, /** @type {Error} */ (error));
+      const { code, message } = /** @type {GemmaError} */ (error);
+      problem = code === 'source-changed' ? '' : message;
+      if (problem && !stored?.complete) throw error;
     }
-    if (stored && answer && sameVersion(answer.version, stored.journal)) return this.#resume(stored, answer);
+    if (problem) notice('offline', `the stored copy is used; whether it is the latest is not known: ${problem}`);
+    if (stored && (problem || (answer && sameVersion(answer.version, stored.journal)))) return this.#resume(stored, answer);
     if (stored) {
-      this.#around.notice('changed', 'the file on the server is another one now; the stored copy was deleted');
-      answer?.close();
+      notice('changed', 'the file on the server is another one now; the stored copy was deleted');
+      this.#drop(answer);
       await this.#try(() => stored.remove());
       answer = await this.#greet();
     }
-    this.#accept(/** @type {Answer} */ (answer), 0);
+    // Some servers refuse a range of a small file.
+    this.#accept(answer ?? await this.#ask(), 0);
     this.#fresh = true;
-  }
-
-  /** The latest stored copy. */
-  #find() {
-    const { store, hash } = this.#around;
-    return store && this.#try(() => Entry.find(store, keyOf(this.#url, hash)));
   }
 
   /** The first request. @param {Entry} [stored] */
@@ -123,34 +120,21 @@ export class Download {
     return (Math.floor(at / this.#tuning.segment) + 1) * this.#tuning.segment;
   }
 
-  /** @param {Entry} stored @param {Error} error */
-  #useOffline(stored, error) {
-    this.#around.notice('offline', `the stored copy is used; whether it is the latest is not known: ${error.message}`);
-    this.#version = stored.journal;
-    this.#useWhole(stored);
-  }
-
-  /** @param {Entry} stored */
-  #useWhole(stored) {
+  /** @param {Entry} stored @param {Answer} [answer] */
+  async #resume(stored, answer) {
+    const { readOnly } = this.#around;
+    if (!stored.complete) {
+      if (readOnly || await this.#try(() => stored.save().then(() => true))) this.#entry = stored;
+      return this.#accept(/** @type {Answer} */ (answer), stored.heldTo(0));
+    }
+    if (answer) this.#done(answer);
     this.#entry = stored;
+    this.#version = stored.journal;
     this.total = stored.journal.total;
     this.network = false;
     this.kept = 'cached';
-  }
-
-  /** @param {Entry} stored @param {Answer} answer */
-  async #resume(stored, answer) {
-    const { readOnly } = this.#around;
-    if (stored.complete) {
-      this.#version = answer.version;
-      this.#done(answer);
-      this.#useWhole(stored);
-      // When it was used; another tab may have it, which does not matter.
-      if (!readOnly) await stored.close().catch(() => {});
-      return;
-    }
-    if (readOnly || await this.#try(() => stored.save().then(() => true))) this.#entry = stored;
-    this.#accept(answer, stored.heldTo(0));
+    // When it was used; another tab may have it, which does not matter.
+    if (!readOnly) await stored.close().catch(() => {});
   }
 
   /** @param {Answer} answer the first one @param {number} at what was asked for */
@@ -159,10 +143,7 @@ export class Download {
     const { etag, modified } = answer.version;
     if (!answer.partial) this.#stream = answer;
     else if (answer.at === at && (etag || modified || this.digest)) this.#first = answer;
-    else {
-      answer.close();
-      this.#version = undefined;
-    }
+    else this.#version = this.#drop(answer);
     this.#plain = !this.#first;
   }
 
@@ -184,9 +165,8 @@ export class Download {
   async #create() {
     const { store, readOnly, hash } = this.#around;
     this.#fresh = false;
-    const { etag = '', modified = '' } = this.#version ?? {};
-    const { total, digest } = this;
     if (!store || readOnly) return;
+    const { etag = '', modified = '' } = this.#version ?? {}, { total, digest } = this;
     if (!total || !(etag || modified || digest)) {
       return this.#tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
     }
@@ -312,17 +292,13 @@ export class Download {
   async #receive(segment, end, before) {
     const at = () => segment.start + segment.filled;
     const to = Math.min(end, this.#entry?.gapTo(at()) ?? Infinity);
-    const open = () => {
-      if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
-    };
     let answer;
     try {
-      open();
+      this.#mustBeOpen();
       answer = await this.#connect(at(), to, before);
       while (at() < to) {
         const bytes = await answer.read(to - at());
-        open();
-        if (!bytes.length && this.total === undefined) this.total = at();
+        this.#mustBeOpen();
         if (!bytes.length) return this.#ended(at());
         segment.bytes.set(bytes, segment.filled);
         if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, this.#tuning.journal));
@@ -330,15 +306,19 @@ export class Download {
       }
     } catch (error) {
       this.#drop(answer);
-      this.#drop(this.#stream);
-      this.#stream = undefined;
+      this.#stream = this.#drop(this.#stream);
       throw error;
     }
     if (answer !== this.#stream) this.#done(answer);
   }
 
+  #mustBeOpen() {
+    if (this.#closed) throw new GemmaError('aborted', 'the download was closed');
+  }
+
   /** @param {number} at */
   #ended(at) {
+    this.total ??= at;
     if (this.total === at) return;
     throw new Passing('truncated', `the connection to ${this.#remote.shown} ended early`,
       { expected: `${this.total ?? 'more'} bytes`, got: `${at} bytes` });
@@ -356,22 +336,19 @@ export class Download {
       else this.#stream = answer;
     }
     await before;
-    if (this.#stream && this.#stream.at > at) {
-      this.#drop(this.#stream);
-      this.#stream = undefined;
-    }
+    if (this.#stream && this.#stream.at > at) this.#stream = this.#drop(this.#stream);
     if (!this.#stream) {
-      const answer = await this.#ask();
-      this.#check(answer);
-      this.#stream = answer;
+      this.#stream = await this.#ask();
+      this.#check(this.#stream);
     }
-    while (this.#stream.at < at) {
-      if (!(await this.#stream.read(at - this.#stream.at)).length) this.#ended(this.#stream.at);
+    const stream = this.#stream;
+    while (stream.at < at) {
+      if (!(await stream.read(at - stream.at)).length) this.#ended(stream.at);
     }
-    return this.#stream;
+    return stream;
   }
 
-  /** @param {Answer | undefined} answer */
+  /** @param {Answer | undefined} answer @returns {undefined} */
   #drop(answer) {
     answer?.close();
     if (answer) this.#open.delete(answer);
@@ -392,7 +369,7 @@ export class Download {
     for (const answer of this.#open) answer.close();
     if (!entry || this.#around.readOnly || (this.kept === 'cached' && !error && !digest)) return;
     try {
-      if (error && !INNOCENT.includes(error.code)) return await entry.remove();
+      if (error?.code && !INNOCENT.includes(error.code)) return await entry.remove();
       if (!error && digest) entry.journal.sha256 = digest;
       await entry.close();
       if (!error && entry.complete && this.kept === 'none') this.kept = 'stored';
