@@ -18,7 +18,17 @@ export const GGML_TYPES = Object.freeze({
   F32: { id: 0, items: 1, bytes: 4 },
   F16: { id: 1, items: 1, bytes: 2 },
   Q4_0: { id: 2, items: 32, bytes: 18 },
+  Q4_1: { id: 3, items: 32, bytes: 20 },
+  Q5_0: { id: 6, items: 32, bytes: 22 },
+  Q5_1: { id: 7, items: 32, bytes: 24 },
   Q8_0: { id: 8, items: 32, bytes: 34 },
+  Q2_K: { id: 10, items: 256, bytes: 84 },
+  Q3_K: { id: 11, items: 256, bytes: 110 },
+  Q4_K: { id: 12, items: 256, bytes: 144 },
+  Q5_K: { id: 13, items: 256, bytes: 176 },
+  Q6_K: { id: 14, items: 256, bytes: 210 },
+  IQ4_NL: { id: 20, items: 32, bytes: 18 },
+  IQ4_XS: { id: 23, items: 256, bytes: 136 },
   BF16: { id: 30, items: 1, bytes: 2 },
 });
 

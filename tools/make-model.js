@@ -2,7 +2,7 @@
 /**
  * Makes Gemma 3 GGUF files of any size with seeded random weights: the models that tests and
  * benchmarks run on. Keys, names, shapes and order are those of llama.cpp's converter (F32, F16, BF16)
- * and of its quantiser (Q4_0, Q8_0). Streams to disk: memory is bounded, the same spec gives the same
+ * and of its quantiser (all others). Streams to disk: memory is bounded, the same spec gives the same
  * bytes. Only exact arithmetic (no Math.log, no Math.cos), so every JavaScript engine agrees.
  *
  *   node tools/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
@@ -49,6 +49,7 @@
 import { parseArgs } from 'node:util';
 import { pathToFileURL } from 'node:url';
 import { GGML_TYPES, ggufHeader, writeGguf } from './gguf-write.js';
+import { FORMATS } from './quantise-formats.js';
 import { f16Of, quantise } from './quantise.js';
 
 /** Shapes of the public models. */
@@ -98,7 +99,8 @@ export const CHAT_TEMPLATE = `{{ bos_token }}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-const FILE_TYPES = { F32: 0, F16: 1, Q4_0: 2, Q8_0: 7, BF16: 32 };
+const FILE_TYPES = { F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q8_0: 7, Q5_0: 8, Q5_1: 9, Q2_K: 10, Q3_K: 12, Q4_K: 15,
+  Q5_K: 17, Q6_K: 18, IQ4_NL: 25, IQ4_XS: 30, BF16: 32 };
 
 /** @param {ModelSpec} spec @param {Vocabulary} vocab @returns {MetadataEntry[]} */
 function metadataOf(spec, vocab) {
@@ -163,7 +165,7 @@ function layerShapes({ dModel, ffn, heads, kvHeads, headDim }) {
 function tensorsOf(spec, vocabSize) {
   const s = { ...DEFAULTS, ...spec };
   const embedding = s.embeddingType ?? (s.type === 'Q4_0' ? 'Q8_0' : s.type);
-  const sorted = s.type === 'Q4_0' || s.type === 'Q8_0';
+  const sorted = !['F32', 'F16', 'BF16'].includes(s.type);
   /** @type {{ name: string, shape: number[], type: number, group: string, typeName: TypeName }[]} */
   const list = [];
   const add = (/** @type {string} */ prefix, /** @type {string} */ group, /** @type {number[]} */ shape) => {
@@ -223,6 +225,24 @@ function normFloats(random, n, centre) {
   return Float32Array.from(words, (u) => centre * (1 + 0.3 * (u / 2147483648 - 1)));
 }
 
+/** Random codes and small scales under f16 scales of about the right size, of both signs; where there are mins, they
+ * lie about where the mean is 0. @param {import('./quantise-formats.js').Format} f
+ * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
+function directFormat(f, raw, deviation) {
+  const codes = f.table ? 68 : 2 ** f.bits / 3.46, middle = (2 ** f.bits - 1) / 2;
+  const d = deviation / codes / (f.most ? f.most * 0.577 : 1), first = f.half ?? 0;
+  const both = f.offset === undefined;
+  return (n) => {
+    const out = raw(n / f.items * f.bytes), view = new DataView(out.buffer, out.byteOffset, out.length);
+    for (let at = 0; at < out.length; at += f.bytes) {
+      const scale = (out[at] & 1 ? -d : d) * (0.7 + 0.6 * (out[at] / 255));
+      view.setUint16(at + first, f16Of(scale), true);
+      if (both) view.setUint16(at + first + 2, f16Of(f.mostMin ? scale * middle : -scale * middle), true);
+    }
+    return out;
+  };
+}
+
 /** Random blocks of a type, made without floats in between. Returns a maker of n items.
  * @param {(out: Uint32Array) => void} random @param {TypeName} type @param {number} deviation
  * @returns {(n: number) => Uint8Array} */
@@ -243,6 +263,7 @@ function directBlocks(random, type, deviation) {
       return new Uint8Array(out.buffer);
     };
   }
+  if (type in FORMATS) return directFormat(FORMATS[type], raw, deviation);
   // Uniform codes: -8..7 deviates by 4.61, -127..127 by 73.6. Both signs of d, else the mean shows.
   const step = deviation / (type === 'Q4_0' ? 4.61 : 73.6);
   const scales = Uint16Array.from({ length: 256 }, (_, i) => f16Of((i & 1 ? -1 : 1) * step * (0.7 + 0.6 * (i / 255))));

@@ -1,9 +1,11 @@
 /**
  * Floats to GGML's blocks: F32, F16, BF16, Q4_0, Q8_0, rounding as ggml's reference quantisers do
- * (the same bytes: tests/js/quantise.test.js). Formats: the GGUF specification.
+ * (the same bytes: tests/js/quantise.test.js); the other types roughly, by quantise-formats.js. Formats: the GGUF
+ * specification.
  * All arithmetic is in float32 where ggml's is, through Math.fround. For tools and tests only.
  */
 import { GGML_TYPES } from './gguf-write.js';
+import { FORMATS, quantiseBlock } from './quantise-formats.js';
 
 const f32 = new Float32Array(1);
 const bits = new Uint32Array(f32.buffer);
@@ -82,7 +84,16 @@ function q80(x, out) {
   }
 }
 
-/** @type {Record<import('./gguf-write.js').TypeName, (x: Float32Array, out: DataView) => void>} */
+/** @param {string} type @param {Float32Array} x @param {DataView} out */
+function formatted(type, x, out) {
+  const f = FORMATS[type];
+  for (let b = 0; b * f.items < x.length; b++) {
+    quantiseBlock(f, x.subarray(f.items * b, f.items * (b + 1)),
+      new DataView(out.buffer, out.byteOffset + f.bytes * b, f.bytes), { of: f16Of, to: f16To });
+  }
+}
+
+/** @type {Record<string, (x: Float32Array, out: DataView) => void>} */
 const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q8_0: q80 };
 
 /** x (a whole number of blocks) as blocks of the type.
@@ -91,6 +102,8 @@ export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];
   if (x.length % items) throw new Error(`${x.length} values are not whole ${type} blocks`);
   const out = new Uint8Array(x.length / items * bytes);
-  QUANTISERS[type](x, new DataView(out.buffer));
+  const view = new DataView(out.buffer);
+  if (type in FORMATS) formatted(type, x, view);
+  else QUANTISERS[type](x, view);
   return out;
 }

@@ -26,6 +26,12 @@ const PARITY = { seed: 20250312, layers: 14, dModel: 192, ffn: 384, heads: 4, kv
 const MQA = { seed: 77, layers: 7, dModel: 160, ffn: 416, heads: 4, kvHeads: 1, headDim: 256, window: 24, pattern: 3,
   ropeBase: 500000, ropeBaseSwa: 5000, context: 256, vocab: 320, quiet: [] };
 
+/** Rows that are whole super-blocks where a 1B's are (attn_output, ffn_down), and not elsewhere: files then hold
+ * the types that llama.cpp's quantiser puts there.
+ * @type {ModelSpec} */
+const MIX = { seed: 4242, layers: 7, dModel: 192, ffn: 512, heads: 4, kvHeads: 2, headDim: 64, window: 32, context: 256,
+  vocab: 320, quiet: [], embeddingType: 'Q8_0' };
+
 /** @type {ModelSpec} */
 const TINY = { seed: 3, layers: 6, dModel: 64, ffn: 128, heads: 4, kvHeads: 1, headDim: 32, window: 16, context: 512,
   vocab: 1024 };
@@ -42,6 +48,18 @@ export const MODELS = {
   'parity-q4_0': { ...PARITY, name: 'parity q4_0', type: 'Q4_0' },
   'mqa-f32': { ...MQA, name: 'mqa f32', type: 'F32' },
   'mqa-q4_0': { ...MQA, name: 'mqa q4_0', type: 'Q4_0', embeddingType: 'F16' },
+  'mix-q4_k_m': { ...MIX, name: 'mix q4_k_m', type: 'Q5_0',
+    types: { attn_v: 'Q8_0', attn_output: 'Q4_K', ffn_down: 'Q6_K' } },
+  'mix-q5_k_m': { ...MIX, name: 'mix q5_k_m', type: 'Q5_1',
+    types: { attn_v: 'Q8_0', attn_output: 'Q5_K', ffn_down: 'Q6_K' } },
+  'mix-q3_k': { ...MIX, name: 'mix q3_k', type: 'Q4_1',
+    types: { attn_v: 'Q5_1', attn_output: 'Q4_K', ffn_down: 'Q3_K' } },
+  'mix-q2_k': { ...MIX, name: 'mix q2_k', type: 'Q4_0',
+    types: { attn_v: 'Q5_0', attn_output: 'Q3_K', ffn_down: 'Q2_K' } },
+  'mix-iq4_xs': { ...MIX, name: 'mix iq4_xs', type: 'IQ4_NL',
+    types: { attn_v: 'Q5_1', attn_output: 'IQ4_XS', ffn_down: 'IQ4_XS' } },
+  'mix-k': { ...MIX, name: 'all super-blocks', dModel: 256, type: 'Q4_K', embeddingType: 'Q6_K',
+    types: { attn_v: 'Q3_K', attn_k: 'Q2_K', attn_output: 'IQ4_XS', ffn_down: 'Q5_K' } },
   'gemma-vocab-tiny': { ...TINY, name: 'tiny, real vocabulary', type: 'Q8_0', vocab: 'gemma3', direct: true },
   'medium': { name: 'medium', seed: 5, layers: 12, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1, headDim: 256,
     window: 512, context: 8192, vocab: 4096, type: 'Q4_0', direct: true },
@@ -51,7 +69,7 @@ export const MODELS = {
 /** Changes with the spec and with everything that makes files of it. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
-  for (const file of ['make-model.js', 'gguf-write.js', 'quantise.js', 'vocab.js']) {
+  for (const file of ['make-model.js', 'gguf-write.js', 'quantise.js', 'quantise-formats.js', 'vocab.js']) {
     hash.update(fs.readFileSync(path.join(ROOT, 'tools', file)));
   }
   return hash.digest('hex').slice(0, 12);

@@ -5,6 +5,7 @@
  *
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
+ *   node tools/vectors/llama.js --only NAME…   only these models; what the file says of others stays
  *   node tools/vectors/llama.js FILE IDS OUT   all logits of one file as float32: any model, to compare by hand
  *
  * NODE_LLAMA_CPP names a folder whose node_modules holds the package, when this checkout's does not.
@@ -117,16 +118,18 @@ async function study(llama, name, prompts) {
 
 async function main() {
   const llama = await startLlama();
-  if (process.argv.length === 5) {
+  const only = process.argv[2] === '--only' ? process.argv.slice(3) : null;
+  if (process.argv.length === 5 && !only) {
     const [file, ids, out] = process.argv.slice(2);
     const { evaluate } = await evaluator(await llama.loadModel({ modelPath: file, gpuLayers: 0 }), {});
     const rows = await evaluate(ids.split(',').map(Number));
     fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
   } else {
-    const { models } = JSON.parse(fs.readFileSync(path.join(VECTORS, 'parity.json'), 'utf8'));
-    const lines = [];
+    const read = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(path.join(VECTORS, name), 'utf8')).models;
+    const models = read('parity.json'), kept = only ? read('parity-llama.json') : {}, lines = [];
     for (const [name, { prompts }] of Object.entries(models)) {
-      lines.push(`${JSON.stringify(name)}: ${JSON.stringify(await study(llama, name, prompts))}`);
+      const result = kept[name] && !only?.includes(name) ? kept[name] : await study(llama, name, prompts);
+      lines.push(`${JSON.stringify(name)}: ${JSON.stringify(result)}`);
     }
     const head = {
       madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release,

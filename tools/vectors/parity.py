@@ -1,13 +1,14 @@
 """Logits at every position from implementations that are not ours, for tests/js/parity.test.js.
 
   F32, F16, BF16: Hugging Face transformers' Gemma3ForCausalLM in float32, on the file's weights.
-  Q8_0, Q4_0:     float64 arithmetic on the dequantised weights (forward64 below, a second reading of
+  quantised:      float64 arithmetic on the dequantised weights (forward64 below, a second reading of
                   the architecture in numpy, itself checked here against transformers on every model).
 
 Weights come out of the GGUF through the PyPI package `gguf`, not through our parser.
 
   python3 -m venv venv && venv/bin/pip install torch==2.13.0 transformers==5.23.0 gguf numpy
   venv/bin/python tools/vectors/parity.py            writes tests/vectors/parity*.{bin,json}
+  venv/bin/python tools/vectors/parity.py NAME …     only these models; the others' vectors stay
   venv/bin/python tools/vectors/parity.py FILE IDS   statistics of every layer, to find where we differ
 """
 import hashlib
@@ -25,7 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / 'tests' / 'vectors'
 # Lengths: one token; shorter than the window; several windows long.
 LENGTHS = {'parity-f32': (1, 20, 110), 'parity-f16': (1, 20, 110), 'parity-bf16': (1, 20, 110),
-           'parity-q8_0': (1, 20, 110), 'parity-q4_0': (1, 20, 110), 'mqa-f32': (60,), 'mqa-q4_0': (60,)}
+           'parity-q8_0': (1, 20, 110), 'parity-q4_0': (1, 20, 110), 'mqa-f32': (60,), 'mqa-q4_0': (60,),
+           'mix-q4_k_m': (1, 24), 'mix-q5_k_m': (1, 24), 'mix-q3_k': (1, 24), 'mix-q2_k': (1, 24),
+           'mix-iq4_xs': (1, 24), 'mix-k': (1, 24)}
 
 
 class File:
@@ -156,10 +159,10 @@ def versions():
     return {'transformers': transformers.__version__, 'torch': torch.__version__, 'numpy': np.__version__}
 
 
-def make():
+def make(names):
     OUT.mkdir(exist_ok=True)
-    models = {}
-    for name in LENGTHS:
+    models = {} if set(names) == set(LENGTHS) else json.loads((OUT / 'parity.json').read_text())['models']
+    for name in names:
         path = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
                               text=True).stdout.strip()
         f = File(path)
@@ -178,10 +181,10 @@ def make():
 
 
 if __name__ == '__main__':
-    if len(sys.argv) == 3:
+    if len(sys.argv) == 3 and sys.argv[1] not in LENGTHS:
         def show(layer, x):
             print(f'layer {layer}: rms {np.sqrt((x[-1] ** 2).mean()):.6f}, first values {x[-1][:4]}')
         logits = forward64(File(sys.argv[1]), [int(i) for i in sys.argv[2].split(',')], show)
         print('last logits', logits[-1][:8])
     else:
-        make()
+        make(sys.argv[1:] or list(LENGTHS))
