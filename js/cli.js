@@ -25,6 +25,8 @@ sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical
           --repetition-penalty X --frequency-penalty X --presence-penalty X --penalty-window N
           --stop TEXT (may be repeated) --logprobs N
 common    --threads N --context N --variant auto|relaxed|simd128
+          --no-cache (keep no download; else they are kept in ~/.cache/gemma-wasm)
+HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
 
 const STORYTELLER = fileURLToPath(new URL('../models/storyteller/storyteller.gguf', import.meta.url));
@@ -35,7 +37,7 @@ class UsageError extends Error {}
 const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
   + 'frequency-penalty presence-penalty penalty-window';
 const SAMPLING = `${NUMBERS} stop system`;
-const SWITCHES = ['json', 'bos', 'chat', 'all', 'help'];
+const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache'];
 
 /** words: behind MODEL; needs: flags that must be there; flags: the others.
  * @typedef {{ words?: string[], needs?: string, flags: string,
@@ -117,7 +119,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
-  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant help`);
+  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant no-cache help`);
   if (values.help) return void process.stdout.write(USAGE);
   if (positionals.length === words.length && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: no MODEL is named: taking the tiny storyteller\n');
@@ -170,10 +172,13 @@ function idList(text) {
   throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
 }
 
-/** @param {Values} values */
-function loadOptions(values) {
-  const contextLength = number(values, 'context');
-  return { threads: number(values, 'threads'), contextLength, variant: values.variant };
+/** @param {Values} values @param {string} source */
+function loadOptions(values, source) {
+  return {
+    threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
+    cache: !values['no-cache'],
+    token: /^https:\/\/huggingface\.co\//.test(source) ? process.env.HF_TOKEN || undefined : undefined,
+  };
 }
 
 /** @param {Values} values */
@@ -189,7 +194,7 @@ function samplingOptions(values) {
  * @param {Values} values @param {(model: M) => Promise<T>} f */
 async function using(open, source, values, f) {
   const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  const model = await open(source, { ...loadOptions(values), onProgress });
+  const model = await open(source, { ...loadOptions(values, source), onProgress });
   if (onProgress) process.stderr.write('\r\x1b[K');
   try {
     return await f(model);
@@ -199,7 +204,8 @@ async function using(open, source, values, f) {
 }
 
 /** @param {import('./stream.js').Progress} progress */
-function showProgress({ loaded, total, bytesPerSecond }) {
+function showProgress({ loaded, total, bytesPerSecond, notice }) {
+  if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
   const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
   process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
 }
@@ -216,7 +222,7 @@ function linesOf(facts) {
 
 /** @param {Values} values @param {string} source */
 async function inspect(values, source) {
-  const { info, version, alignment, metadata, tensors } = await inspectModel(source, loadOptions(values));
+  const { info, version, alignment, metadata, tensors } = await inspectModel(source, loadOptions(values, source));
   /** @type {Record<string, { tensors: number, bytes: number }>} */
   const types = {};
   for (const { type, bytes } of tensors) {

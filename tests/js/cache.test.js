@@ -7,6 +7,7 @@ import { mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/p
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { environment } from '../../js/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
@@ -298,6 +299,26 @@ test('inspectModel leaves the cache as it is', async (t) => {
   const { mtimeMs } = await stat(join(folder, (await readdir(folder))[0]));
   assert.equal((await inspectModel(server.url, { cache })).info.fileBytes, bytes.length);
   assert.equal((await stat(join(folder, (await readdir(folder))[0]))).mtimeMs, mtimeMs);
+});
+
+test('the command line keeps what it downloads, unless it is told not to', async (t) => {
+  const { folder } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const cli = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
+  const run = (...flags) => new Promise((resolve, reject) => {
+    const args = [cli, 'generate', server.url, '--prompt', 'x', '--max-tokens', '2', '--temperature', '0', '--threads', '1', ...flags];
+    const child = spawn(process.execPath, args, { env: { ...process.env, XDG_CACHE_HOME: folder, HF_TOKEN: 'SECRET' } });
+    let out = '';
+    child.stdout.on('data', (text) => { out += text; });
+    child.on('exit', (status) => (status === 0 ? resolve(out) : reject(new Error(`status ${status}`))));
+  });
+  const first = await run('--no-cache');
+  assert.deepEqual(await readdir(folder), []);
+  assert.equal(await run(), first);
+  server.forget();
+  assert.equal(await run(), first);
+  assert.equal(server.sent, 1);
+  assert.ok(server.seen.every(({ headers }) => !headers.authorization));
 });
 
 test('two loads of one file at once', async (t) => {
