@@ -1,0 +1,109 @@
+"""Every file type of llama.cpp's own quantiser, 1152 wide (no multiple of 256, so types are mixed as in a real 1B):
+does it load, and is our error against float64 arithmetic on the dequantised weights no larger than llama.cpp's?
+
+A random F32 model is made by tools/make-model.js, quantised by llama_model_quantize (libllama through its C interface)
+and run by numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/mixes.md: only a record,
+for models of this size are too large to keep. Needs what parity.py and llama.js need, and a built package.
+
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER/node_modules holds node-llama-cpp
+"""
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+import numpy as np
+from gguf import GGUFReader
+
+from parity import File, ROOT, forward64
+
+FILE_TYPES = {'Q4_0': 2, 'Q4_1': 3, 'Q8_0': 7, 'Q5_0': 8, 'Q5_1': 9, 'Q2_K': 10, 'Q3_K_S': 11, 'Q3_K_M': 12, 'Q3_K_L': 13,
+              'Q4_K_S': 14, 'Q4_K_M': 15, 'Q5_K_S': 16, 'Q5_K_M': 17, 'Q6_K': 18, 'IQ4_NL': 25, 'IQ4_XS': 30}
+SHAPE = ['--layers', '6', '--d-model', '1152', '--ffn', '2304', '--heads', '4', '--kv-heads', '1', '--head-dim', '256',
+         '--window', '32', '--context', '256', '--vocab', '512', '--seed', '31']
+IDS = [(7 * i * i + 31 * i + 300) % 512 for i in range(40)]
+
+
+class Parameters(ctypes.Structure):
+    """Head of struct llama_model_quantize_params (llama.h); the rest is kept as it comes."""
+    _fields_ = [('nthread', ctypes.c_int32), ('ftype', ctypes.c_int32), ('rest', ctypes.c_uint8 * 248)]
+
+
+def quantiser(folder):
+    libraries = pathlib.Path(folder) / 'node_modules' / '@node-llama-cpp' / 'linux-x64' / 'bins' / 'linux-x64'
+    for name in ('libggml-base', 'libggml-cpu', 'libggml', 'libllama'):
+        found = [p for p in sorted(libraries.glob(name + '*')) if '.so' in p.name and 'common' not in p.name]
+        if found:
+            library = ctypes.CDLL(str(found[0]), mode=ctypes.RTLD_GLOBAL)
+    library.llama_model_quantize_default_params.restype = Parameters
+    library.llama_model_quantize.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Parameters)]
+    library.llama_model_quantize.restype = ctypes.c_uint32
+
+    def quantise(source, target, file_type):
+        parameters = library.llama_model_quantize_default_params()
+        parameters.nthread, parameters.ftype = 2, file_type
+        assert library.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(parameters)) == 0
+    return quantise
+
+
+def types_of(path):
+    """Types of the matrices, group by group."""
+    groups = {}
+    for t in GGUFReader(path).tensors:
+        if len(t.shape) == 2:
+            groups.setdefault(t.name.split('.')[-2], Counter())[t.tensor_type.name] += 1
+    return groups
+
+
+def mean_nmse(path, exact):
+    rows = np.fromfile(path, '<f4').astype(np.float64).reshape(exact.shape)
+    return float((((rows - exact) ** 2).sum(-1) / (exact ** 2).sum(-1)).mean())
+
+
+def study(folder, path):
+    ids = ','.join(map(str, IDS))
+    exact = forward64(File(path), IDS)
+    out = os.path.join(folder, 'rows')
+    subprocess.run(['node', 'tools/vectors/llama.js', path, ids, out], cwd=ROOT, check=True)
+    theirs = mean_nmse(out, exact)
+    subprocess.run(['node', 'js/cli.js', 'logits', path, '--ids', ids, '--all', '--out', out], cwd=ROOT, check=True,
+                   capture_output=True)
+    return theirs, mean_nmse(out, exact)
+
+
+def main():
+    quantise = quantiser(os.environ['NODE_LLAMA_CPP'])
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, 'f32.gguf'), os.path.join(folder, 'quantised.gguf')
+        subprocess.run(['node', 'tools/make-model.js', source, '--type', 'F32', *SHAPE], cwd=ROOT, check=True)
+        for name in sys.argv[1:] or FILE_TYPES:
+            quantise(source, target, FILE_TYPES[name])
+            theirs, ours = study(folder, target)
+            groups = types_of(target)
+            kinds = [', '.join(groups[g]) for g in ('token_embd', 'attn_q', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_down')]
+            lines.append(f'| {name} | {" | ".join(kinds)} | {ours:.2e} | {theirs:.2e} | {ours / theirs:.2f} |')
+            print(lines[-1], flush=True)
+            os.remove(target)
+    if not sys.argv[1:]:
+        (ROOT / 'tests' / 'vectors' / 'mixes.md').write_text(RECORD % (' '.join(SHAPE), '\n'.join(lines)))
+
+
+RECORD = '''# Files of llama.cpp's own quantiser
+
+Made by `tools/vectors/mixes.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT): a random model
+(`make-model.js --type F32
+%s`)
+quantised by `llama_model_quantize`, loaded and run by this package (Node, simd128). Error: NMSE of the logits against float64 arithmetic on the dequantised weights, mean over
+40 positions of one prompt; ours and llama.cpp's on the same file.
+
+| file type | token_embd | attn_q | attn_v | attn_output | ffn_gate | ffn_down | ours | llama.cpp | ratio |
+|---|---|---|---|---|---|---|---|---|---|
+%s
+'''
+
+if __name__ == '__main__':
+    main()
