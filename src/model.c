@@ -344,9 +344,33 @@ static int check_all_bound(gw_file *f) {
     return 0;
 }
 
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Sorts the names; one that is there twice, NULL if there is none. */
+static const char *find_twice(const char **names, uint32_t n) {
+    qsort(names, n, sizeof *names, by_text);
+    for (uint32_t i = 1; i < n; i++)
+        if (!strcmp(names[i - 1], names[i])) return names[i];
+    return NULL;
+}
+
+static int check_once(gw_file *f) {
+    uint32_t keys = gw_file_entries(f), tensors = gw_file_tensors(f);
+    const char **names = gw_alloc(gw_max(keys, tensors) * sizeof *names);
+    if (!names) return no_memory(f);
+    for (uint32_t i = 0; i < keys; i++) names[i] = gw_file_pooled(f, gw_file_entry(f, i)->key);
+    const char *kind = "metadata key", *twice = find_twice(names, keys);
+    if (!twice) {
+        for (uint32_t i = 0; i < tensors; i++) names[i] = gw_file_tensor(f, i)->info.name;
+        kind = "tensor", twice = find_twice(names, tensors);
+    }
+    gw_free(names);
+    return twice ? gw_fail(&f->error, GW_E_DUPLICATE, "%s %.150s\nonce\ntwice", kind, twice) : 0;
+}
+
 int gw_file_bind(gw_file *f) {
     int bad;
-    if ((bad = read_config(f)) || (bad = read_tokenizer(f))) return bad;
+    if ((bad = check_once(f)) || (bad = read_config(f)) || (bad = read_tokenizer(f))) return bad;
     f->weights.layers = gw_alloc(f->config.n_layer * sizeof(gw_layer));
     if (!f->weights.layers) return no_memory(f);
     memset(f->weights.layers, 0, f->config.n_layer * sizeof(gw_layer));

@@ -1,7 +1,8 @@
 /**
- * make-fuzz-corpus: writes tests/fuzz/corpus/gguf/, one small file per way in which a GGUF can be
- * wrong, and a few that are right. The kinds of damage are those of llama.cpp's tests/test-gguf.cpp and
- * gguf-py's test_gguf_reader_validation.py (facts, not code), and some more.
+ * make-fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file per way in which a GGUF can be
+ * wrong, and a few that are right but no Gemma, and tests/vectors/malformed.* with the error that each must
+ * give. The kinds of damage are those of llama.cpp's tests/test-gguf.cpp and gguf-py's
+ * test_gguf_reader_validation.py (facts, not code), and some more.
  * Bytes are written raw here: gguf-write.js refuses to write what is wrong.
  *
  *   node tools/make-fuzz-corpus.js
@@ -9,11 +10,14 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { at } from './proc.js';
 
-const FOLDER = at('tests', 'fuzz', 'corpus', 'gguf');
+const FOLDER = at('tests', 'fuzz', 'corpus', 'malformed');
+const VECTORS = at('tests', 'vectors', 'malformed');
 const MAX = 2n ** 64n - 1n;
 
 /** @param {number} v */
 const u8 = (v) => Buffer.from([v]);
+/** @param {number} v */
+const u16 = (v) => Buffer.from([v & 255, v >> 8]);
 /** @param {number} v */
 const u32 = (v) => { const b = Buffer.alloc(4); b.writeUInt32LE(v); return b; };
 /** @param {number | bigint} v */
@@ -36,8 +40,12 @@ const oneTensor = (...info) => [...head(3, 1, 0), ...info];
 
 const ALIGNMENT = 'general.alignment';
 
-/** Where tensor data would be. */
-const DATA = Buffer.alloc(2048);
+/** Tensor data, where there is some. */
+const DATA = Buffer.alloc(1088);
+
+/** Keys of a split file. @param {number} no @param {number} count @param {number} tensors */
+const split = (no, count, tensors) => [...pair('split.no', 2, u16(no)), ...pair('split.count', 2, u16(count)),
+  ...pair('split.tensors.count', 5, u32(tensors))];
 
 /** One value of every type, arrays, three tensors. @param {number} version */
 const good = (version) => [
@@ -110,9 +118,52 @@ const FILES = {
   'tensors-cut': oneTensor(...tensor('t', [32], 0).slice(0, 3)),
   'data-mem-size-overflow': [...head(3, 2, 0), ...tensor('a', [0x7fffffffffffffc0n], 0, 24),
     ...tensor('b', [0x7fffffffffffffc0n], 0x7fffffffffffffc0n, 24)],
+  'tensors-most-dims': oneTensor(...tensor('t', [1, 1, 1, 1], 0, 0, 0xffffffff)),
+  'tensors-bytes-too-big': oneTensor(...tensor('t', [2, 1n << 59n], 0, 27)),
+  'tensors-bad-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(8)), ...tensor('a', [6], 0), ...tensor('b', [6], 28)],
+  'data-bad-align': [...head(3, 2, 0), ...tensor('a', [31], 0), ...tensor('b', [32], 124), DATA],
+  'data-inconsistent-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(256)), ...tensor('a', [32], 0),
+    ...tensor('b', [32], 128), DATA],
+  'data-not-enough': [...head(3, 1, 0), ...tensor('a', [1 << 20], 0), DATA],
+  'split-alone': [...head(3, 0, 3), ...split(0, 3, 5)],
+  'split-second-alone': [...head(3, 0, 3), ...split(1, 3, 5)],
+  'split-no-beyond-count': [...head(3, 0, 3), ...split(7, 3, 5)],
+  'split-of-none': [...head(3, 0, 3), ...split(0, 0, 5)],
+  'split-of-too-many': [...head(3, 0, 3), ...split(0, 65535, 5)],
 };
+
+/** The error of a file that is given alone as a model. A file that is well-formed lacks what a model has.
+ * @type {Record<string, RegExp>} the first that fits a name */
+const EXPECTED = {
+  'bad-magic': /^header-(bad-magic|web-page)/,
+  'bad-version': /^header-(version|big-endian)/,
+  'bad-count': /^(header-bad-n|array-bad-count|array-count)/,
+  'truncated': /-cut$/,
+  'duplicate': /duplicate/,
+  'missing-key': /^(good|header-empty|data-not-enough|tensors-custom-align)/,
+  'unsupported-type': /^tensors-bad-type/,
+  'bad-part': /^split-/,
+  'tensor-range': /^(tensors|data)-(bad-offset|far-offset|inconsistent-align|bad-align)/,
+  'bad-shape': /^(data-mem-size|tensors-(no-dims|bad-n-dims|m|bad-shape|zero-dim|ne-|product|nbytes|bytes))/,
+  'bad-metadata': /^(kv|array|tensors)-/,
+};
+const codeOf = (/** @type {string} */ name) =>
+  /** @type {[string, RegExp]} */ (Object.entries(EXPECTED).find(([, pattern]) => pattern.test(name)))[0];
+
+/** A C string of any bytes, in lines. @param {Buffer} bytes */
+function literal(bytes) {
+  const parts = Array.from(bytes, (b, i) => {
+    const c = String.fromCharCode(b), digit = /[0-9]/.test(String.fromCharCode(bytes[i + 1] ?? 0));
+    return /[\w .,<>!/-]/.test(c) ? c : `\\${digit ? b.toString(8).padStart(3, '0') : b.toString(8)}`;
+  });
+  return (parts.join('').match(/(?:\\[0-7]{1,3}|[^\\]){1,60}/g) ?? []).map((line) => `\n    "${line}"`).join('');
+}
 
 mkdirSync(FOLDER, { recursive: true });
 for (const old of readdirSync(FOLDER)) rmSync(`${FOLDER}/${old}`);
-for (const [name, parts] of Object.entries(FILES)) writeFileSync(`${FOLDER}/${name}.gguf`, Buffer.concat(parts));
-console.log(`${Object.keys(FILES).length} files in tests/fuzz/corpus/gguf`);
+const rows = Object.entries(FILES).map(([name, parts]) => ({ name, code: codeOf(name), bytes: Buffer.concat(parts) }));
+for (const { name, bytes } of rows) writeFileSync(`${FOLDER}/${name}.gguf`, bytes);
+writeFileSync(`${VECTORS}.json`, `${JSON.stringify(Object.fromEntries(rows.map(({ name, code }) => [name, code])), null, 1)}\n`);
+writeFileSync(`${VECTORS}.inc`, rows.map(({ name, code, bytes }) =>
+  `{ "${name}", "${code}", ${bytes.length},${literal(bytes)} },\n`).join(''));
+console.log(`${rows.length} files in tests/fuzz/corpus/malformed`);

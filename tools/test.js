@@ -49,14 +49,15 @@ function nodeTests(node, folder, without = /^$/) {
   return [[node, '--test', '--test-reporter=spec', ...concurrency, ...files.map((name) => at(folder, name))]];
 }
 
-/** The corpus of each fuzz harness, then inputs of its own. @returns {Command[]} */
+/** The corpus of each fuzz harness and the malformed files, then inputs of its own. @returns {Command[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
     const corpus = `tests/fuzz/corpus/${name.replace(/^fuzz_/, '')}`;
-    const files = list(corpus, /./).map((file) => at(corpus, file));
+    const files = [corpus, 'tests/fuzz/corpus/malformed']
+      .flatMap((folder) => list(folder, /./).map((file) => at(folder, file)));
     const program = at('build', 'asan', name);
-    return /** @type {Command[]} */ ([...(files.length ? [[program, ...files]] : []), [program]]);
+    return /** @type {Command[]} */ ([[program, ...files], [program]]);
   });
 }
 

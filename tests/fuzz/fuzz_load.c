@@ -1,5 +1,5 @@
 /* Fuzz harness of the loader. An input that begins like a GGUF is loaded as it is; any other is a
- * recipe: the first bytes choose a small sound file and how it is fed, the rest are edits of it. Whatever
+ * recipe: the first bytes choose a small sound file, whole or split, and how it is fed, the rest are edits. Whatever
  * comes: a coded error that says what was expected, or a model that evaluates; the same outcome however
  * the bytes are cut into pieces; and afterwards a sound file loads and computes what it always did. */
 #include "../c/tiny_gguf.h"
@@ -8,24 +8,43 @@
 #include "quant.h"
 #include "session.h"
 
-enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES = 64, STEPS = 8 };
+enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES = 64, MOST_PARTS = 3, STEPS = 8 };
 
 /* --- files ------------------------------------------------------------------------------------- */
 
-/* Made once each; types and shapes vary with the index. */
-static const tiny_file *sound_file(unsigned i) {
-    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
-    static tiny_file made[SOUND_FILES];
-    if (made[i].data) return &made[i];
-    tiny_config c = {
-        .n_embd = 32, .n_layer = 1 + i % 2, .n_ff = 32, .n_head = 2, .n_head_kv = 1 + i / 2 % 2,
-        .head_dim = 16, .window = 1 + i % 5 * 7, .n_ctx = 96, .n_vocab = 5 + i % 7 * 6, .pattern = i % 3,
-        .pattern_as_bools = i / 4 % 2, .embd = types[i % 5], .attn = types[i / 5 % 5],
-        .ffn = types[(i + i / 3) % 5], .head = i % 4 ? -1 : GW_Q8_0, .alignment = i % 9 ? 0 : 64, .seed = i,
-    };
-    made[i] = tiny_make(&c);
-    return &made[i];
+/* What the quantisers here cannot write gets any bytes as weights. */
+static void fill(tiny_file *f, uint64_t seed) {
+    for (uint32_t i = 0; i < f->n_tensors; i++) {
+        const tiny_tensor *t = &f->tensors[i];
+        if (gw_type_of(t->type)->quantise) continue;
+        for (uint64_t at = 0; at < t->bytes; at++)
+            f->data[f->header + t->offset + at] = (uint8_t)(fuzz_random(&seed) % (at % 7 ? 256 : 60));
+    }
 }
+
+/* Made once each; types, shapes and the number of parts vary with the index. */
+static const tiny_file *sound_file(unsigned i, unsigned part) {
+    static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0, GW_Q4_1, GW_Q5_0, GW_Q5_1, GW_IQ4_NL,
+                                 GW_Q2_K, GW_Q3_K, GW_Q4_K, GW_Q5_K, GW_Q6_K, GW_IQ4_XS };
+    static tiny_file made[SOUND_FILES][MOST_PARTS];
+    tiny_file *f = &made[i][part];
+    if (f->data) return f;
+    bool big = i % 8 == 6;   /* blocks of 256 */
+    unsigned width = big ? 256 : 32, n = big ? 15 : 9;
+    tiny_config c = {
+        .n_embd = width, .n_layer = 1 + i % 2, .n_ff = width, .n_head = 2, .n_head_kv = 1 + i / 2 % 2,
+        .head_dim = big ? 128 : 16, .window = 1 + i % 5 * 7, .n_ctx = 96, .n_vocab = 5 + i % 7 * 6, .pattern = i % 3,
+        .pattern_as_bools = i / 4 % 2, .embd = types[i % n], .attn = types[(i / 5 + i / 2) % n],
+        .ffn = types[(i + i / 3) % n], .head = i % 4 ? -1 : GW_Q8_0, .alignment = i % 9 ? 0 : 64, .seed = i,
+        .n_parts = i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 0, .part = part, .bare_first = i % 5 == 0,
+    };
+    *f = tiny_make(&c);
+    fill(f, i);
+    return f;
+}
+
+/* Files of the model, 1 if it is not split. */
+static unsigned parts_of(unsigned i) { return i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 1; }
 
 typedef struct {
     uint8_t *data;
@@ -47,6 +66,7 @@ static void edit(fuzz_input *in, bytes *f, size_t header) {
     static const uint64_t rogues[] = { 0, 1, 2, 31, 33, 255, 1 << 16, 1 << 24, 1u << 31, UINT32_MAX,
         (uint64_t)1 << 32, (uint64_t)1 << 53, (uint64_t)1 << 62, (uint64_t)1 << 63, UINT64_MAX - 31, UINT64_MAX };
     unsigned how = fuzz_byte(in);
+    if (f->size == 0) return;
     size_t at = place(in, f, header), from, n;
     uint64_t value = rogues[how / 4 % 16];
     switch (how % 4) {
@@ -121,25 +141,29 @@ static int reserve(gw_model *m) {
     return bad ? bad : gw_load_commit(m, 0);
 }
 
-static int feed(gw_model *m, const bytes *f, const uint8_t *steps) {
-    int state = GW_LOAD_HEADER;
-    for (size_t at = 0, i = 0; at < f->size && (state == GW_LOAD_HEADER || state == GW_LOAD_WEIGHTS); i++) {
-        size_t n = steps ? (size_t)steps[i % STEPS] * steps[i % STEPS] + 1 : f->size;
-        n = gw_min(gw_min(n, gw_load_room(m)), f->size - at);
-        REQUIRE(n > 0);
-        memcpy(gw_load_window(m), f->data + at, n);
-        at += n;
+/* Files as streams: each is read on from where it was left, which is where the loader must want it. */
+static int feed(gw_model *m, const bytes *files, unsigned n_files, const uint8_t *steps) {
+    size_t read[MOST_PARTS] = { 0 };
+    int state = n_files > 1 ? gw_load_parts(m, (int)n_files) : GW_LOAD_HEADER;
+    for (size_t i = 0; state == GW_LOAD_HEADER || state == GW_LOAD_WEIGHTS; i++) {
+        unsigned part = (unsigned)gw_load_part(m);
+        REQUIRE(part < n_files && gw_load_offset(m) == (double)read[part] && gw_load_room(m) > 0);
+        size_t n = steps ? (size_t)steps[i % STEPS] * steps[i % STEPS] + 1 : MOST_FILE;
+        n = gw_min(gw_min(n, gw_load_room(m)), files[part].size - read[part]);
+        if (n == 0) break;
+        memcpy(gw_load_window(m), files[part].data + read[part], n);
+        read[part] += n;
         state = gw_load_commit(m, n);
         if (state == GW_LOAD_PLAN) state = reserve(m);
     }
     return state;
 }
 
-static outcome load(gw_pool *pool, const bytes *f, const uint8_t *steps) {
+static outcome load(gw_pool *pool, const bytes *files, unsigned n_files, const uint8_t *steps) {
     outcome o = { 0 };
     gw_model *m = gw_model_new(pool);
     REQUIRE(m != NULL);
-    int state = feed(m, f, steps);
+    int state = feed(m, files, n_files, steps);
     o.state = gw_load_end(m);
     REQUIRE(o.state == (state < 0 ? state : state == GW_LOAD_READY ? 0 : GW_E_TRUNCATED));
     if (o.state < 0) {
@@ -155,41 +179,54 @@ static outcome load(gw_pool *pool, const bytes *f, const uint8_t *steps) {
     return o;
 }
 
-static void check(gw_pool *pool, const bytes *f, const uint8_t *steps) {
-    outcome whole = load(pool, f, NULL), pieces = load(pool, f, steps);
+static void check(gw_pool *pool, const bytes *files, unsigned n_files, const uint8_t *steps) {
+    outcome whole = load(pool, files, n_files, NULL), pieces = load(pool, files, n_files, steps);
     REQUIRE(whole.state == pieces.state && whole.logits == pieces.logits && !strcmp(whole.text, pieces.text));
 }
 
 /* The engine is as it was: a sound file gives the logits that it gave the first time. */
 static void check_sound(gw_pool *pool) {
     static uint64_t logits;
-    const tiny_file *f = sound_file(1);
-    outcome o = load(pool, &(bytes){ f->data, f->size }, NULL);
+    const tiny_file *f = sound_file(1, 0);
+    outcome o = load(pool, &(bytes){ f->data, f->size }, 1, NULL);
     REQUIRE(o.state == 0 && (!logits || o.logits == logits));
     logits = o.logits;
 }
 
+/* Sound files, then the edits; one file in eight ends early, and parts may be missing or in disorder. */
+static unsigned make_files(fuzz_input *in, bytes *files, uint8_t *steps) {
+    unsigned which = fuzz_byte(in) % SOUND_FILES, cut = fuzz_byte(in), n = parts_of(which), turn = 0;
+    for (int i = 0; i < STEPS; i++) steps[i] = fuzz_byte(in);
+    if (n > 1) turn = fuzz_byte(in) % 16, n -= turn == 9;
+    size_t headers[MOST_PARTS];
+    for (unsigned i = 0; i < n; i++) {
+        const tiny_file *sound = sound_file(which, (i + (turn > 9)) % n);
+        headers[i] = sound->header;
+        files[i].size = sound->size - (cut % 8 || cut / 8 % n != i ? 0 : cut / 8 * sound->size / 32);
+        memcpy(files[i].data, sound->data, files[i].size);
+    }
+    while (in->left >= 3) {
+        unsigned i = n > 1 ? fuzz_byte(in) % n : 0;
+        edit(in, &files[i], gw_min(headers[i], files[i].size));
+    }
+    return n;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static gw_pool *pools[2];
-    static uint8_t buffer[MOST_FILE];
+    static uint8_t buffers[MOST_PARTS][MOST_FILE];
     static unsigned runs;
-    bytes f = { buffer, 0 };
+    bytes files[MOST_PARTS] = { { buffers[0], size }, { buffers[1], 0 }, { buffers[2], 0 } };
     uint8_t steps[STEPS] = { 0, 9, 3, 1, 20, 5, 60, 2 };
-    if (size < 4 || size > sizeof buffer) return 0;
-    if (!memcmp(data, "GGUF", 4)) {
-        memcpy(buffer, data, f.size = size);
-    } else {
-        fuzz_input in = { data, size };
-        const tiny_file *sound = sound_file(fuzz_byte(&in) % SOUND_FILES);
-        unsigned cut = fuzz_byte(&in);   /* one in eight ends early */
-        memcpy(buffer, sound->data, f.size = sound->size - (cut % 8 ? 0 : cut / 8 * sound->size / 32));
-        for (int i = 0; i < STEPS; i++) steps[i] = fuzz_byte(&in);
-        while (in.left >= 3) edit(&in, &f, gw_min(sound->header, f.size));
-    }
+    if (size < 4 || size > MOST_FILE) return 0;
+    unsigned n_files = 1;
+    fuzz_input in = { data, size };
+    if (!memcmp(data, "GGUF", 4)) memcpy(buffers[0], data, size);
+    else n_files = make_files(&in, files, steps);
     gw_pool **pool = &pools[size % 16 == 0];
     if (!*pool) *pool = gw_pool_new(size % 16 ? 1 : 2);
     REQUIRE(*pool != NULL);
     if (runs++ % 512 == 0) check_sound(*pool);
-    check(*pool, &f, steps);
+    check(*pool, files, n_files, steps);
     return 0;
 }

@@ -1,0 +1,58 @@
+/* Malformed files (tests/vectors/malformed.md): each is refused with its own error, which says what was
+ * expected and what was got, however its bytes are cut into pieces; a sound file loads right after it. */
+#include "api.h"
+#include "load.h"
+#include "quant.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+static const struct { const char *name, *code; size_t size; const char *bytes; } malformed[] = {
+#include "../vectors/malformed.inc"
+};
+enum { N_MALFORMED = sizeof malformed / sizeof *malformed };
+
+static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
+    gw_model *m = gw_model_new(pool);
+    CHECK(m);
+    int state = tiny_feed(m, (const uint8_t *)malformed[i].bytes, malformed[i].size, chunk, 16);
+    int end = gw_load_end(m);
+    if (end >= 0 || strcmp(gw_error_text(m, "code"), malformed[i].code))
+        gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (state %d): %s, expected %s, got %s", malformed[i].name,
+                     malformed[i].code, gw_error_text(m, "code"), state, gw_error_text(m, "what"),
+                     gw_error_text(m, "expected"), gw_error_text(m, "got"));
+    const char *const parts[] = { "what", "expected", "got" };
+    for (int k = 0; k < 3; k++)
+        if (!gw_error_text(m, parts[k])[0])
+            gw_test_fail(__FILE__, __LINE__, "%s: nothing in \"%s\"", malformed[i].name, parts[k]);
+    gw_model_free(m);
+}
+
+TEST(malformed_files_are_refused_each_with_its_error) {
+    gw_pool *pool = gw_pool_new(1);
+    CHECK(pool);
+    for (size_t i = 0; i < N_MALFORMED; i++) {
+        check_refused(pool, i, 1 << 20);
+        check_refused(pool, i, 1);
+        check_refused(pool, i, 13);
+    }
+    gw_pool_free(pool);
+}
+
+TEST(malformed_files_leave_nothing_behind) {
+    tiny_file f = tiny_make(&(tiny_config){
+        .n_embd = 32, .n_layer = 1, .n_ff = 32, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .window = 8,
+        .n_ctx = 32, .n_vocab = 20, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_F16, .head = -1, .seed = 1,
+    });
+    gw_pool *pool = gw_pool_new(1);
+    CHECK(pool);
+    for (size_t i = 0; i < N_MALFORMED; i++) {
+        check_refused(pool, i, 100);
+        gw_model *m = gw_model_new(pool);
+        CHECK(m);
+        CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_LOAD_READY);
+        CHECK_TEXT(gw_error_text(m, "code"), "ok");
+        gw_model_free(m);
+    }
+    gw_pool_free(pool);
+    tiny_free(&f);
+}

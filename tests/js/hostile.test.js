@@ -1,0 +1,50 @@
+/* Hostile files (tests/vectors/malformed.md, and the damaged models of models.js): each is refused with its
+ * own error code, and the same process then loads and runs a sound model, as if nothing had been. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { CODES } from '../../js/errors.js';
+import { refuses } from './helpers.js';
+import { BAD_MODELS, badModel, testModel } from './models.js';
+
+const path = (name) => new URL(`../${name}`, import.meta.url);
+const EXPECTED = JSON.parse(readFileSync(path('vectors/malformed.json'), 'utf8'));
+
+/** What a sound model computes. */
+async function sound() {
+  const model = await loadModel(await testModel('tiny'), { threads: 1, cache: false });
+  try {
+    return Array.from(await model.logits([2, 300, 301, 302]));
+  } finally {
+    await model.dispose();
+  }
+}
+
+test('malformed files: each gives its error, and a sound model loads after it', async (t) => {
+  const before = await sound();
+  let n = 0;
+  for (const [name, code] of Object.entries(EXPECTED)) {
+    await t.test(`${name}: ${code}`, async () => {
+      assert.ok(code in CODES);
+      const bytes = readFileSync(path(`fuzz/corpus/malformed/${name}.gguf`));
+      const error = await refuses(loadModel(bytes, { threads: 1 }), code);
+      assert.ok(error.what && error.expected !== '' && error.got !== '', `${error.what}|${error.expected}|${error.got}`);
+      if (n++ % 16 === 0) assert.deepEqual(await sound(), before);
+    });
+  }
+  assert.deepEqual(await sound(), before);
+});
+
+test('damaged models are refused from a stream of odd pieces too', async (t) => {
+  for (const name of Object.keys(BAD_MODELS)) {
+    await t.test(name, async () => {
+      const { bytes, codes } = await badModel(name);
+      const pieces = (function* cut() {
+        for (let at = 0, n = 1; at < bytes.length; at += n, n = n * 3 % 7919 + 1) yield bytes.slice(at, at + n);
+      })();
+      const error = await refuses(loadModel(pieces, { threads: 1 }), codes);
+      assert.ok(error.what && error.expected !== '' && error.got !== '', `${error.what}|${error.expected}|${error.got}`);
+    });
+  }
+});
