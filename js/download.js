@@ -83,7 +83,8 @@ export class Download {
       if (problem && !stored?.complete) throw error;
     }
     if (problem) notice('offline', `the stored copy is used; whether it is the latest is not known: ${problem}`);
-    if (stored && (problem || (answer && sameVersion(answer.version, stored.journal)))) return this.#resume(stored, answer);
+    const fits = problem || (stored && answer && sameVersion(answer.version, stored.journal));
+    if (stored && fits) return this.#resume(stored, answer);
     if (stored) {
       notice('changed', 'the file on the server is another one now; the stored copy was deleted');
       this.#drop(answer);
@@ -177,7 +178,8 @@ export class Download {
       }
       const name = `${keyOf(this.#url, hash)}-${hash(nameOf({ etag, modified, total })).slice(0, 16)}.gguf`;
       const entry = new Entry(store, name, {
-        url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0 });
+        url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
+      });
       try {
         await entry.save();
         this.#entry = entry;

@@ -111,7 +111,8 @@ export class Entry {
     // The disk may take its time once; twice as much is not put at risk.
     if (this.#unsaved >= journalEvery) {
       await this.#saving;
-      this.#saving ??= this.save().catch((error) => { this.#failure = error; }).finally(() => { this.#saving = undefined; });
+      this.#saving ??= this.save().catch((error) => { this.#failure = error; })
+        .finally(() => { this.#saving = undefined; });
     }
     if (this.#failure) throw this.#failure;
   }

@@ -85,7 +85,8 @@ export class Remote {
     const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
     if ((response.status === 200 || response.status === 206) && response.body) {
       const early = `the connection to ${this.shown} ended early`;
-      return new Answer(response, response.body, (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
+      return new Answer(response, response.body,
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
     }
     abort.abort();
     throw this.#refusal(response);
@@ -123,7 +124,8 @@ export class Remote {
     } catch (error) {
       // Node hides the reason one level deeper.
       const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
-      const tells = [this.#url, this.#at, this.#url.split(/[?#]/)[1]].some((secret) => secret && String(cause).includes(secret));
+      const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
+      const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       throw new Passing(code, what, { ...facts, cause: tells ? undefined : cause });
     } finally {
       clearTimeout(timer);

@@ -18,7 +18,10 @@ async function lock(file) {
 /** @type {import('./env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
-  const folder = async () => storage.getDirectory().then((root) => root.getDirectoryHandle('gemma-wasm', { create: true }));
+  const folder = async () => {
+    if (!storage?.getDirectory) throw new Error('a page has storage for files only over https');
+    return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
+  };
   /** Files that are open for writing. @type {Map<string, any>} */
   const open = new Map();
   /** @param {string} name @param {boolean} create */
