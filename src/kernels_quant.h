@@ -35,12 +35,13 @@ typedef struct {
     bool mins, table;
     uint32_t blocks, bytes, head;      /* of a group: blocks of 32 columns, bytes, bytes before the codes */
     head_reader *read;
+    bool whole;                        /* see kernels_quant_relaxed.c */
 } shape;
 
 #define GW_SHAPE(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)    \
     static const shape shape_##name = { bits, offset, 32 / sub, mins, table, items / 32,                         \
                                         GW_PANEL * (items * bits / 8 + 2 * halves + 4 * words),                  \
-                                        GW_PANEL * (2 * halves + 4 * words), head_##name };
+                                        GW_PANEL * (2 * halves + 4 * words), head_##name, false };
 
 /* --- codes --- */
 

@@ -1,6 +1,7 @@
 /* kernels_quant_relaxed: products of the types in quant_formats.h with int8 activations and the relaxed dot
  * product of bytes, whose second operand is only defined for 7 bits. Codes (0..63) are well inside. The values of
- * IQ4 are not: each is taken from two tables of 0..120 that add up to value + 127. */
+ * IQ4 are not: each is taken from two tables of 0..120 that add up to value + 127, or, where the engine turns out to
+ * take that operand as 8 bits without a sign, from one table. The sums are exact, so they are the same. */
 #include "kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -20,6 +21,16 @@ INLINE int offset_of(const shape *f) { return f->table ? TABLE_OFFSET : (int)f->
 static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 76, 82, 90, 98, 108, 120 };
 static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
 
+static const uint8_t whole_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
+
+/* Does a product with bytes above 127 come out as if they had no sign (vpdpbusd)? Asked in each function that
+ * relies on it, so that both are compiled alike. */
+INLINE bool takes_8_bits(void) {
+    static volatile uint8_t top = 255;
+    v128_t dot = DOT(wasm_i8x16_splat(127), wasm_u8x16_splat(top), wasm_i32x4_splat(0));
+    return wasm_i32x4_all_true(wasm_i32x4_eq(dot, wasm_i32x4_splat(4 * 127 * 255)));
+}
+
 /* Where sums of products begin, so that codes count from the offset. */
 INLINE v128_t start_of(const shape *f, v128_t sum) {
     return offset_of(f) ? wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset_of(f))) : wasm_i32x4_splat(0);
@@ -27,6 +38,7 @@ INLINE v128_t start_of(const shape *f, v128_t sum) {
 
 INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot) {
     if (!f->table) return DOT(x, c, dot);
+    if (f->whole) return DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(whole_values), c), dot);
     dot = DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(low_values), c), dot);
     return DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(high_values), c), dot);
 }
@@ -159,17 +171,26 @@ INLINE void panel_rows(const shape *f, const uint8_t *w, size_t panel, int panel
     }
 }
 
-INLINE void matmul(const shape *f, const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    size_t panel = a->k / GW_BLOCK / f->blocks * f->bytes;
-    int p = 0, each = panels / STREAMS;
-    if (a->n > 1) {
-        for (; p < panels; p += PAIR)
-            panel_rows(f, w + p * panel, panel, (int)gw_min(PAIR, panels - p), a, y + p * GW_PANEL, ldy);
-        return;
-    }
+/* Decodes as many panels as the streams can share out; returns how many. */
+INLINE int decode(const shape *f, const uint8_t *w, size_t panel, int panels, const gw_acts *a, float *y) {
+    int each = panels / STREAMS;
     for (int i = 0; i < each; i++)
         streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (p = each * STREAMS; p < panels; p++) streams(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+    return each * STREAMS;
+}
+
+INLINE void matmul(const shape *f, const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    size_t panel = a->k / GW_BLOCK / f->blocks * f->bytes;
+    int p = 0;
+    if (a->n == 1 && f->table && takes_8_bits()) {
+        shape whole = *f;
+        whole.whole = true;
+        p = decode(&whole, w, panel, panels, a, y);
+    } else if (a->n == 1) {
+        p = decode(f, w, panel, panels, a, y);
+    }
+    for (; p < panels; p += PAIR)
+        panel_rows(f, w + p * panel, panel, (int)gw_min(PAIR, panels - p), a, y + p * GW_PANEL, ldy);
 }
 
 #define DEFINE(NAME, name, ...)                                                                               \

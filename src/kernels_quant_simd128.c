@@ -171,14 +171,10 @@ INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, floa
 
 INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    if (a->n > 1) {
-        for (int p = 0; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
-        return;
-    }
-    int each = panels / STREAMS, p = each * STREAMS;
+    int each = a->n == 1 ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (; p < panels; p++) streams(f, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+    for (int p = each * STREAMS; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
 }
 
 INLINE acts wide_of(const gw_acts *a) {
@@ -208,7 +204,7 @@ INLINE acts narrow_of(const gw_acts *a) {
     }
 
 /* Q4_0 has its own packing, which is the same layout. */
-static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, head_q5_0 };
+static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, head_q5_0, false };
 
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )

@@ -1,0 +1,144 @@
+/**
+ * Speed of the products with each type of quantised weights: decode (one row of activations) in GB/s of
+ * packed weights, which have the file's size, and prefill in GMAC/s. Threads are workers with a memory each that
+ * start every measurement together; weights are more than caches hold. Types take turns; medians.
+ *
+ *   node tools/bench-kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
+ *
+ * --wide: int16 activations; --best: the fastest of the passes instead of their mean, for a machine that others use.
+ * Measures the build that the running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { at } from './proc.js';
+
+const K = 6912, K_SHORT = 1152;   // rows of ffn_down, and of all that are not whole super-blocks
+const SOURCES = ['base', 'quant', 'quant_formats', 'pack', 'kernels_ref', 'kernels_simd128', 'kernels_relaxed',
+  'kernels_quant_simd128', 'kernels_quant_relaxed'];
+
+/** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
+const RELAXED = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0,
+  65, 0, 253, 15, 65, 0, 253, 15, 253, 128, 2, 11]);
+
+/** @param {string} variant @returns {string} path of the wasm file */
+function build(variant) {
+  const folder = at('build', 'bench-kernels'), out = `${folder}/${variant}`;
+  const flags = ['-msimd128', ...(variant === 'relaxed' ? ['-mrelaxed-simd'] : []), '-std=c11', '-ffp-contract=off',
+    '-mbulk-memory', '-DNDEBUG'];
+  mkdirSync(folder, { recursive: true });
+  const sources = [...SOURCES.map((name) => at('src', `${name}.c`)), at('tools', 'kernels', 'bench.c')];
+  const objects = sources.map((source, i) => {
+    const rest = ['-O3', `-I${at('src')}`, '-c', source, '-o', `${out}-${i}.o`];
+    execFileSync('emcc', [...flags, ...rest], { stdio: 'inherit' });
+    return `${out}-${i}.o`;
+  });
+  execFileSync('emcc', [...objects, '-O1', '--no-entry', '-sSTANDALONE_WASM', '-sALLOW_MEMORY_GROWTH=1',
+    '-sMAXIMUM_MEMORY=4GB', '-sSTACK_SIZE=256KB',
+    '-sEXPORTED_FUNCTIONS=_bench_set,_bench_run,_bench_name,_bench_read,_bench_macs', '-o', `${out}.wasm`], { stdio: 'inherit' });
+  return `${out}.wasm`;
+}
+
+/** @param {string} path @returns {any} the exports */
+function instantiate(path) {
+  setFlagsFromString('--no-liftoff');   // optimised code from the first call on
+  const none = new Proxy({}, { get: () => () => 0 });
+  const imports = new Proxy({}, { get: () => none });
+  return new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), imports).exports;
+}
+
+function work() {
+  const engine = instantiate(workerData.path), gate = new Int32Array(workerData.gate);
+  let bytes = 0;
+  parentPort?.on('message', ({ set, run }) => {
+    if (set) {
+      bytes = engine.bench_set(set.product, set.bytes, set.k, set.n);
+      parentPort?.postMessage({ bytes });
+      return;
+    }
+    const macs = run.prefill ? engine.bench_macs() : 1;   // per byte
+    const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
+    once();   // pages and caches
+    const arrived = Atomics.add(gate, 0, 1) + 1;   // all begin together
+    while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
+    const begin = performance.now();
+    let times = 0, last = begin, least = Infinity;
+    do {
+      once();
+      times++;
+      const now = performance.now();
+      least = Math.min(least, now - last);
+      last = now;
+    } while (last - begin < run.ms);
+    parentPort?.postMessage({ rate: bytes * macs / (run.best ? least : (last - begin) / times) / 1e6 });
+  });
+}
+
+const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
+
+/** One message to all workers, one answer of each.
+ * @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
+const ask = (workers, message) => Promise.all(workers.map((worker) => new Promise((resolve) => {
+  worker.once('message', resolve);
+  worker.postMessage(message);
+})));
+
+const sumOf = (/** @type {{ rate: number }[]} */ list) => list.reduce((sum, { rate }) => sum + rate, 0);
+
+/** @param {any} engine @returns {string[]} */
+function namesOf(engine) {
+  const names = [];
+  for (let i = 0; engine.bench_name(i); i++) {
+    const bytes = new Uint8Array(engine.memory.buffer, engine.bench_name(i), 16);
+    names.push(Buffer.from(bytes).toString('latin1').split('\0')[0]);
+  }
+  return names;
+}
+
+function readArguments() {
+  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
+  const flag = { type: /** @type {const} */ ('boolean') };
+  const { values } = parseArgs({ options: { threads: text('2'), rounds: text('3'), mb: text('96'), only: text(''),
+    prefill: flag, wide: flag, best: flag } });
+  return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
+}
+
+/** Types and rows to measure; Q4_0 always, as the others' measure. @param {string[]} names @param {string} only */
+const casesOf = (names, only) => names.flatMap((name, product) =>
+  (/_(K|XS)$/.test(name) ? [K] : [K_SHORT, K]).map((k) => ({ name, product, k })))
+  .filter((c) => !only || c.name === 'Q4_0' || only.split(',').includes(c.name));
+
+async function main() {
+  const v = readArguments(), { threads } = v;
+  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128', path = build(variant);
+  const n = v.prefill ? 64 : 1, bytes = v.prefill ? 4e6 : v.mb * 1e6 / threads;
+  const workerData = { path, threads, gate: new SharedArrayBuffer(4) };
+  const workers = Array.from({ length: threads }, () => new Worker(new URL(import.meta.url), { workerData }));
+  const cases = casesOf(namesOf(instantiate(path)), v.only);
+  /** @type {Record<string, number[]>} */
+  const rates = {};
+  const measure = async (/** @type {string} */ name, /** @type {object} */ run) => {
+    const answers = await ask(workers, { run: { ...run, best: v.best, ms: 150 } });
+    (rates[name] ??= []).push(sumOf(answers));
+  };
+  for (let round = 0; round < v.rounds; round++) {
+    for (const c of cases) {
+      await ask(workers, { set: { ...c, bytes, n } });
+      await measure(`${c.name} ${c.k}`, { wide: v.wide, prefill: v.prefill });
+    }
+    await measure('plain reads', { read: true });
+  }
+  console.log(`${variant}, Node ${process.version}, threads ${threads}, ${v.wide ? 'wide' : 'narrow'} activations, `
+    + (v.prefill ? 'prefill in GMAC/s' : 'decode in GB/s'));
+  for (const [name, list] of Object.entries(rates)) {
+    const measureOf = rates[`Q4_0 ${name.split(' ')[1]}`] ?? rates[`Q4_0 ${K}`];
+    const [ours, theirs] = [median([...list]), median([...measureOf])];
+    console.log(name.padEnd(14), ours.toFixed(1).padStart(7), (ours / theirs).toFixed(2).padStart(6));
+  }
+  await Promise.all(workers.map((w) => w.terminate()));
+}
+
+if (isMainThread) await main();
+else work();

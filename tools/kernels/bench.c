@@ -1,0 +1,103 @@
+/* What tools/bench-kernels.js runs in wasm: one thread's share of products with one type of weights, more of them
+ * than caches hold. Calls the kernels that the build would choose, in pieces as src/ops.c cuts them. */
+#include "kernels.h"
+#include "pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* panels made at random, then repeated; columns x panels of a call */
+
+#define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_NARROW(matmul_##name), GW_KERNEL(matmul_##name##_wide) },
+static const struct { int type; gw_matmul_kernel *narrow, *wide; } products[] = {
+    { GW_Q4_0, GW_KERNEL_NARROW(matmul_q4), GW_KERNEL(matmul_q4_wide) },
+    { GW_Q8_0, GW_KERNEL(matmul_q8_wide), GW_KERNEL(matmul_q8_wide) },
+    GW_FORMATS(FORMAT)
+};
+enum { PRODUCTS = sizeof products / sizeof *products };
+
+static uint8_t *weights;
+static size_t n_panels, panel_bytes;
+static float *y;
+static gw_acts acts;
+static int product;
+
+static uint32_t random_bits(void) {
+    static uint32_t x = 2463534242u;
+    x ^= x << 13;
+    x ^= x >> 17;
+    return x ^= x << 5;
+}
+
+static void random_rows(const gw_type *type, uint8_t *out, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits();
+    const gw_format *f = gw_format_of(type->id);
+    for (size_t at = 0; at < bytes; at += type->bytes)
+        for (uint32_t h = 0; h < (f ? f->halves : 1); h++) {
+            out[at + (f ? f->first_half : 0) + 2 * h] = 0;
+            out[at + (f ? f->first_half : 0) + 2 * h + 1] = 0x20;   /* 2^-7 */
+        }
+}
+
+static void set_acts(int n, size_t k) {
+    size_t items = n * k, blocks = items / GW_BLOCK;
+    float *x = malloc(items * sizeof *x);
+    for (size_t i = 0; i < items; i++) x[i] = (float)(int32_t)random_bits() / 2147483648.0f;
+    acts = (gw_acts){ .n = n, .k = k, .x = x, .ldx = k,
+        .q8 = malloc(items * sizeof(gw_narrow)), .s8 = malloc(blocks * 4), .sum8 = malloc(blocks * 4),
+        .half8 = malloc(blocks * 4), .q16 = malloc(items * 2), .s16 = malloc(blocks * 4), .sum16 = malloc(blocks * 4),
+        .half16 = malloc(blocks * 4) };
+    for (int t = 0; t < n; t++) {
+        size_t b = t * (k / GW_BLOCK);
+        GW_KERNEL_NARROW(narrow)(x + t * k, k, acts.q8 + t * k, acts.s8 + b, acts.sum8 + b, acts.half8 + b);
+        GW_KERNEL(wide)(x + t * k, k, acts.q16 + t * k, acts.s16 + b, acts.sum16 + b, acts.half16 + b);
+    }
+}
+
+/* Room for `bytes` of packed rows of k columns of product i's type, and n tokens. Returns the bytes taken. */
+double bench_set(int i, size_t bytes, size_t k, int n) {
+    const gw_type *type = gw_type_of(products[product = i].type);
+    panel_bytes = GW_PANEL * gw_row_bytes(type, k);
+    n_panels = bytes / panel_bytes / SAMPLE * SAMPLE;
+    free(weights), free(y), free((void *)acts.x), free(acts.q8), free(acts.s8), free(acts.sum8), free(acts.half8);
+    free(acts.q16), free(acts.s16), free(acts.sum16), free(acts.half16);
+    weights = malloc(n_panels * panel_bytes);
+    uint8_t *rows = malloc(panel_bytes);
+    for (int p = 0; p < SAMPLE; p++) {
+        random_rows(type, rows, panel_bytes);
+        gw_pack_panel(type, rows, GW_PANEL, k, weights + p * panel_bytes);
+    }
+    free(rows);
+    for (size_t p = SAMPLE; p < n_panels; p += SAMPLE) memcpy(weights + p * panel_bytes, weights, SAMPLE * panel_bytes);
+    y = malloc((size_t)n * n_panels * GW_PANEL * sizeof *y);
+    set_acts(n, k);
+    return (double)n_panels * (double)panel_bytes;
+}
+
+/* All products once. */
+void bench_run(int wide) {
+    size_t step = PIECE / acts.k / 4 * 4;
+    for (size_t p = 0; p < n_panels; p += step) {
+        int panels = (int)gw_min(step, n_panels - p);
+        (wide ? products[product].wide : products[product].narrow)(weights + p * panel_bytes, panels, &acts,
+                                                                   y + p * GW_PANEL, n_panels * GW_PANEL);
+    }
+}
+
+const char *bench_name(int i) { return i < PRODUCTS ? gw_type_name((uint32_t)products[i].type) : NULL; }
+
+/* Multiplications for each byte of weights. */
+double bench_macs(void) { return (double)acts.n * (double)acts.k * GW_PANEL / (double)panel_bytes; }
+
+/* Bytes of all weights, read and added up: what memory gives. */
+int bench_read(void) {
+    uint32_t sum[8] = { 0 };
+    size_t part = n_panels * panel_bytes / 8 / 16 * 16;
+    for (size_t i = 0; i < part; i += 16)
+        for (int s = 0; s < 8; s++) {
+            uint32_t v[4];
+            memcpy(v, weights + s * part + i, 16);
+            sum[s] += v[0] ^ v[1] ^ v[2] ^ v[3];
+        }
+    return (int)(sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7]);
+}
