@@ -124,6 +124,14 @@ async function tour(browser, base, size, theme, shoot) {
   await shoot(page, 'turn-failed');
   await page.click('#settings-toggle');
   await shoot(page, 'settings');
+  await page.click('#unload');
+  await until(page, '#stored:not([hidden]) li');
+  await page.$$eval('#stored button', (all) => /** @type {any} */ (all.find((one) => one.textContent === 'Delete'))?.click());
+  await shoot(page, 'stored');
+  // 70 MB for the page: the model would need more.
+  await page.evaluateOnNewDocument(() => Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }));
+  await load(page, () => page.goto(`${base}?model=${address}&load=1`));
+  await shoot(page, 'unfit');
   await close();
 }
 
@@ -132,7 +140,8 @@ await cli(async () => {
     browser: { type: 'string' }, out: { type: 'string', default: at('build', 'screenshots') },
   } });
   mkdirSync(values.out, { recursive: true });
-  const storyteller = existsSync(at('build', 'page', 'storyteller.gguf')) ? 'storyteller.gguf' : await modelAddress('tiny');
+  const own = existsSync(at('build', 'page', 'storyteller.gguf'));
+  const storyteller = own ? 'storyteller.gguf' : await modelAddress('tiny');
   const server = await servePage({ storyteller, intercept: slowly(await testModel('medium')) });
   const plain = await servePage({ isolation: false });
   for (const name of BROWSERS.filter((one) => !values.browser || one === values.browser)) {

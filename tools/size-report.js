@@ -10,7 +10,7 @@ import { gzipSync } from 'node:zlib';
 import { at } from './proc.js';
 
 const KB = 1000;
-const LIMITS = { wasm: 300 * KB, js: 120 * KB, packed: 2000 * KB };
+const LIMITS = { wasm: 300 * KB, js: 120 * KB, code: 2000 * KB, packed: 20000 * KB };
 const MODULES = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((name) => `js/gemma-${name}.wasm`);
 const REQUIRED = [...MODULES, 'types/index.d.ts', 'js/index.js', 'js/index.node.js', 'js/cli.js',
   'README.md', 'LICENSE'];
@@ -46,6 +46,9 @@ row(`js/*.js (${scripts.length} files)`, total, LIMITS.js);
 const [packed] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'],
   { encoding: 'utf8', cwd: at(), stdio: ['ignore', 'pipe', 'ignore'] }));
 const archive = `   (${(packed.size / KB).toFixed(1)} KB packed)`;
+const models = packed.files.filter((/** @type {{ path: string }} */ file) => file.path.endsWith('.gguf'));
+const weights = models.reduce((/** @type {number} */ sum, /** @type {{ size: number }} */ file) => sum + file.size, 0);
+row('npm pack without the storyteller', packed.unpackedSize - weights, LIMITS.code);
 row(`npm pack (${packed.entryCount} files)`, packed.unpackedSize, LIMITS.packed, archive);
 const shipped = new Set(packed.files.map((/** @type {{ path: string }} */ file) => file.path));
 for (const path of REQUIRED) if (!shipped.has(path)) missing(`npm pack leaves out ${path}`);

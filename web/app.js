@@ -10,7 +10,7 @@ import { codeOf } from './errors.js';
 import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
 import { LoadingView } from './loading.js';
-import { showNotices } from './notices.js';
+import { lasting, showNotices } from './notices.js';
 import {
   fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
 } from './picker.js';
@@ -131,7 +131,7 @@ function begin(loaded, { label, kind }, threads) {
   enter('ready');
   showInfo(facts(loaded.info));
   const { info } = loaded;
-  showNotices('chat-notice', [reasonForOneThread(info, threads), ...info.notices.map(({ message }) => message)]);
+  showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices)]);
   conversation = new Conversation(loaded, transcript, {
     options: samplingOptions,
     system: systemPrompt,

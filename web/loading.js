@@ -4,9 +4,10 @@
  */
 import { announce, box, byId } from './dom.js';
 import { bytes, duration } from './format.js';
+import { sentence } from './notices.js';
 
 /** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number, fromCache?: number,
- *   notice?: { message: string } }} Progress */
+ *   notice?: import('./notices.js').Notice }} Progress */
 
 /** @param {string} phase */
 function title(phase) {
@@ -21,6 +22,8 @@ const LONGEST = 24 * 3600;
 export class LoadingView {
   #begun = performance.now();
   #tenth = 0;
+  /** Bytes that had come when the last try failed. */
+  #troubleAt = Infinity;
   /** Size known beforehand, for servers that do not tell. */
   #expected;
 
@@ -46,17 +49,21 @@ export class LoadingView {
     announce(facts.join(', '));
   }
 
-  /** @param {string} text */
-  #tell(text) {
-    if (box('loading-notice').textContent === text) return;
-    box('loading-notice').textContent = text;
-    box('loading-notice').hidden = false;
-    announce(text);
+  /** A failure that has passed is no news. @param {number} loaded @param {Progress['notice']} notice */
+  #tell(loaded, notice) {
+    const place = box('loading-notice');
+    if (notice) {
+      this.#troubleAt = notice.code === 'retry' ? loaded : Infinity;
+      const text = sentence(notice.message);
+      if (place.textContent !== text || place.hidden) announce(text);
+      place.textContent = text;
+    }
+    place.hidden = !place.textContent || loaded > this.#troubleAt;
   }
 
   /** @param {Progress} progress */
   update({ phase, loaded, total, bytesPerSecond, fromCache = 0, notice }) {
-    if (notice) this.#tell(notice.message);
+    this.#tell(loaded, notice);
     const all = total || this.#expected || 0;
     box('loading-title').textContent = title(phase);
     const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';

@@ -4,6 +4,18 @@
  */
 import { action, box, el } from './dom.js';
 
+/** What the package has to tell. @typedef {{ code: string, message: string }} Notice */
+
+/** The package's words as a sentence. @param {string} message */
+export function sentence(message) {
+  return `${message[0]?.toUpperCase() ?? ''}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`;
+}
+
+/** Notices that still matter once a model is loaded. @param {Notice[]} notices */
+export function lasting(notices) {
+  return notices.filter(({ code }) => code !== 'retry').map(({ message }) => sentence(message));
+}
+
 /** @param {string} id   of the place @param {string[]} texts */
 export function showNotices(id, texts) {
   box(id).replaceChildren(...texts.filter(Boolean).map((text) => {

@@ -84,7 +84,7 @@ function showPresets(attempt) {
 export function offerStoryteller(choice, choose) {
   const start = action('Start', () => choose(choice));
   const row = modelRow({
-    name: choice.label, size: choice.bytes ? bytes(choice.bytes) : '', buttons: [start],
+    name: `Tiny ${choice.label.toLowerCase()}`, size: choice.bytes ? bytes(choice.bytes) : '', buttons: [start],
     lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
   });
   row.id = 'storyteller';

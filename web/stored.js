@@ -101,7 +101,7 @@ function row(model) {
   const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
   const start = action(complete ? 'Start' : 'Continue', () => choose(choiceOf(model)), complete ? 'primary' : '');
   const remove = action('Delete', () => {}, 'quiet');
-  twice(remove, () => `Delete ${bytes(stored)}?`, () => removeModel(model));
+  twice(remove, () => 'Delete it?', () => removeModel(model));
   return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove] });
 }
 

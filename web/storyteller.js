@@ -19,7 +19,7 @@ export function storyteller() {
   if (!(found instanceof HTMLMetaElement) || !found.content) return null;
   return {
     source: new URL(found.content, document.baseURI).href,
-    label: 'Tiny storyteller',
+    label: 'Storyteller',
     bytes: Number(found.dataset.bytes) || undefined,
     kind: 'storyteller',
   };

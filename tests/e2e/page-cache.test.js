@@ -106,7 +106,7 @@ for (const name of BROWSERS) {
       await unload(tab.page);
 
       await press(tab.page, 'Delete');
-      assert.match(await textOf(tab.page, LISTED), /Delete 258\skB\?/);
+      assert.match(await textOf(tab.page, LISTED), /Delete it\?/);
       await tab.page.focus('#choose');
       assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
       await press(tab.page, 'Delete');

@@ -55,7 +55,7 @@ for (const name of BROWSERS) {
     test('opens with it, says what it is; a click tells a story', async () => {
       const tab = await opened();
       assert.match(await textOf(tab.page, '.empty'), /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/);
-      assert.equal(await textOf(tab.page, '#model-name'), 'Tiny storyteller');
+      assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
       await setOptions(tab.page, { maxTokens: 12 });
       await tab.page.click('.suggestions button');
       await until(tab.page, ANSWERED);
@@ -73,7 +73,7 @@ for (const name of BROWSERS) {
       await tab.page.click('.upgrade button');
       await until(tab.page, PICKING);
       assert.match(await textOf(tab.page, '#presets'), /Gemma 3 1B/);
-      assert.match(await textOf(tab.page, '#back'), /Back to Tiny storyteller/);
+      assert.match(await textOf(tab.page, '#back'), /Back to Storyteller/);
       await tab.page.click('#back');
       await until(tab.page, READY);
       await say(tab.page, 'Once');
