@@ -88,6 +88,7 @@ gw_sha256 *gw_sha256_new(void) {
 }
 
 void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n) {
+    if (!s) return;
     size_t held = s->length % BLOCK;
     s->length += n;
     if (held) {
@@ -112,6 +113,7 @@ static void finish(gw_sha256 *s) {
 }
 
 const char *gw_sha256_hex(gw_sha256 *s) {
+    if (!s) return NULL;
     gw_sha256 copy = *s;
     finish(&copy);
     for (int i = 0; i < 64; i++) s->hex[i] = "0123456789abcdef"[copy.h[i / 8] >> (28 - i % 8 * 4) & 15];
