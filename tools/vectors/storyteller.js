@@ -13,7 +13,9 @@ import { storyteller } from '../../tests/js/storyteller-files.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-const PROMPT = '<bos><start_of_turn>user\nTell me a story about a cat and a boat.<end_of_turn>\n<start_of_turn>model\n';
+/** The story kept is the one whose closest choice is the clearest: others hang on the last bit of a float. */
+const TOPICS = ['a cat and a boat', 'a dog', 'a little bird', 'a red ball', 'a girl and her mom', 'a fish', 'a bear',
+  'a boy and a tree', 'a mouse and a cake', 'two friends', 'a frog', 'a big box'];
 const LONGEST = 300, END = 5;
 
 /** -ln p of id by a row of logits. @param {Float32Array} row @param {number} id */
@@ -46,6 +48,18 @@ async function greedy(evaluate, extend, prompt) {
   return { prompt, ids, smallestMargin: margin };
 }
 
+/** @param {any} model @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend */
+async function clearest(model, evaluate, extend) {
+  const stories = [];
+  for (const topic of TOPICS) {
+    const question = `Tell me a story about ${topic}.`;
+    const prompt = `<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`;
+    stories.push({ question, ...await greedy(evaluate, extend, model.tokenize(prompt, true)) });
+  }
+  const ended = stories.filter(({ ids }) => ids.at(-1) === END);
+  return ended.sort((a, b) => b.smallestMargin - a.smallestMargin)[0];
+}
+
 const { texts, modelSha256 } = JSON.parse(fs.readFileSync(new URL('storyteller.json', VECTORS), 'utf8'));
 const llama = await startLlama();
 /** @type {Record<string, any>} */
@@ -55,9 +69,10 @@ for (const type of /** @type {const} */ (['Q8_0', 'Q4_0'])) {
   const { evaluate, extend, close } = await evaluator(model, { contextSize: 512, batchSize: 512 });
   result.nll[type] = [];
   for (const { ids } of texts) result.nll[type].push(await nll(evaluate, ids));
-  if (type === 'Q8_0') result.greedy = await greedy(evaluate, extend, model.tokenize(PROMPT, true));
+  if (type === 'Q8_0') result.greedy = await clearest(model, evaluate, extend);
   await close();
   await model.dispose();
 }
 await llama.dispose();
-fs.writeFileSync(new URL('storyteller-llama.json', VECTORS), `${JSON.stringify(result, null, 1)}\n`);
+fs.writeFileSync(new URL('storyteller-llama.json', VECTORS),
+  `${JSON.stringify(result, null, 1).replace(/\n\s+(?=[-\d])/g, ' ')}\n`);

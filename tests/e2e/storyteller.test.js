@@ -1,0 +1,50 @@
+/**
+ * The shipped storyteller in the page, in Chromium and in Firefox: chosen greedily, it tells the story that llama.cpp
+ * tells (tests/vectors/storyteller.md).
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { SHIPPED } from '../js/storyteller-files.js';
+import { ANSWERED, BROWSERS, answerText, catchCopies, launch, openWithModel, say, servePage, setOptions, until } from './helpers.js';
+
+const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
+
+/** The text of llama.cpp's ids. */
+async function told() {
+  const model = await loadModel(SHIPPED, { threads: 1 });
+  try {
+    return await model.detokenize(greedy.ids);
+  } finally {
+    await model.dispose();
+  }
+}
+
+for (const name of BROWSERS) {
+  describe(name, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage({ mounts: { '/storyteller/': path.dirname(SHIPPED) } });
+      browser = await launch(name);
+    });
+    after(async () => {
+      await browser?.close();
+      await server?.close();
+    });
+
+    test('tells the story that llama.cpp tells', async () => {
+      const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, { before: catchCopies });
+      await setOptions(tab.page, { temperature: 0, maxTokens: 300 });
+      await say(tab.page, greedy.question);
+      await until(tab.page, ANSWERED);
+      assert.equal(await answerText(tab.page), await told());
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,223 @@
+/**
+ * The shipped storyteller: a small trained model, so that quality can be measured. Against
+ * transformers and llama.cpp on the same weights (tests/vectors/storyteller.md), and what needs weights that
+ * mean something: the cost of quantisation, sampling, the format of chats, long conversations.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { SHIPPED, storyteller } from './storyteller-files.js';
+
+const vector = (/** @type {string} */ name) =>
+  JSON.parse(fs.readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
+/** @type {{ modelSha256: string, texts: { text: string, ids: number[], nll: number }[] }} */
+const REFERENCE = vector('storyteller.json');
+/** @type {{ modelSha256: string, nll: Record<'Q8_0' | 'Q4_0', number[]>, 
+ *   greedy: { question: string, prompt: number[], ids: number[] } }} */
+const LLAMA = vector('storyteller-llama.json');
+
+const EOS = 1, END_OF_TURN = 5;
+const QUESTION = 'Tell me a story about a cat and a boat.';
+
+/** @param {import('node:test').TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} [type] */
+async function open(t, type = 'Q8_0', options = {}) {
+  const model = await loadModel(storyteller(type), { threads: 1, ...options });
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** Mean -ln p a token over all texts, and perplexity. @param {number[]} nlls */
+function perplexity(nlls) {
+  const counts = REFERENCE.texts.map(({ ids }) => ids.length - 1);
+  const sum = nlls.reduce((total, nll, i) => total + nll * counts[i], 0);
+  return Math.exp(sum / counts.reduce((a, b) => a + b));
+}
+
+/** @param {import('node:test').TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} type */
+async function ours(t, type) {
+  const model = await open(t, type);
+  const results = [];
+  for (const { text } of REFERENCE.texts) results.push(await model.perplexity(text));
+  assert.deepEqual(results.map((r) => r.tokens), REFERENCE.texts.map(({ ids }) => ids.length - 1));
+  return perplexity(results.map((r) => r.nll));
+}
+
+/** |a / b - 1| in per cent */
+const apart = (/** @type {number} */ a, /** @type {number} */ b) => 100 * Math.abs(a / b - 1);
+
+test('vectors are of the file that is shipped, and that one is small', () => {
+  const file = fs.readFileSync(SHIPPED);
+  const sha256 = createHash('sha256').update(file).digest('hex');
+  assert.equal(REFERENCE.modelSha256, sha256);
+  assert.equal(LLAMA.modelSha256, sha256);
+  assert.ok(file.length <= 16 << 20, `${file.length} bytes`);
+});
+
+test('ids are those of SentencePiece, which trained the vocabulary', async (t) => {
+  const model = await open(t);
+  for (const { text, ids } of REFERENCE.texts) {
+    assert.deepEqual(await model.tokenize(text, { bos: true }), ids);
+    assert.equal(await model.detokenize(ids), text);
+  }
+});
+
+test('greedy: the story that llama.cpp tells, whole', async (t) => {
+  const model = await open(t);
+  const { question, prompt, ids } = LLAMA.greedy;
+  assert.deepEqual(await model.tokenize(
+    `<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`, { special: true }), prompt);
+  const { tokens, text, finishReason } = await model.chat().send(question, { temperature: 0, maxTokens: 300 }).result();
+  const told = ids.filter((id) => id !== END_OF_TURN);
+  assert.deepEqual(tokens.filter((id) => id !== END_OF_TURN), told);
+  assert.equal(text, await model.detokenize(told));
+  assert.equal(finishReason, 'stop');
+});
+
+describe('perplexity on tales that it was not trained on', () => {
+  test('F32: within 0.1 % of transformers', async (t) => {
+    const [mine, theirs] = [await ours(t, 'F32'), perplexity(REFERENCE.texts.map(({ nll }) => nll))];
+    assert.ok(apart(mine, theirs) < 0.1, `${mine} here, ${theirs} there`);
+  });
+
+  for (const type of /** @type {const} */ (['Q8_0', 'Q4_0'])) {
+    test(`${type}: within 0.5 % of llama.cpp`, async (t) => {
+      const [mine, theirs] = [await ours(t, type), perplexity(LLAMA.nll[type])];
+      assert.ok(apart(mine, theirs) < 0.5, `${mine} here, ${theirs} there`);
+    });
+  }
+
+  test('quantisation costs what it costs llama.cpp', async (t) => {
+    const exact = perplexity(REFERENCE.texts.map(({ nll }) => nll));
+    for (const [type, bound] of /** @type {const} */ ([['Q8_0', 0.3], ['Q4_0', 5]])) {
+      const mine = 100 * (await ours(t, type) / exact - 1), theirs = 100 * (perplexity(LLAMA.nll[type]) / exact - 1);
+      t.diagnostic(`${type}: ${mine.toFixed(3)} % more perplexity here, ${theirs.toFixed(3)} % in llama.cpp`);
+      assert.ok(mine < bound, `${type} costs ${mine} %`);
+      assert.ok(Math.abs(mine - theirs) < 0.5, `${type} costs ${mine} % here, ${theirs} % in llama.cpp`);
+    }
+  });
+
+  test('the order of words matters to it', async (t) => {
+    const model = await open(t);
+    const { text } = REFERENCE.texts[0];
+    const turned = text.split(' ').reverse().join(' ');
+    const [straight, wrong] = [await model.perplexity(text), await model.perplexity(turned)];
+    assert.ok(wrong.nll > straight.nll + 1, `${wrong.nll} nats a token backwards, ${straight.nll} forwards`);
+  });
+});
+
+describe('sampling', () => {
+  const DRAWS = 600;
+
+  /** Softmax of logits / temperature, likeliest first. @param {Float32Array} logits @param {number} temperature */
+  function distribution(logits, temperature) {
+    const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
+    const weights = Array.from(logits, (x) => Math.exp((x - most) / temperature));
+    const sum = weights.reduce((a, b) => a + b);
+    return weights.map((w, id) => ({ id, p: w / sum })).sort((a, b) => b.p - a.p);
+  }
+
+  /** How often each id is the next one, over seeds. */
+  async function draw(/** @type {any} */ model, /** @type {number[]} */ ids, /** @type {object} */ options) {
+    const counts = new Map();
+    for (let seed = 1; seed <= DRAWS; seed++) {
+      const { tokens } = await model.generate(ids, { ...options, seed, maxTokens: 1 }).result();
+      counts.set(tokens[0], (counts.get(tokens[0]) ?? 0) + 1);
+    }
+    return counts;
+  }
+
+  const PROMPT = 'One day, Lily saw a';
+  const OPEN = { topK: 0, topP: 1, minP: 0 };
+
+  for (const temperature of [0.5, 1, 1.5]) {
+    test(`temperature ${temperature}: as often as the probabilities say`, async (t) => {
+      const model = await open(t);
+      const ids = await model.tokenize(PROMPT, { bos: true });
+      const expected = distribution(await model.logits(ids), temperature);
+      const counts = await draw(model, ids, { ...OPEN, temperature });
+      // chi-square over the likely ids and the rest: its mean is the degrees of freedom, its deviation sqrt(2 df)
+      const likely = expected.filter(({ p }) => p * DRAWS >= 5);
+      const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
+      let chi = 0, cells = likely.length;
+      for (const { id, p } of likely) {
+        const n = counts.get(id) ?? 0;
+        chi += (n - p * DRAWS) ** 2 / (p * DRAWS);
+        rest.n -= n;
+      }
+      if (rest.p * DRAWS >= 5) {
+        chi += (rest.n - rest.p * DRAWS) ** 2 / (rest.p * DRAWS);
+        cells++;
+      }
+      const df = cells - 1;
+      assert.ok(df >= 2, `only ${cells} cells`);
+      assert.ok(chi < df + 4 * Math.sqrt(2 * df), `chi-square ${chi} with ${df} degrees of freedom`);
+    });
+  }
+
+  test('top-p draws from the smallest set that has that much, and from all of it', async (t) => {
+    const model = await open(t);
+    const ids = await model.tokenize(PROMPT, { bos: true });
+    const expected = distribution(await model.logits(ids), 1);
+    let sum = 0;
+    const nucleus = expected.slice(0, expected.findIndex(({ p }) => (sum += p) >= 0.5) + 1);
+    const counts = await draw(model, ids, { ...OPEN, topP: 0.5, temperature: 1 });
+    const kept = new Set(nucleus.map(({ id }) => id));
+    for (const id of counts.keys()) assert.ok(kept.has(id), `${id} is not among the ${kept.size} likeliest`);
+    for (const { id, p } of nucleus) if (p * DRAWS > 12) assert.ok(counts.has(id), `${id} was never drawn`);
+  });
+
+  test('a seed is a story: the same again, another one for another seed', async (t) => {
+    const model = await open(t);
+    const tell = (/** @type {number} */ seed) =>
+      model.chat().send(QUESTION, { temperature: 0.8, seed, maxTokens: 60 }).text();
+    const stories = [];
+    for (const seed of [1, 2, 3, 4, 5]) stories.push(await tell(seed));
+    assert.equal(new Set(stories).size, 5);
+    assert.equal(await tell(3), stories[2]);
+  });
+});
+
+describe('chats', () => {
+  test('an answer ends with its turn, and is nothing but text', async (t) => {
+    const model = await open(t);
+    for (const seed of [1, 2, 3]) {
+      const { text, finishReason, tokens } =
+        await model.chat().send('Tell me a story.', { temperature: 0.6, seed, maxTokens: 400 }).result();
+      assert.equal(finishReason, 'stop');
+      assert.doesNotMatch(text, /<(start|end)_of_turn>|<eos>|<bos>/);
+      assert.match(text.trim(), /[.!?]"?$/);
+      assert.ok(tokens.length > 40, `${tokens.length} tokens`);
+      assert.ok(!tokens.slice(0, -1).some((id) => id === EOS || id === END_OF_TURN));
+    }
+  });
+
+  test('a stop sequence ends a story before it', async (t) => {
+    const model = await open(t);
+    const options = { temperature: 0, maxTokens: 200 };
+    const whole = await model.chat().send(QUESTION, options).text();
+    for (const stop of ['.', '\n\n', ' was ']) {
+      const { text, finishReason } = await model.chat().send(QUESTION, { ...options, stop: [stop] }).result();
+      assert.equal(text, whole.slice(0, whole.indexOf(stop)));
+      assert.equal(finishReason, 'stop-sequence');
+    }
+  });
+
+  test('32 turns, far beyond the window of the local layers: as if all had been said at once', async (t) => {
+    const model = await open(t);
+    const chat = model.chat();
+    const options = { temperature: 0.7, maxTokens: 30 };
+    let said = '';
+    for (let turn = 0; turn < 32; turn++) {
+      said = await chat.send('Tell me more.', { ...options, seed: turn + 1 }).text();
+      assert.ok(said.length > 0, `turn ${turn} is empty`);
+    }
+    const messages = chat.messages;
+    assert.equal(messages.length, 64);
+    const tokens = await model.countTokens(messages.slice(0, -1));
+    assert.ok(tokens > 10 * 96, `${tokens} tokens`);
+    const fresh = await open(t);
+    assert.equal(await fresh.generate(messages.slice(0, -1), { ...options, seed: 32 }).text(), said);
+  });
+});
