@@ -15,9 +15,9 @@ import {
   fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
 } from './picker.js';
 import { Unfit, afterRefusal, isDownload, preflight } from './preflight.js';
-import { samplingOptions, setUpSettings, showInfo, showSettings, systemPrompt } from './settings.js';
+import { samplingOptions, setDefaults, setUpSettings, showInfo, showSettings, systemPrompt } from './settings.js';
 import { setUpStored, showStored } from './stored.js';
-import { mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
+import { STORY_SETTINGS, mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
 import { setUpTheme } from './theme.js';
 import { reasonBeforeLoad, reasonForOneThread, showThreadsHint } from './threads.js';
 import { askToken, hideToken, needsToken, setUpToken } from './token.js';
@@ -129,6 +129,7 @@ function begin(loaded, { label, kind }, threads) {
   button('change-model').title = `${label}: change model`;
   button('change-model').ariaLabel = `Model: ${label}. Change`;
   enter('ready');
+  setDefaults(kind === 'storyteller' ? STORY_SETTINGS : {});
   showInfo(facts(loaded.info));
   const { info } = loaded;
   showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices)]);

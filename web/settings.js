@@ -6,10 +6,12 @@ import { box, button, byId, el, input } from './dom.js';
 import { recall, remember } from './storage.js';
 
 /** Google's recommendation for Gemma 3: temperature 1, top-k 64, top-p 0.95. */
-const DEFAULTS = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };
+const GEMMA = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };
+/** Of the loaded model. */
+let defaults = GEMMA;
 
-/** @typedef {keyof typeof DEFAULTS} Name */
-const NAMES = /** @type {Name[]} */ (Object.keys(DEFAULTS));
+/** @typedef {keyof typeof GEMMA} Name */
+const NAMES = /** @type {Name[]} */ (Object.keys(GEMMA));
 
 /** @param {Name} name */
 const field = (name) => input(`opt-${name}`);
@@ -26,16 +28,27 @@ function check(control) {
 /** @param {Record<string, unknown>} values */
 function fill(values) {
   for (const name of NAMES) {
-    const value = values[name] ?? DEFAULTS[name];
+    const value = values[name] ?? defaults[name];
     field(name).value = String(value);
-    if (!check(field(name))) field(name).value = String(DEFAULTS[name]);
+    if (!check(field(name))) field(name).value = String(defaults[name]);
     check(field(name));
   }
 }
 
-function save() {
-  const values = Object.fromEntries(NAMES.map((name) => [name, field(name).value]));
-  remember('settings', values);
+/** What differs from the defaults. */
+function chosen() {
+  const differs = NAMES.filter((name) => field(name).value !== String(defaults[name]));
+  return Object.fromEntries(differs.map((name) => [name, field(name).value]));
+}
+
+const save = () => remember('settings', chosen());
+
+/** A model may do best with other settings than Gemma; those that a person has changed stay.
+ * @param {Partial<typeof GEMMA>} better */
+export function setDefaults(better) {
+  const kept = chosen();
+  defaults = { ...GEMMA, ...better };
+  fill(kept);
 }
 
 export function setUpSettings() {
@@ -46,7 +59,7 @@ export function setUpSettings() {
     if (event.target instanceof HTMLInputElement && check(event.target)) save();
   });
   button('settings-reset').addEventListener('click', () => {
-    fill(DEFAULTS);
+    fill({});
     save();
   });
   setUpPanel();
@@ -82,7 +95,7 @@ export function samplingOptions() {
   /** @param {Name} name */
   const read = (name) => {
     const control = field(name);
-    return control.value !== '' && control.checkValidity() ? Number(control.value) : Number(DEFAULTS[name]);
+    return control.value !== '' && control.checkValidity() ? Number(control.value) : Number(defaults[name]);
   };
   const options = {
     temperature: read('temperature'), topK: read('topK'), topP: read('topP'), maxTokens: read('maxTokens'),

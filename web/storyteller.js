@@ -8,10 +8,13 @@ import { parameters } from './format.js';
 
 /** In the words of the turns that it was trained on. */
 const SUGGESTIONS = [
-  'Tell me a story about a dragon',
-  'Tell me a story about a lost puppy',
-  'Tell me a story about a girl and the sea',
+  'Tell me a story about a little dragon.',
+  'Tell me a story about a cat and a boat.',
+  'Tell me a story about a brave mouse.',
 ];
+
+/** The settings of the stories in its model card. */
+export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
 /** @returns {import('./picker.js').Choice | null} null: this page comes without */
 export function storyteller() {

@@ -56,10 +56,12 @@ for (const name of BROWSERS) {
       const tab = await opened();
       assert.match(await textOf(tab.page, '.empty'), /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/);
       assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
+      const temperature = () => tab.page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
+      assert.equal(await temperature(), '0.7', 'that of its model card');
       await setOptions(tab.page, { maxTokens: 12 });
       await tab.page.click('.suggestions button');
       await until(tab.page, ANSWERED);
-      assert.match(await textOf(tab.page, '.from-user'), /^Tell me a story about a dragon$/);
+      assert.match(await textOf(tab.page, '.from-user'), /^Tell me a story about a little dragon\.$/);
       assert.match(await textOf(tab.page, '.from-model .stats'), /^12\stokens/);
       assert.equal(await tab.page.$('.empty'), null);
       await tab.page.click('#new-chat');
@@ -88,6 +90,8 @@ for (const name of BROWSERS) {
       await assertReady(tab.page);
       assert.match(await textOf(tab.page, '#model-name'), /medium/);
       assert.match(await textOf(tab.page, '.empty'), /Ask something/);
+      assert.deepEqual(await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) => all.map((one) =>
+        /** @type {HTMLInputElement} */ (one).value)), ['1', '4'], 'its own defaults, and what was changed by hand');
       await tab.close();
     });
 
