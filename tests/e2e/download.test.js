@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -60,6 +61,14 @@ const load = (page, url, cache = 'usual') => page.evaluate(async (url, cache, id
   const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
   return { cache: model.info.cache, codes, fromCache: /** @type {any} */ (last).fromCache, logits, left: files.size };
 }, url, cache, IDS);
+
+/** A server for other origins. @param {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => void} handler */
+async function foreign(handler) {
+  const server = createServer(handler);
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return { url: `http://127.0.0.1:${port}/`, close: () => { server.close(); server.closeAllConnections(); } };
+}
 
 /** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
@@ -194,6 +203,49 @@ for (const name of BROWSERS) {
       const again = await Promise.all([load(page, url), load(other, url)]);
       assert.deepEqual(again.map(({ cache }) => cache), ['cached', 'cached']);
       await other.close();
+    });
+
+    test('another host that redirects to a third, as Hugging Face does: ranges, the cache, and where a token goes', async () => {
+      /** @type {import('node:http').IncomingHttpHeaders[]} */
+      const [hubSaw, filesSaw] = [[], []];
+      for (const exposed of [true, false]) {
+        const files = await foreign(({ method, headers }, response) => {
+          // It answers no preflights.
+          if (method === 'OPTIONS') return void response.writeHead(403).end();
+          filesSaw.push(headers);
+          const range = byteRange(headers.range, bytes.length);
+          const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
+          response.setHeader('Access-Control-Allow-Origin', '*');
+          if (exposed) response.setHeader('Access-Control-Expose-Headers', 'ETag, Content-Range');
+          if (range) response.setHeader('Content-Range', `bytes ${first}-${last}/${bytes.length}`);
+          response.writeHead(range ? 206 : 200, { 'ETag': '"x"', 'Content-Length': last + 1 - first });
+          response.end(bytes.subarray(first, last + 1));
+        });
+        const hub = await foreign(({ method, headers }, response) => {
+          response.setHeader('Access-Control-Allow-Origin', '*');
+          response.setHeader('Access-Control-Allow-Headers', 'authorization');
+          if (method === 'OPTIONS') return void response.writeHead(204).end();
+          hubSaw.push(headers);
+          response.writeHead(302, { Location: `${files.url}blob?signature=1` }).end();
+        });
+        // Firefox asks the third host for leave when the request to the second one needed it.
+        const token = name === 'chromium' ? 'hf_SECRET' : undefined;
+        const got = await page.evaluate(async (url, ids, token) => {
+          const model = await /** @type {any} */ (window).gemma.loadModel(url, { threads: 1, token });
+          const logits = [...await model.logits(ids)];
+          await model.dispose();
+          return { cache: model.info.cache, logits };
+        }, `${hub.url}model.gguf`, IDS, token);
+        assert.deepEqual(got, { cache: exposed ? 'stored' : 'none', logits: expected });
+        const ranges = filesSaw.splice(0).map((headers) => {
+          assert.deepEqual([headers.authorization, headers['if-range']], [undefined, undefined]);
+          return headers.range;
+        });
+        assert.equal(ranges.length > 20, exposed, String(ranges));
+        assert.ok(hubSaw.splice(0).every(({ authorization }) => authorization === (token && `Bearer ${token}`)));
+        files.close();
+        hub.close();
+      }
     });
 
     test('room for half: the model runs, and nothing is left', async () => {
