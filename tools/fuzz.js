@@ -1,0 +1,100 @@
+/**
+ * fuzz: `npm run fuzz -- [--minutes N] [--runs N] [--merge] [HARNESS …]`. Builds the harnesses of tests/fuzz
+ * under libFuzzer and both sanitizers and runs each for some minutes, one after another; a finding ends the
+ * run with a file in build/fuzz/findings. What was found to be new stays in build/fuzz/work; --merge brings
+ * the little of it that adds coverage into the corpus, which `npm test` replays without libFuzzer.
+ * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev; GW_CLANG names another).
+ */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { Trouble, at, cli } from './proc.js';
+
+/** Longest input, and whether tokens of GGUF files help. */
+const HARNESSES = {
+  gguf: { length: 2048, words: true },
+  load: { length: 512, words: true },
+  tokenizer: { length: 512, words: false },
+  sampler: { length: 256, words: false },
+};
+/** Bytes of a file that may go into the corpus, and of all that one harness adds. */
+const MOST = { file: 512, harness: 48 * 1024 };
+
+/** @typedef {keyof typeof HARNESSES} Harness */
+
+/** Ends with the command's status. @param {string} program @param {string[]} args */
+function run(program, args) {
+  const environment = { ASAN_OPTIONS: 'quarantine_size_mb=8', UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env };
+  const { status, error } = spawnSync(program, args, { cwd: at(), stdio: 'inherit', env: environment });
+  if (error || status !== 0) throw new Trouble(`${program} ${error?.message ?? `ended with status ${status}`}`);
+}
+
+function findClang() {
+  const names = [process.env.GW_CLANG, 'clang', ...Array.from({ length: 12 }, (_, i) => `clang-${22 - i}`)];
+  const found = names.find((name) => name && spawnSync(name, ['--version']).status === 0);
+  if (!found) throw new Trouble('no clang (Debian: apt-get install clang-19 libclang-rt-19-dev; or name one in GW_CLANG)');
+  return found;
+}
+
+/** @param {Harness[]} names */
+function build(names) {
+  run('cmake', ['--preset', 'fuzz', `-DCMAKE_C_COMPILER=${findClang()}`]);
+  run('cmake', ['--build', '--preset', 'fuzz', '-j2', '--target', ...names.map((name) => `fuzz_${name}`)]);
+}
+
+/** @param {Harness} name */
+function folders(name) {
+  const work = at('build', 'fuzz', 'work', name), findings = at('build', 'fuzz', 'findings');
+  const corpus = at('tests', 'fuzz', 'corpus', name);
+  for (const folder of [work, findings, corpus]) mkdirSync(folder, { recursive: true });
+  return { work, findings, corpus, seeds: [corpus, at('tests', 'fuzz', 'corpus', 'malformed')] };
+}
+
+/** @param {Harness} name @param {{ minutes: number, runs: number }} limits */
+function fuzz(name, { minutes, runs }) {
+  const { work, findings, seeds } = folders(name), { length, words } = HARNESSES[name];
+  run(at('build', 'fuzz', `fuzz_${name}`), [
+    `-max_total_time=${Math.round(minutes * 60)}`, `-runs=${runs}`, `-max_len=${length}`, '-print_final_stats=1',
+    '-timeout=20', `-artifact_prefix=${findings}/${name}-`,
+    ...(words ? [`-dict=${at('tests', 'fuzz', 'gguf.dict')}`] : []), work, ...seeds,
+  ]);
+}
+
+/** Small files first: of what covers the same the smallest stays. @param {Harness} name */
+function merge(name) {
+  const { work, corpus, seeds } = folders(name), merged = at('build', 'fuzz', `merged-${name}`);
+  rmSync(merged, { recursive: true, force: true });
+  mkdirSync(merged);
+  run(at('build', 'fuzz', `fuzz_${name}`), ['-merge=1', `-max_len=${MOST.file}`, merged, ...seeds, work]);
+  const files = readdirSync(merged).map((file) => ({ file, size: statSync(`${merged}/${file}`).size }))
+    .filter(({ file, size }) => size <= MOST.file && !seeds.some((folder) => existsSync(`${folder}/${file}`)))
+    .sort((a, b) => a.size - b.size);
+  let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0), added = 0;
+  for (const { file, size } of files) {
+    if (total + size > MOST.harness) break;
+    copyFileSync(`${merged}/${file}`, `${corpus}/${file}`);
+    total += size;
+    added++;
+  }
+  console.log(`${name}: ${added} of ${files.length} new files into the corpus, which has ${total} bytes now`);
+}
+
+cli(async () => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      minutes: { type: 'string', default: '5' },
+      runs: { type: 'string', default: '-1' },
+      merge: { type: 'boolean' },
+    },
+  });
+  const all = /** @type {Harness[]} */ (Object.keys(HARNESSES));
+  const wrong = positionals.find((name) => !Object.hasOwn(HARNESSES, name));
+  if (wrong) throw new Trouble(`no harness is called ${wrong}: expected ${all.join(', ')}`);
+  const names = positionals.length ? /** @type {Harness[]} */ (positionals) : all;
+  build(names);
+  for (const name of names) {
+    if (values.merge) merge(name);
+    else fuzz(name, { minutes: Number(values.minutes), runs: Number(values.runs) });
+  }
+});
