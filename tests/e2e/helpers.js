@@ -112,6 +112,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
+  await page.waitForFunction(() => document.body?.dataset.state !== 'opening');   // it has found out what to show
   const close = async () => {
     await context.close();
     assert.deepEqual(troubles.filter((text) => !expected?.test(text)), []);
