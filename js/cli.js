@@ -8,6 +8,9 @@ import { parseArgs } from 'node:util';
 import { interact } from './cli-chat.js';
 import { GemmaError, inspectModel, loadModel } from './index.node.js';
 import { openHeader } from './model.js';
+/** @import { GenerateResult } from './generation.js' */
+/** @import { Model } from './model.js' */
+/** @import { Progress } from './stream.js' */
 
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
                                          (left out: the tiny storyteller, if it is here)
@@ -32,7 +35,7 @@ HF_TOKEN in the environment goes to huggingface.co, as a header.
 const STORYTELLER = fileURLToPath(new URL('../models/storyteller/storyteller.gguf', import.meta.url));
 
 class UsageError extends Error {}
-/** @typedef {Record<string, any>} Values */
+/** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
 
 const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
   + 'frequency-penalty presence-penalty penalty-window';
@@ -40,17 +43,17 @@ const SAMPLING = `${NUMBERS} stop system`;
 const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache'];
 
 /** words: behind MODEL; needs: flags that must be there; flags: the others.
- * @typedef {{ words?: string[], needs?: string, flags: string,
- *   run: (values: Values, source: string, text: string) => Promise<void> }} Command */
-/** @type {Record<string, Command>} */
+ * @type {Record<string, { words?: string[], needs?: string, flags: string,
+ *   run: (values: Values) => Promise<void> }>} */
 const COMMANDS = {
   inspect: { flags: 'json', run: inspect },
 
   tokenize: {
     words: ['TEXT'],
     flags: 'bos json',
-    async run(values, source, text) {
-      const ids = await using(openHeader, source, values, (m) => m.tokenize(text, { bos: values.bos }));
+    async run(values) {
+      const { text, bos } = values;
+      const ids = await using(openHeader, values, (model) => model.tokenize(text, { bos }));
       print(values, { ids }, ids.join(','));
     },
   },
@@ -58,9 +61,9 @@ const COMMANDS = {
   detokenize: {
     needs: 'ids',
     flags: 'json',
-    async run(values, source) {
+    async run(values) {
       const ids = idList(values.ids);
-      const text = await using(openHeader, source, values, (model) => model.detokenize(ids));
+      const text = await using(openHeader, values, (model) => model.detokenize(ids));
       print(values, { text }, text);
     },
   },
@@ -68,12 +71,12 @@ const COMMANDS = {
   generate: {
     needs: 'prompt',
     flags: `chat json ${SAMPLING}`,
-    async run(values, source) {
+    async run(values) {
       const { prompt, system, chat = system !== undefined } = values;
       const options = samplingOptions(values);
-      await using(loadModel, source, values, async (model) => {
+      await using(loadModel, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
-        if (values.json) return print(values, await out.result(), '');
+        if (values.json) return print(values, await out.result());
         for await (const piece of out) process.stdout.write(piece);
         process.stdout.write('\n');
       });
@@ -82,32 +85,32 @@ const COMMANDS = {
 
   chat: {
     flags: SAMPLING,
-    async run(values, source) {
+    async run(values) {
       const options = { ...samplingOptions(values), system: values.system };
-      await using(loadModel, source, values, (model) => interact(model, options));
+      await using(loadModel, values, (model) => interact(model, options));
     },
   },
 
   logits: {
     needs: 'ids out',
     flags: 'all',
-    async run(values, source) {
+    async run(values) {
+      const { all, out } = values;
       const ids = idList(values.ids);
-      const rows = await using(loadModel, source, values, (m) => m.logits(ids, { all: values.all }));
+      const rows = await using(loadModel, values, (model) => model.logits(ids, { all }));
       // Every machine that Node runs on is little-endian.
-      await writeFile(values.out, new Uint8Array(rows.buffer));
-      process.stderr.write(`${rows.length} values in ${values.out}\n`);
+      await writeFile(out, new Uint8Array(rows.buffer));
+      process.stderr.write(`${rows.length} values in ${out}\n`);
     },
   },
 
   perplexity: {
     needs: 'file',
     flags: 'window json',
-    async run(values, source) {
+    async run(values) {
       const window = number(values, 'window');
       const text = await readFile(values.file, 'utf8');
-      const result = await using(loadModel, source, values, (m) => m.perplexity(text, { window }));
-      print(values, result, linesOf(result));
+      print(values, await using(loadModel, values, (model) => model.perplexity(text, { window })));
     },
   },
 
@@ -131,7 +134,8 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
   if (missing) throw new UsageError(`${name} needs --${missing}`);
-  await run(values, positionals[0], positionals[1]);
+  const [source, text] = positionals;
+  await run({ ...values, source, text });
 }
 
 /** @param {string[]} args @param {string} flags */
@@ -172,12 +176,12 @@ function idList(text) {
   throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
 }
 
-/** @param {Values} values @param {string} source */
-function loadOptions(values, source) {
+/** @param {Values} values */
+function loadOptions(values) {
   return {
     threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
     cache: !values['no-cache'],
-    token: /^https:\/\/huggingface\.co\//.test(source) ? process.env.HF_TOKEN || undefined : undefined,
+    token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
   };
 }
 
@@ -190,11 +194,11 @@ function samplingOptions(values) {
 }
 
 /** @template {{ dispose: () => Promise<void> }} M @template T
- * @param {(source: string, options: any) => Promise<M>} open @param {string} source
- * @param {Values} values @param {(model: M) => Promise<T>} f */
-async function using(open, source, values, f) {
+ * @param {(source: string, options: any) => Promise<M>} open @param {Values} values
+ * @param {(model: M) => Promise<T>} f */
+async function using(open, values, f) {
   const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  const model = await open(source, { ...loadOptions(values, source), onProgress });
+  const model = await open(values.source, { ...loadOptions(values), onProgress });
   if (onProgress) process.stderr.write('\r\x1b[K');
   try {
     return await f(model);
@@ -203,15 +207,15 @@ async function using(open, source, values, f) {
   }
 }
 
-/** @param {import('./stream.js').Progress} progress */
+/** @param {Progress} progress */
 function showProgress({ loaded, total, bytesPerSecond, notice }) {
   if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
   const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
   process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
 }
 
-/** @param {Values} values @param {object} result @param {string} text */
-function print({ json }, result, text) {
+/** @param {Values} values @param {object} result @param {string} [text] */
+function print({ json }, result, text = linesOf(result)) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
@@ -220,9 +224,9 @@ function linesOf(facts) {
   return Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join('\n');
 }
 
-/** @param {Values} values @param {string} source */
-async function inspect(values, source) {
-  const { info, version, alignment, metadata, tensors } = await inspectModel(source, loadOptions(values, source));
+/** @param {Values} values */
+async function inspect(values) {
+  const { info, version, alignment, metadata, tensors } = await inspectModel(values.source, loadOptions(values));
   /** @type {Record<string, { tensors: number, bytes: number }>} */
   const types = {};
   for (const { type, bytes } of tensors) {
@@ -239,20 +243,20 @@ async function inspect(values, source) {
   ].join('\n'));
 }
 
-/** @param {Values} values @param {string} source */
-async function bench(values, source) {
+/** @param {Values} values */
+async function bench(values) {
   const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs']
     .map((name) => number(values, name));
   if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
     throw new UsageError('bench: expected whole numbers above 0');
   }
   const start = performance.now();
-  await using(loadModel, source, values, async (model) => {
+  await using(loadModel, values, async (model) => {
     const loadMs = performance.now() - start;
-    /** @type {import('./generation.js').GenerateResult['timings'][]} */
+    /** @type {GenerateResult['timings'][]} */
     const timings = [];
-    for (let run = 0; run < runs; run++) {
-      timings.push(await benchRun(model, promptTokens, genTokens, run));
+    while (timings.length < runs) {
+      timings.push(await benchRun(model, promptTokens, genTokens, timings.length));
     }
     /** @param {keyof typeof timings[0]} name */
     const median = (name) => {
@@ -260,18 +264,17 @@ async function bench(values, source) {
       return (sorted[(runs - 1) >> 1] + sorted[runs >> 1]) / 2;
     };
     const { threads, variant, memory, contextLength } = model.info;
-    const report = {
-      model: source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
+    print(values, {
+      model: values.source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
       prefillTokensPerSecond: median('prefillTokensPerSecond'),
       decodeTokensPerSecond: median('decodeTokensPerSecond'),
       firstTokenMs: median('firstTokenMs'),
-    };
-    print(values, report, linesOf(report));
+    });
   });
 }
 
 /** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.
- * @param {import('./model.js').Model} model @param {number[]} counts */
+ * @param {Model} model @param {number[]} counts */
 async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;
   const ids = Array.from({ length: promptTokens }, (_, i) => (i * 31 + run * 17 + 300) % vocabSize);

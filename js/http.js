@@ -157,11 +157,7 @@ export class Remote {
 
 /** Bytes of the file from `at` on, as they come. */
 export class Answer {
-  /** @type {Uint8Array} */
-  #rest = new Uint8Array(0);
-  #pump;
-  #timely;
-  #abort;
+  #take;
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {AbortController} abort */
@@ -179,26 +175,36 @@ export class Answer {
       modified: (headers.get('last-modified') ?? '').slice(0, 100),
       total: total || undefined,
     };
-    this.#pump = pumpOf(body);
-    this.#timely = timely;
-    this.#abort = abort;
+    const pump = pumpOf(body);
+    this.#take = cutter(() => {
+      return timely(pump(), { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` });
+    });
+    this.close = () => abort.abort();
   }
 
   /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
   async read(most) {
-    if (!this.#rest.length) {
-      const facts = { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` };
-      this.#rest = await this.#timely(this.#pump(), facts) ?? new Uint8Array(0);
-    }
-    const piece = this.#rest.subarray(0, most);
-    this.#rest = this.#rest.subarray(piece.length);
+    const piece = await this.#take(most);
     this.at += piece.length;
     return piece;
   }
+}
 
-  close() {
-    this.#abort.abort();
-  }
+/** Cuts chunks (null: the end), of which it holds one: at most so many bytes, none at the end.
+ * @param {() => Promise<Uint8Array | null>} next */
+export function cutter(next) {
+  /** @type {Uint8Array} */
+  let rest = new Uint8Array(0);
+  return async (/** @type {number} */ most) => {
+    while (!rest.length) {
+      const chunk = await next();
+      if (!chunk) break;
+      rest = chunk;
+    }
+    const piece = rest.subarray(0, most);
+    rest = rest.subarray(piece.length);
+    return piece;
+  };
 }
 
 /** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector

@@ -1,32 +1,29 @@
 /* port-browser: a browser's Worker or MessagePort as a Port (env.js). */
 
-/** @param {Worker} worker @returns {import('./env.js').Port} */
+/** @import { Port } from './env.js' */
+
+/** @param {Worker} worker @returns {Port} */
 export function browserPort(worker) {
   return {
-    post: (message, transfer = []) => worker.postMessage(message, transfer),
-    onMessage(handler) {
-      worker.onmessage = (event) => handler(event.data);
-    },
+    ...channelPort(worker, () => worker.terminate()),
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
         handler(new Error(event.message || 'the worker script could not be loaded'));
       };
     },
-    terminate: () => worker.terminate(),
-    keepAlive() {},
   };
 }
 
-/** @param {MessagePort} port @returns {import('./env.js').Port} */
-export function channelPort(port) {
+/** @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate @returns {Port} */
+export function channelPort(port, terminate) {
   return {
     post: (message, transfer = []) => port.postMessage(message, transfer),
     onMessage(handler) {
-      port.onmessage = (event) => handler(event.data);
+      port.onmessage = (/** @type {MessageEvent} */ event) => handler(event.data);
     },
     onFailure() {},
-    terminate: () => port.close(),
+    terminate,
     keepAlive() {},
   };
 }

@@ -2,12 +2,13 @@
  * opens it as something that fills views of the heap, in order, each byte once. */
 import { Download } from './download.js';
 import { GemmaError, failure } from './errors.js';
+import { cutter } from './http.js';
 import { CHUNK } from './protocol.js';
 
+/** @import { Surroundings } from './download.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { SourceDescriptor } from './protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** @import { Surroundings } from './download.js' */
 /** In the worker. read: fills part of the view and gives the count; 0 is the end. download: where the bytes come
  * from the network or the cache.
  * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
@@ -131,30 +132,23 @@ function streamIterator(stream) {
 /** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
 export class ChunkFeeder {
   #iterator;
-  /** @type {Uint8Array} */
-  #rest = new Uint8Array(0);
+  #take;
 
   /** @param {ByteIterator} iterator */
   constructor(iterator) {
     this.#iterator = iterator;
+    this.#take = cutter(async () => {
+      const { done, value } = await iterator.next();
+      const bytes = done ? null : asBytes(value);
+      if (done || bytes) return bytes;
+      throw new GemmaError('read-error', 'the model stream',
+        { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
+    });
   }
 
-  /** @returns {Promise<Uint8Array | null>} */
   async next() {
-    while (!this.#rest.length) {
-      const { done, value } = await this.#iterator.next();
-      if (done) return null;
-      const bytes = asBytes(value);
-      if (!bytes) {
-        throw new GemmaError('read-error', 'the model stream',
-          { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
-      }
-      this.#rest = bytes;
-    }
-    const piece = new Uint8Array(Math.min(CHUNK, this.#rest.length));
-    piece.set(this.#rest.subarray(0, piece.length));
-    this.#rest = this.#rest.subarray(piece.length);
-    return piece;
+    const piece = await this.#take(CHUNK);
+    return piece.length ? piece.slice() : null;
   }
 
   async close() {
@@ -224,19 +218,12 @@ export async function reading(name, f) {
   }
 }
 
-/** Never holds more than one chunk. @param {() => Promise<Uint8Array | null>} next */
+/** @param {() => Promise<Uint8Array | null>} next */
 function readerOf(next) {
-  /** @type {Uint8Array} */
-  let chunk = new Uint8Array(0);
+  const take = cutter(next);
   return async (/** @type {Uint8Array} */ into) => {
-    while (!chunk.length) {
-      const more = await next();
-      if (more === null) return 0;
-      chunk = more;
-    }
-    const n = Math.min(chunk.length, into.length);
-    into.set(chunk.subarray(0, n));
-    chunk = chunk.subarray(n);
-    return n;
+    const piece = await take(into.length);
+    into.set(piece);
+    return piece.length;
   };
 }

@@ -27,7 +27,7 @@ const host = new Host((message, transfer = []) => self.postMessage(message, tran
     const channel = new MessageChannel();
     const port = channel.port2;
     self.postMessage({ kind: FROM_WORKER.thread, port }, [port]);
-    return channelPort(channel.port1);
+    return channelPort(channel.port1, () => channel.port1.close());
   },
   breathe,
   openStore,
