@@ -142,12 +142,15 @@ INLINE void tile(const shape *f, int offset, const unpacked *w, const place *at,
 
 /* All tokens against one chunk; shared by all types of the same subs, mins and table. */
 #define TILES(name, subs_, mins_, table_)                                                                     \
-    OUTLINE void name(const unpacked *w, const place *at, int panels, int offset) {                              \
+    OUTLINE void name(const unpacked *w, const place *where, int panels, int offset) {                           \
         static const shape f = { .subs = subs_, .mins = mins_, .table = table_ };                                \
-        int t = 0, n = at->a->n;                                                                                 \
-        for (; panels == PAIR && t + TILE <= n; t += TILE) tile(&f, offset, w, at, t, TILE, PAIR);               \
-        for (; panels == PAIR && t < n; t++) tile(&f, offset, w, at, t, 1, PAIR);                                \
-        for (; t < n; t++) tile(&f, offset, w, at, t, 1, 1);                                                     \
+        const gw_acts a = *where->a;   /* copies: what is stored cannot change them */                           \
+        place own = *where, *at = &own;                                                                          \
+        own.a = &a;                                                                                              \
+        int t = 0;                                                                                               \
+        for (; panels == PAIR && t + TILE <= a.n; t += TILE) tile(&f, offset, w, at, t, TILE, PAIR);             \
+        for (; panels == PAIR && t < a.n; t++) tile(&f, offset, w, at, t, 1, PAIR);                              \
+        for (; t < a.n; t++) tile(&f, offset, w, at, t, 1, 1);                                                   \
     }
 TILES(tiles_1, 1, false, false)
 TILES(tiles_1_mins, 1, true, false)

@@ -124,30 +124,33 @@ INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts
     size_t at = t * a->blocks + b;
     y += t * ldy;
     for (int i = 0; i < rows; i++) total[i] = b ? wasm_v128_load(y + i * ldy) : wasm_f32x4_splat(0);
-    for (uint32_t j = 0; j < n_blocks; j++) {
-        v128_t dot[TILE][2], sum[2];
+    for (uint32_t j = 0; j < n_blocks; j++)
         for (uint32_t h = 0; h < f->subs; h++) {
+            v128_t dot[TILE], sum[2];
             uint32_t each = 2 * COLUMNS / f->subs;
-            for (int i = 0; i < rows; i++) dot[i][h] = wasm_i32x4_splat(0);
+            for (int i = 0; i < rows; i++) dot[i] = wasm_i32x4_splat(0);
+            KEEP_LOOP
             for (uint32_t c = h * each; c < (h + 1) * each; c++)
                 for (int i = 0; i < rows; i++) {
                     v128_t x = SPLAT(q + i * a->k + j * GW_BLOCK + 2 * c);
-                    dot[i][h] = wasm_i32x4_add(dot[i][h], DOT(w->column[j][c], x));
+                    dot[i] = wasm_i32x4_add(dot[i], DOT(w->column[j][c], x));
                 }
+            for (int i = 0; i < rows; i++) {
+                size_t place = at + i * a->blocks + j;
+                sums_of(f, a->sum + place, a->half + place, sum);
+                v128_t by = SPLAT(a->scale + place);
+                total[i] = add_scaled(total[i], dot[i], w->scale[j][h], by);
+                if (f->mins) total[i] = add_min(total[i], w->min[j][h], sum[h], by);
+            }
         }
-        for (int i = 0; i < rows; i++) {
-            size_t place = at + i * a->blocks + j;
-            sums_of(f, a->sum + place, a->half + place, sum);
-            total[i] = add_block(f, total[i], dot[i], w->scale[j], w->min[j], sum, SPLAT(a->scale + place));
-        }
-    }
     for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
 /* All tokens against one chunk; shared by all types of the same subs and mins. */
 #define TILES(name, subs_, mins_)                                                                             \
-    OUTLINE void name(const widened *w, uint32_t n_blocks, const acts *a, size_t b, float *y, size_t ldy) {      \
+    OUTLINE void name(const widened *w, uint32_t n_blocks, const acts *given, size_t b, float *y, size_t ldy) {  \
         static const shape f = { .subs = subs_, .mins = mins_ };                                                 \
+        const acts own = *given, *a = &own;   /* a copy: what is stored cannot change it */                      \
         int t = 0;                                                                                               \
         for (; t + TILE <= a->n; t += TILE) tile(&f, w, n_blocks, a, b, t, TILE, y, ldy);                        \
         for (; t < a->n; t++) tile(&f, w, n_blocks, a, b, t, 1, y, ldy);                                         \
