@@ -6,7 +6,7 @@
  * Needs clang with its compiler-rt (Debian: clang-19 and libclang-rt-19-dev; GW_CLANG names another).
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Trouble, at, cli } from './proc.js';
 
@@ -65,14 +65,15 @@ function merge(name) {
   const { work, corpus, seeds } = folders(name), merged = at('build', 'fuzz', `merged-${name}`);
   rmSync(merged, { recursive: true, force: true });
   mkdirSync(merged);
-  run(at('build', 'fuzz', `fuzz_${name}`), ['-merge=1', `-max_len=${MOST.file}`, merged, ...seeds, work]);
-  const files = readdirSync(merged).map((file) => ({ file, size: statSync(`${merged}/${file}`).size }))
-    .filter(({ file, size }) => size <= MOST.file && !seeds.some((folder) => existsSync(`${folder}/${file}`)))
-    .sort((a, b) => a.size - b.size);
+  for (const folder of seeds) for (const file of readdirSync(folder)) copyFileSync(`${folder}/${file}`, `${merged}/${file}`);
+  const before = new Set(readdirSync(merged));
+  run(at('build', 'fuzz', `fuzz_${name}`), ['-set_cover_merge=1', `-max_len=${MOST.file}`, merged, work]);
+  const files = readdirSync(merged).filter((file) => !before.has(file))
+    .map((file) => ({ file, size: statSync(`${merged}/${file}`).size })).sort((a, b) => a.size - b.size);
   let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0), added = 0;
   for (const { file, size } of files) {
     if (total + size > MOST.harness) break;
-    copyFileSync(`${merged}/${file}`, `${corpus}/${file}`);
+    copyFileSync(`${merged}/${file}`, `${corpus}/${file.slice(0, 12)}`);
     total += size;
     added++;
   }
