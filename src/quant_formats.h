@@ -9,9 +9,10 @@
  * side, then its words side by side, then for every 32 columns `bits` vectors of 16 bytes. Column
  * 4 g + i of row r is in byte 4 r + i of these; which of its bits are where, gw_fields says.
  *
- * Adding a type: a row in GW_FORMATS, its codes_… and scales_… in quant_formats.c, its head_… in
- * kernels_quant.h (none if its head is like another's), a row in tests/c/test_quant.c's list. Everything
- * else (table of types, packing, kernels of all builds, products, error texts) comes from the row.
+ * Adding a type: its number in quant.h, a row in GW_FORMATS, its codes_… and scales_… in quant_formats.c, its
+ * head_… in kernels_quant.h (none if its head is like another's), a row in tools/vectors/formats.py for the test
+ * against ggml. Everything else (table of types, packing, kernels of all builds and their tests, products, error
+ * texts) comes from the row.
  *
  * Source of the formats: ggml's block structs; the values are ggml's dequantize_row_*, bit for bit. */
 #ifndef GW_QUANT_FORMATS_H
