@@ -132,8 +132,7 @@ export class Connection {
       case FROM_WORKER.done: return this.#take(message.id)?.resolve(message.value);
       case FROM_WORKER.failed: return this.#take(message.id)?.reject(unpackError(message.error));
       case FROM_WORKER.fatal: return this.kill(unpackError(message.error));
-      case FROM_WORKER.pull: return void this.#feed(message.part);
-      case FROM_WORKER.store: return void this.#serve(message);
+      case FROM_WORKER.ask: return void this.#serve(message);
       case FROM_WORKER.disposed: return this.#onDisposed();
       default: return this.#attempt(message.id, 'a progress callback failed',
         () => this.#pending.get(message.id)?.onEvent?.(message));
@@ -142,29 +141,14 @@ export class Connection {
 
   /** @param {{ question: number, method: string, args: any[] }} message */
   async #serve({ question, method, args }) {
-    /** @type {{ value?: unknown, error?: object }} */
-    const answer = {};
-    try {
-      answer.value = await this.#cache?.serve(method, args);
-    } catch (error) {
-      const { name, message } = /** @type {Error} */ (error);
-      answer.error = { name, message };
-    }
-    if (!this.#end) this.#port.post({ kind: TO_WORKER.stored, question, ...answer });
-  }
-
-  /** @param {number} part */
-  async #feed(part) {
-    /** @type {{ bytes: Uint8Array | null, error?: object }} */
-    const answer = { bytes: null };
-    try {
-      answer.bytes = await reading('the model stream', () => this.#feeders[part]?.next() ?? null);
-    } catch (error) {
-      answer.error = packError(error);
-    }
+    const pull = method === 'pull' && reading('the model stream', () => this.#feeders[args[0]]?.next() ?? null);
+    /** @type {{ value?: any, error?: object }} */
+    const answer = await Promise.resolve(pull || this.#cache?.serve(method, args)).then(
+      (value) => ({ value }),
+      (error) => ({ error: { ...packError(error), name: error.name, message: error.message } }));
     if (this.#end) return;
-    const transfer = answer.bytes ? [answer.bytes.buffer] : [];
-    this.#port.post({ kind: TO_WORKER.chunk, ...answer }, transfer);
+    const transfer = pull && answer.value ? [answer.value.buffer] : [];
+    this.#port.post({ kind: TO_WORKER.answer, question, ...answer }, transfer);
   }
 
   /** @param {number} id */

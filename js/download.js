@@ -100,8 +100,7 @@ export class Download {
   #greet(stored) {
     const at = stored?.complete ? 0 : stored?.heldTo(0) ?? 0;
     const end = stored?.complete ? 1 : Math.min(this.#boundary(at), stored?.gapTo(at) ?? Infinity);
-    return patiently(this.#tuning, stored?.complete ? 1 : FIRST_ATTEMPTS, () => this.#ask(at, end, stored?.journal),
-      () => this.#retrying());
+    return this.#patiently(stored?.complete ? 1 : FIRST_ATTEMPTS, () => this.#ask(at, end, stored?.journal));
   }
 
   /** @param {number} [at] @param {number} [end] @param {Version} [version] */
@@ -112,8 +111,10 @@ export class Download {
     return answer;
   }
 
-  #retrying() {
-    this.#around.notice('retry', 'the connection failed; trying again');
+  /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
+  #patiently(attempts, f, progress) {
+    const onRetry = () => this.#around.notice('retry', 'the connection failed; trying again');
+    return patiently(this.#tuning, attempts, f, onRetry, progress);
   }
 
   /** Where the segment that holds `at` ends. @param {number} at */
@@ -268,8 +269,7 @@ export class Download {
       const held = Math.min(this.#entry?.heldTo(at) ?? at, end);
       if (held > at) await this.#fromCache(segment, held - at);
       else {
-        await patiently(this.#tuning, this.#tuning.attempts, () => this.#receive(segment, end, before),
-          () => this.#retrying(), () => segment.filled);
+        await this.#patiently(this.#tuning.attempts, () => this.#receive(segment, end, before), () => segment.filled);
       }
     }
   }

@@ -216,8 +216,7 @@ export class Engine {
 
   /** @param {string} name @param {number} value */
   setOption(name, value) {
-    const result = this.#heap.with(utf8(`${name}\0`), (p) => this.#raw('set_option', p, value));
-    if (result < 0) throw this.#error(result);
+    this.#heap.with(utf8(`${name}\0`), (p) => this.call('set_option', p, value));
   }
 
   /** @param {number} id */

@@ -151,9 +151,7 @@ function emptyResult({ seed, logprobs }) {
     tokens: [],
     finishReason: 'aborted',
     usage: { promptTokens: 0, reusedTokens: 0, completionTokens: 0 },
-    timings: {
-      firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0,
-    },
+    timings: { firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0 },
     seed,
     ...(logprobs !== null && { logprobs: [] }),
   };

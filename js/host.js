@@ -51,9 +51,7 @@ export class Host {
   #context = null;
   /** @type {HostJob[]} the first one is running */
   #queue = [];
-  /** @type {(message: any) => void} */
-  #onChunk = () => {};
-  /** Questions to the client's store. @type {Map<number, (answer: any) => void>} */
+  /** Questions to the client. @type {Map<number, (answer: any) => void>} */
   #asked = new Map();
   #questions = 0;
 
@@ -71,8 +69,7 @@ export class Host {
       case TO_WORKER.call: return this.#call(message);
       case TO_WORKER.abort: return this.#abort(message.id);
       case TO_WORKER.ack: return this.#ack(message);
-      case TO_WORKER.chunk: return this.#onChunk(message);
-      case TO_WORKER.stored: return this.#asked.get(message.question)?.(message);
+      case TO_WORKER.answer: return this.#asked.get(message.question)?.(message);
       case TO_WORKER.dispose:
         this.#engine?.close();
         return this.#post({ kind: FROM_WORKER.disposed });
@@ -105,7 +102,9 @@ export class Host {
     const close = async (error) => {
       for (const source of sources) await source.close(error);
     };
-    const open = (/** @type {number} */ i) => openSource(descriptors[i], this.#platform, () => this.#pull(i), {
+    const open = (/** @type {number} */ i) => openSource(descriptors[i], this.#platform, () => {
+      return this.#ask('pull', i).catch((error) => { throw unpackError(error); });
+    }, {
       store,
       readOnly: headerOnly,
       expected: digests[i],
@@ -135,19 +134,24 @@ export class Host {
     return describe(context, { ...facts, cache: keptOf(sources), notices: meter.notices });
   }
 
-  /** The store that the client has, for this side. @returns {Store} */
-  #clientStore() {
-    /** @param {string} method @returns {(...args: any[]) => Promise<any>} */
-    const ask = (method) => (...args) => new Promise((resolve, reject) => {
+  /** What the client has (see protocol.js). @param {string} method @param {any[]} args @returns {Promise<any>} */
+  #ask(method, ...args) {
+    return new Promise((resolve, reject) => {
       const question = ++this.#questions;
       this.#asked.set(question, ({ value, error }) => {
         this.#asked.delete(question);
         if (error) reject(error);
         else resolve(value);
       });
-      this.#post({ kind: FROM_WORKER.store, question, method, args });
+      this.#post({ kind: FROM_WORKER.ask, question, method, args });
     });
-    const [list, size, read, write, remove, flush, close, estimate] = STORE_METHODS.map(ask);
+  }
+
+  /** The store that the client has, for this side. @returns {Store} */
+  #clientStore() {
+    const [list, size, read, write, remove, flush, close, estimate] = STORE_METHODS.map((method) => {
+      return (/** @type {any[]} */ ...args) => this.#ask(method, ...args);
+    });
     return {
       list, size, remove, flush, close, estimate,
       write: (name, at, bytes) => write(name, at, bytes.slice()),
@@ -157,14 +161,6 @@ export class Host {
         return bytes.length;
       },
     };
-  }
-
-  /** Bytes of a source that the client holds. @param {number} part @returns {Promise<Uint8Array | null>} */
-  #pull(part) {
-    return new Promise((resolve, reject) => {
-      this.#onChunk = ({ bytes, error }) => (error ? reject(unpackError(error)) : resolve(bytes));
-      this.#post({ kind: FROM_WORKER.pull, part });
-    });
   }
 
   /** @param {{ id: number, method: string, args: any }} message */

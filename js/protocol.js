@@ -7,8 +7,7 @@ export const TO_WORKER = {
   call: 'call',       // { id, method, args }
   abort: 'abort',     // { id }: of a call that has not been answered
   ack: 'ack',         // { id, count }: pieces that the consumer has taken
-  chunk: 'chunk',     // { bytes | null, error? }: answer to pull; null is the end
-  stored: 'stored',   // { question, value, error? }: answer to store
+  answer: 'answer',   // { question, value, error? }
   dispose: 'dispose',
 };
 
@@ -16,8 +15,8 @@ export const TO_WORKER = {
 export const FROM_WORKER = {
   progress: 'progress', // { id, value }
   pieces: 'pieces',     // { id, pieces: string[] }
-  pull: 'pull',         // { part }: the next bytes of a source that the client holds, please
-  store: 'store',       // { question, method, args }: of the client's store, please
+  ask: 'ask',           // { question, method, args }: of the client's store, please; method `pull`: the
+                        // next bytes of a source that the client holds (args: its part); null is the end
   done: 'done',         // { id, value }
   failed: 'failed',     // { id, error }
   fatal: 'fatal',       // { error }: the engine is lost
