@@ -11,6 +11,7 @@ import { GENERATE_OPTIONS, checkOptions, checkValue, object, string } from './op
  * }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
 /** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
+/** What the last answer was built on, and what the next one can be. @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
 /** The prompt is asked for when the answer begins.
  * @typedef {(prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation} Ask */
 
@@ -19,12 +20,11 @@ export class Chat {
   #defaults;
   /** @type {ChatMessage[]} */
   #messages;
-  /** What the last answer was built on, and what the next one can be.
-   * @type {{ last?: Prefix, next?: Prefix }} */
+  /** @type {Prefixes} */
   #prefixes;
   #busy = false;
 
-  /** @param {Ask} ask @param {ChatOptions} options @param {{ last?: Prefix, next?: Prefix }} [prefixes] */
+  /** @param {Ask} ask @param {ChatOptions} options @param {Prefixes} [prefixes] */
   constructor(ask, options, prefixes = {}) {
     checkValue('options', options, object);
     const { system, messages = [], ...defaults } = options;

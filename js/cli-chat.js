@@ -1,10 +1,18 @@
 /* cli-chat: `gemma-wasm chat`. */
+/** @import { ChatOptions } from './chat.js' */
+/** @import { Model } from './model.js' */
 import { createInterface } from 'node:readline/promises';
 import { GemmaError } from './errors.js';
 
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 
-/** @param {import('./model.js').Model} model @param {import('./chat.js').ChatOptions} options */
+/** @param {AsyncIterable<string>} pieces */
+export async function show(pieces) {
+  for await (const piece of pieces) process.stdout.write(piece);
+  process.stdout.write('\n');
+}
+
+/** @param {Model} model @param {ChatOptions} options */
 export async function interact(model, options) {
   let chat = model.chat(options);
   /** @type {AbortController | null} */
@@ -21,8 +29,7 @@ export async function interact(model, options) {
   const answer = async (ask) => {
     answering = new AbortController();
     try {
-      for await (const piece of ask({ signal: answering.signal })) process.stdout.write(piece);
-      process.stdout.write('\n');
+      await show(ask({ signal: answering.signal }));
     } catch (error) {
       if (!(error instanceof GemmaError)) throw error;
       process.stderr.write(`${error.message}\n`);

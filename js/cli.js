@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { interact } from './cli-chat.js';
+import { interact, show } from './cli-chat.js';
 import { GemmaError, inspectModel, loadModel } from './index.node.js';
 import { openHeader } from './model.js';
 /** @import { GenerateResult } from './generation.js' */
@@ -77,8 +77,7 @@ const COMMANDS = {
       await using(loadModel, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
         if (values.json) return print(values, await out.result());
-        for await (const piece of out) process.stdout.write(piece);
-        process.stdout.write('\n');
+        await show(out);
       });
     },
   },
@@ -187,9 +186,8 @@ function loadOptions(values) {
 
 /** @param {Values} values */
 function samplingOptions(values) {
-  const named = NUMBERS.split(' ').map((name) => {
-    return [name.replace(/-./g, ([, letter]) => letter.toUpperCase()), number(values, name)];
-  });
+  const camel = (/** @type {string} */ name) => name.replace(/-./g, ([, letter]) => letter.toUpperCase());
+  const named = NUMBERS.split(' ').map((name) => [camel(name), number(values, name)]);
   return { ...Object.fromEntries(named), stop: values.stop };
 }
 

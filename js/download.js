@@ -2,7 +2,7 @@
  * side and asked for again when they fail; what the cache has is not fetched, what it has not is put
  * there on the way. Where a server cannot give pieces, one stream takes their place. */
 /** @import { Store } from './env.js' */
-/** @import { Answer, Tuning, Version } from './http.js' */
+/** @import { Answer, UrlSource, Version } from './http.js' */
 import { Entry } from './entries.js';
 import { GemmaError } from './errors.js';
 import { Passing, Remote, TUNING, patiently, sameVersion } from './http.js';
@@ -55,8 +55,7 @@ export class Download {
   /** Whether the cache is to get an entry. */
   #fresh = false;
 
-  /** @param {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} source
-   * @param {Surroundings} around */
+  /** @param {UrlSource} source @param {Surroundings} around */
   constructor(source, around) {
     this.#url = source.url;
     this.#around = around;

@@ -8,9 +8,10 @@ const HALF = 4096;
 const SLOTS = 4 * HALF;
 const MAX_PIECES = 64;
 
-/** url: without what may be secret; tag: ETag or Last-Modified; have: [start, end), in order; need: up to
- * the last tensor's end, once known; sha256: of all bytes, if it was checked; used: ms since 1970.
- * @typedef {{ url: string, etag: string, modified: string, total: number, have: [number, number][],
+/** From, and up to before. @typedef {[number, number]} Piece */
+/** url: without what may be secret; have: in order; need: up to the last tensor's end, once known; sha256:
+ * of all bytes, if it was checked; used: ms since 1970.
+ * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[],
  *   need: number, sha256: string, used: number, turn: number }} Journal */
 
 /** null: there is none. @param {Store} store @param {string} name @returns {Promise<Journal | null>} */
@@ -40,13 +41,13 @@ async function writeJournal(store, name, journal) {
   await store.write(name, journal.total + (journal.turn % 2) * 2 * HALF, utf8(half + half));
 }
 
-/** Add a piece. @param {[number, number][]} have @param {number} start @param {number} end
- * @returns {[number, number][]} in order, none touching another */
+/** Add a piece. @param {Piece[]} have @param {number} start @param {number} end
+ * @returns {Piece[]} in order, none touching another */
 export function joined(have, start, end) {
   const apart = have.filter(([a, b]) => b < start || a > end);
   const touched = have.filter(([a, b]) => b >= start && a <= end);
-  const piece = /** @type {[number, number]} */ ([
-    Math.min(start, ...touched.map(([a]) => a)), Math.max(end, ...touched.map(([, b]) => b))]);
+  /** @type {Piece} */
+  const piece = [Math.min(start, ...touched.map(([a]) => a)), Math.max(end, ...touched.map(([, b]) => b))];
   return [...apart, piece].sort(([a], [b]) => a - b);
 }
 

@@ -1,5 +1,6 @@
 /* http: requests for pieces of one file on a server: which version of it answered, what a failure
  * means, and whether asking again may help. */
+/** @import { ErrorDetails } from './errors.js' */
 import { GemmaError } from './errors.js';
 
 /** How much at a time, how many at once, and how patiently. Tests use other numbers.
@@ -14,6 +15,8 @@ const MAX_REDIRECTS = 10;
 
 /** What tells one version of a file from another. @typedef {{ etag: string, modified: string,
  *   total: number | undefined }} Version */
+
+/** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
 /** A failure that may pass; after: when the server says to ask again, in ms. */
 export class Passing extends GemmaError {
@@ -59,7 +62,7 @@ export class Remote {
   /** SHA-256, if the server names it. */
   digest = '';
 
-  /** @param {{ url: string, headers?: [string, string][] }} source @param {Tuning} tuning */
+  /** @param {UrlSource} source @param {Tuning} tuning */
   constructor({ url, headers = [] }, { stallMs }) {
     this.#url = this.#at = url;
     this.#headers = headers;
@@ -116,7 +119,7 @@ export class Remote {
 
   /** Neither an answer nor its next bytes may take for ever.
    * @template T @param {AbortController} abort @param {string} code @param {string} what @param {Promise<T>} promise
-   * @param {import('./errors.js').ErrorDetails} [facts] @returns {Promise<T>} */
+   * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     const timer = setTimeout(() => abort.abort(new Error(`nothing came for ${this.#stallMs} ms`)), this.#stallMs);
     try {

@@ -128,9 +128,8 @@ class Generator {
 
   /** @param {number} id @param {number} count @returns {TokenLogprob} */
   #measure(id, count) {
-    const top = (count ? this.#native.topLogprobs(count) : []).map((likely) => {
-      return { ...likely, text: this.#vocabulary.decode([likely.id], true) };
-    });
+    const top = (count ? this.#native.topLogprobs(count) : [])
+      .map((likely) => ({ ...likely, text: this.#vocabulary.decode([likely.id], true) }));
     return { id, logprob: this.#native.logprob(id), top };
   }
 

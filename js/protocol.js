@@ -37,13 +37,9 @@ export const CREDIT = 64;
 /** Bytes in an answer to pull, at most. */
 export const CHUNK = 1 << 20;
 
-/**
- * A model source that can be posted. @typedef {{ kind: 'url', url: string, headers?: [string, string][],
- *     tuning?: Partial<import('./http.js').Tuning> }
- *   | { kind: 'blob', blob: Blob }
- *   | { kind: 'path', path: string }
- *   | { kind: 'pull', total?: number }} SourceDescriptor
- */
+/** A model source that can be posted.
+ * @typedef {{ kind: 'url' } & import('./http.js').UrlSource | { kind: 'blob', blob: Blob }
+ *   | { kind: 'path', path: string } | { kind: 'pull', total?: number }} SourceDescriptor */
 
 /** @param {unknown} error */
 export function packError(error) {

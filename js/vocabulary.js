@@ -34,10 +34,8 @@ export class Vocabulary {
   /** @param {number[]} ids @param {boolean} [special] name control tokens */
   decode(ids, special = false) {
     const decoder = textDecoder();
-    const part = (/** @type {number} */ id) => {
-      return decoder.decode(this.#native.decode(id, special), { stream: true });
-    };
-    return ids.map(part).join('') + decoder.decode();
+    const parts = ids.map((id) => decoder.decode(this.#native.decode(id, special), { stream: true }));
+    return parts.join('') + decoder.decode();
   }
 
   /** For messages also the text that a later prompt may continue.

@@ -23,9 +23,7 @@ function openFile(path) {
 const host = new Host((message, transfer = []) => port.postMessage(message, transfer), {
   compile: async (url) => WebAssembly.compile(await readFile(url)),
   parallelism: availableParallelism,
-  createThread: () => {
-    return nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] }));
-  },
+  createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
   openStore,
