@@ -11,7 +11,8 @@ import { GENERATE_OPTIONS, checkOptions, checkValue, object, string } from './op
  * }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
 /** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
-/** What the last answer was built on, and what the next one can be. @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
+/** What the last answer was built on, and what the next one can be.
+ * @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
 /** The prompt is asked for when the answer begins.
  * @typedef {(prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation} Ask */
 
