@@ -65,7 +65,9 @@ function merge(name) {
   const { work, corpus, seeds } = folders(name), merged = at('build', 'fuzz', `merged-${name}`);
   rmSync(merged, { recursive: true, force: true });
   mkdirSync(merged);
-  for (const folder of seeds) for (const file of readdirSync(folder)) copyFileSync(`${folder}/${file}`, `${merged}/${file}`);
+  for (const folder of seeds) {
+    for (const file of readdirSync(folder)) copyFileSync(`${folder}/${file}`, `${merged}/${file}`);
+  }
   const before = new Set(readdirSync(merged));
   run(at('build', 'fuzz', `fuzz_${name}`), ['-set_cover_merge=1', `-max_len=${MOST.file}`, merged, work]);
   const files = readdirSync(merged).filter((file) => !before.has(file))
