@@ -45,6 +45,10 @@ export class Download {
   #limit = Infinity;
   /** Whether all comes through one stream. */
   #plain = false;
+  /** Whether what is missing is asked for as one piece: the network is faster than requests are. */
+  #alone = false;
+  /** Of the last request, in bytes per ms. */
+  #rate = 0;
   /** @type {Answer | undefined} */
   #stream;
   /** The first answer, for the segment that is to use it. @type {Answer | undefined} */
@@ -213,7 +217,8 @@ export class Download {
 
   /** The header was read: more at once, up to the last tensor. @param {number} need */
   planned(need) {
-    this.#parallel = this.#tuning.parallel;
+    this.#alone = this.#rate > this.#tuning.alone;
+    if (!this.#alone) this.#parallel = this.#tuning.parallel;
     if (!this.digest) this.#limit = need;
     if (this.#entry) this.#entry.journal.need = need;
   }
@@ -297,6 +302,7 @@ export class Download {
     try {
       this.#mustBeOpen();
       answer = await this.#connect(at(), to, before);
+      const start = at(), began = performance.now();
       while (at() < to) {
         const bytes = await answer.read(to - at());
         this.#mustBeOpen();
@@ -304,6 +310,7 @@ export class Download {
         segment.bytes.set(bytes, segment.filled);
         if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, this.#tuning.journal));
         this.#came(segment, bytes.length, false);
+        this.#rate = (at() - start) / (performance.now() - began);
       }
     } catch (error) {
       this.#drop(answer);
@@ -328,10 +335,16 @@ export class Download {
   /** An answer that goes on at `at`. @param {number} at @param {number} end @param {Promise<void>} [before] */
   async #connect(at, end, before) {
     if (!this.#plain) {
-      const answer = this.#first?.at === at ? this.#first : await this.#ask(at, end);
+      if (this.#stream?.at === at) return this.#stream;
+      this.#stream = this.#drop(this.#stream);
+      const to = this.#alone ? Math.min(this.total ?? end, this.#limit, this.#entry?.gapTo(at) ?? Infinity) : end;
+      const answer = this.#first?.at === at ? this.#first : await this.#ask(at, to);
       this.#first = undefined;
       this.#check(answer);
-      if (answer.partial && answer.at === at) return answer;
+      if (answer.partial && answer.at === at) {
+        if (this.#alone) this.#stream = answer;
+        return answer;
+      }
       this.#plain = true;
       if (answer.partial || this.#stream) this.#drop(answer);
       else this.#stream = answer;

@@ -14,7 +14,7 @@ import { testModel } from '../js/models.js';
 import { BROWSERS, launch, root } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
-const TUNING = { segment: 1 << 20, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
+const TUNING = { segment: 1 << 20, alone: Number.MAX_VALUE, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
 
 /** The package as one module with its hidden knobs, its workers, and a page that holds it. */
 async function buildPackage() {

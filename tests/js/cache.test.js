@@ -16,7 +16,7 @@ import { testModel } from './models.js';
 
 const IDS = someIds(6, 320);
 const JOURNAL = 1 << 14;
-const TUNING = { segment: 1 << 18, journal: JOURNAL, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: JOURNAL, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
 
 /** @type {Buffer} */ let bytes;
 /** @type {Buffer} */ let other;
@@ -120,7 +120,7 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
 
 test('an abort in the middle: the next load goes on there', async (t) => {
   const { cache } = await emptyCache(t);
-  const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
+  const server = await faultyServer(t, bytes, () => ({ slow: 4 }));
   const controller = new AbortController();
   const onProgress = ({ loaded }) => { if (loaded > bytes.length / 2) controller.abort(); };
   await refuses(loadModel(server.url, { threads: 1, cache, signal: controller.signal, onProgress }), 'aborted');

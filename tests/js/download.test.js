@@ -30,7 +30,7 @@ async function logitsOf(source, options = {}) {
 }
 
 before(async () => {
-  environment.tuning = { segment: SEGMENT, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  environment.tuning = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
   bytes = await readFile(await testModel('parity-q4_0'));
   other = Buffer.from(bytes);
   for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;   // another model of the same shape
@@ -39,7 +39,16 @@ before(async () => {
   assert.notDeepEqual(expected, expectedOther);
 });
 
-test('a hundred connections cut at random offsets: the right model each time, 1 % fetched twice at most', async (t) => {
+for (const [how, alone] of /** @type {[string, number][]} */ ([['in pieces', Infinity], ['as one piece', 0]])) {
+  test(`a hundred connections cut at random offsets, ${how}: the right model each time, 1 % fetched twice at most`, (t) => {
+    return cutConnections(t, alone);
+  });
+}
+
+/** @param {import('node:test').TestContext} t @param {number} alone see TUNING of http.js */
+async function cutConnections(t, alone) {
+  environment.tuning.alone = alone;
+  t.after(() => { environment.tuning.alone = Infinity; });
   const random = randoms(2025);
   /** @type {number[]} */
   let cuts = [];
@@ -52,13 +61,13 @@ test('a hundred connections cut at random offsets: the right model each time, 1 
     return { killAt: cuts.splice(cut, 1)[0] - first };
   });
   for (let run = 0; run < 22; run++) {
-    cuts = Array.from({ length: 5 }, () => Math.floor(random() * bytes.length));
+    cuts = Array.from({ length: 5 }, () => Math.floor(random() * bytes.length)).sort((a, b) => a - b);
     server.forget();
     assert.deepEqual(await logitsOf(server.url), expected);
     assert.ok(server.sent <= bytes.length * 1.01, `run ${run}: ${server.sent} bytes sent of ${bytes.length}`);
   }
   assert.ok(made >= 100, `${made} cuts`);
-});
+}
 
 test('several ranges are fetched at once, at most three', async (t) => {
   let now = 0, most = 0;

@@ -30,7 +30,7 @@ async function logitsOf(source, options = {}) {
 }
 
 before(async () => {
-  environment.tuning = { segment: 1 << 16, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  environment.tuning = { segment: 1 << 16, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
   const whole = await readFile(await testModel('parity-q4_0'));
   parts = splitModel(whole, 3);
   expected = await logitsOf(new Uint8Array(whole));
