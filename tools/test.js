@@ -34,8 +34,9 @@ function list(folder, pattern) {
   return readdirSync(at(folder)).filter((name) => pattern.test(name)).sort();
 }
 
-/** Files that say nothing new with another wasm variant: tools, and the tokenizer, which has no SIMD. */
-const SAME_FOR_VARIANTS = /^(bench|build|quantise|tokenizer)\.test\.js$/;
+/** Files that say nothing new with another wasm variant: tools, text, sources; and the tokenizer, which has no SIMD. */
+const SAME_FOR_VARIANTS =
+  /^(bench|build|cache|cli|download|errors|hostile|hostile-template|options|quantise|source|split|template|text|tokenizer)\.test\.js$/;
 
 /**
  * One run of Node's test runner over a folder's files.
