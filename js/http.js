@@ -8,7 +8,7 @@ import { GemmaError } from './errors.js';
  * @typedef {{ segment: number, parallel: number, alone: number, journal: number, attempts: number, backoffMs: number,
  *   longestMs: number, stallMs: number }} Tuning */
 /** @type {Tuning} */
-export const TUNING = { segment: 16 << 20, parallel: 3, alone: 20_000, journal: 3 << 20, attempts: 7, backoffMs: 500,
+export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, journal: 3 << 20, attempts: 7, backoffMs: 500,
   longestMs: 60_000, stallMs: 20_000 };
 const CHUNK = 64 << 10;
 const REDIRECTS = [301, 302, 303, 307, 308];

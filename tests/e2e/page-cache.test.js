@@ -22,8 +22,16 @@ const intercept = async (request, response) => {
     request.socket.destroy();
     return true;
   }
-  const late = manner === 'slow' && !request.headers.range?.startsWith('bytes=0-');
-  if (late) await new Promise((done) => { setTimeout(done, 700); });
+  if (manner === 'slow' && !request.headers.range?.startsWith('bytes=0-')) {
+    const { write } = response;
+    response.write = (/** @type {any} */ chunk) => {
+      setTimeout(() => {
+        write.call(response, chunk);
+        response.emit('drain');
+      }, 15);
+      return false;
+    };
+  }
   return response.destroyed;
 };
 
