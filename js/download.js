@@ -337,7 +337,7 @@ export class Download {
     if (!this.#plain) {
       if (this.#stream?.at === at) return this.#stream;
       this.#stream = this.#drop(this.#stream);
-      const to = this.#alone ? Math.min(this.total ?? end, this.#limit, this.#entry?.gapTo(at) ?? Infinity) : end;
+      const to = this.#alone ? Math.min(this.total ?? end, this.#entry?.gapTo(at) ?? Infinity) : end;
       const answer = this.#first?.at === at ? this.#first : await this.#ask(at, to);
       this.#first = undefined;
       this.#check(answer);
