@@ -126,25 +126,10 @@ double gw_describe_number(const gw_file *f, const char *key) {
     return NAN;
 }
 
-/* The type that holds most weights of the layers' matrices. */
-static const char *quantisation(const gw_file *f) {
-    enum { TYPES = 64 };
-    uint64_t items[TYPES] = { 0 }, most = 0;
-    const char *name = NULL;
-    for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
-        const gw_tensor *t = gw_file_tensor(f, i);
-        bool counts = t->matrix && t->matrix != &f->weights.embedding && t->matrix != &f->weights.head;
-        if (!counts || t->type->id >= TYPES) continue;
-        uint64_t n = items[t->type->id] += t->info.shape[0] * t->info.shape[1];
-        if (n > most) most = n, name = t->type->name;
-    }
-    return name;
-}
-
 const char *gw_describe_text(const gw_file *f, const char *key) {
     if (!strcmp(key, "architecture")) return gw_file_text(f, "general.architecture");
     if (!strcmp(key, "name")) return gw_file_text(f, "general.name");
     if (!strcmp(key, "chat_template")) return gw_file_text(f, "tokenizer.chat_template");
-    if (!strcmp(key, "quantisation")) return quantisation(f);
+    if (!strcmp(key, "quantisation")) return gw_file_layer_type(f)->name;
     return NULL;
 }

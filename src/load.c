@@ -333,21 +333,24 @@ typedef struct {
     const gw_tensor *t;
     const uint8_t *rows;
     uint8_t *panels;
-    size_t n_rows, row_bytes, step;
+    size_t n_rows, row_bytes, packed_bytes, step;   /* bytes of a row, in the file and packed */
 } pack_job;
 
 static void pack_item(void *ctx, int item) {
     const pack_job *j = ctx;
+    const gw_matrix *m = j->t->matrix;
     for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += 4)
-        gw_pack_panel(j->t->type, j->rows + r * j->row_bytes, (int)gw_min(4, j->n_rows - r), j->t->info.shape[0],
-                      j->panels + r * j->row_bytes);
+        gw_pack_panel(j->t->type, m->type, j->rows + r * j->row_bytes, (int)gw_min(4, j->n_rows - r), m->k,
+                      j->panels + r * j->packed_bytes);
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
 static size_t take_rows(gw_loader *l, const gw_tensor *t, const uint8_t *bytes, size_t n) {
-    size_t row_bytes = gw_row_bytes(t->type, t->info.shape[0]), rows = n / row_bytes;
+    const gw_matrix *m = t->matrix;
+    size_t row_bytes = gw_row_bytes(t->type, m->k), packed_bytes = gw_row_bytes(m->type, m->k), rows = n / row_bytes;
     if (l->done + rows * row_bytes < t->bytes) rows = rows / 4 * 4;
-    pack_job j = { t, bytes, t->matrix->data + l->done, rows, row_bytes, gw_max(4, gw_round_up(65536 / row_bytes, 4)) };
+    uint8_t *panels = m->data + l->done / row_bytes * packed_bytes;
+    pack_job j = { t, bytes, panels, rows, row_bytes, packed_bytes, gw_max(4, gw_round_up(65536 / row_bytes, 4)) };
     gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
     return rows * row_bytes;
 }

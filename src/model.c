@@ -380,12 +380,34 @@ int gw_file_bind(gw_file *f) {
     return 0;
 }
 
+const gw_type *gw_file_layer_type(const gw_file *f) {
+    enum { TYPES = 64 };
+    uint64_t items[TYPES] = { 0 }, most = 0;
+    const gw_type *type = NULL;
+    for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
+        const gw_tensor *t = gw_file_tensor(f, i);
+        bool counts = t->matrix && t->matrix != &f->weights.embedding && t->matrix != &f->weights.head;
+        if (!counts || t->type->id >= TYPES) continue;
+        uint64_t n = items[t->type->id] += t->info.shape[0] * t->info.shape[1];
+        if (n > most) most = n, type = t->type;
+    }
+    return type;
+}
+
+static bool packs_floats(const gw_file *f) {
+    if (f->floats != GW_FLOATS_AUTO) return f->floats == GW_FLOATS_Q8_0;
+    return gw_file_layer_type(f)->items > 1;
+}
+
 void gw_file_place(gw_file *f, gw_arena *arena) {
+    bool to_q8 = packs_floats(f);
     for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
         gw_tensor *t = gw_file_tensor(f, i);
-        if (t->matrix) {
-            void *at = gw_arena_take(arena, gw_packed_bytes(t->type, t->matrix->rows, t->matrix->k));
-            if (arena->base) t->matrix->data = at;
+        gw_matrix *m = t->matrix;
+        if (m) {
+            m->type = gw_packed_type(t->type, m->k, to_q8);
+            void *at = gw_arena_take(arena, gw_packed_bytes(m->type, m->rows, m->k));
+            if (arena->base) m->data = at;
         } else if (t->vector) {
             void *at = gw_arena_take(arena, t->info.shape[0] * sizeof(float));
             if (arena->base) *t->vector = at;

@@ -34,10 +34,14 @@ typedef struct {
     gw_layer *layers;
 } gw_weights;
 
+/* What becomes of matrices that the file has as F32, F16 or BF16: AUTO: Q8_0 in files whose layers are
+ * quantised, where they are a foreign body (QAT files keep their embedding in F16), else they stay. */
+typedef enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 } gw_floats;
+
 /* One tensor of the file and where its weights go. */
 typedef struct {
     gw_gguf_tensor info;
-    const gw_type *type;
+    const gw_type *type;      /* in the file; matrix->type is the one that it is packed in */
     uint64_t bytes;           /* in the file */
     uint32_t part;            /* index of that file, where the model is split */
     gw_matrix *matrix;        /* bound to this … */
@@ -62,6 +66,7 @@ typedef struct {
     gw_buffer tensors;        /* gw_tensor[] */
     uint8_t layer_pattern[GW_MAX_LAYERS];   /* sliding_window_pattern given as an array: 1 = local */
     uint32_t version, alignment;
+    gw_floats floats;         /* may be changed until weights have their places */
     gw_error error;
 } gw_file;
 
@@ -80,7 +85,9 @@ const char *gw_file_text(const gw_file *f, const char *key);       /* NULL if ab
 
 /* The header is complete: read the config, check it, bind all tensors. 0 or an error. */
 int gw_file_bind(gw_file *f);
-/* Weights take their place in the arena (which may only measure). */
+/* The type that holds most weights of the layers' matrices. */
+const gw_type *gw_file_layer_type(const gw_file *f);
+/* Matrices get the type that they are packed in, and weights their place in the arena (which may only measure). */
 void gw_file_place(gw_file *f, gw_arena *arena);
 void gw_file_free(gw_file *f);
 

@@ -1,5 +1,6 @@
 /* pack: rows as a GGUF holds them -> panels of four rows as kernels.h wants them, and one row back.
- * A panel has exactly the bytes of its four rows. Adding a type: see quant_formats.h. */
+ * A panel has exactly the bytes of its four rows. Floats may be packed as Q8_0 instead of as they are.
+ * Adding a type: see quant_formats.h. */
 #ifndef GW_PACK_H
 #define GW_PACK_H
 
@@ -11,8 +12,12 @@ bool gw_can_pack(const gw_type *type);
 /* Bytes of `rows` rows of k items, the last panel filled up with zero rows; UINT64_MAX if too many. */
 uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 
-/* Pack n <= 4 rows of k items that lie one behind the other; missing rows become zeros. */
-void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel);
+/* The type that rows of k items of `type` are packed in: this one itself, or Q8_0 if they are floats that may become it. */
+const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8);
+
+/* Pack n <= 4 rows of k items that lie one behind the other, of type `from` in the file; missing rows become
+ * zeros. to: gw_packed_type of them; floats are rounded as by Q8_0's quantiser (quant.h). */
+void gw_pack_panel(const gw_type *from, const gw_type *to, const uint8_t *rows, int n, size_t k, uint8_t *panel);
 
 /* Row `row` of a packed matrix as floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
