@@ -113,6 +113,13 @@ export class Engine {
     };
   }
 
+  /** Before reserve(). @param {string} name @param {string} value */
+  loadOption(name, value) {
+    this.#heap.with(utf8(`${name}\0`), (p) => {
+      this.#heap.with(utf8(`${value}\0`), (q) => this.call('load_option', p, q));
+    });
+  }
+
   /** @param {number} contextLength */
   reserve(contextLength) {
     const before = this.heapBytes, need = this.planBytes(contextLength, 'heap');

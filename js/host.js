@@ -38,7 +38,7 @@ const QUICK = {
 /** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
  * place, or the client's store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
- *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean } }} OpenOptions */
+ *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean }, floatMatrices?: string }} OpenOptions */
 /** @typedef {(message: any, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
@@ -89,10 +89,11 @@ export class Host {
 
   /** @param {{ id: number, source: SourceDescriptor[], options: OpenOptions }} message */
   async #load({ id, source: descriptors, options }) {
-    const { variant, threads, contextLength, sha256 = [], headerOnly = false, cache } = options;
+    const { variant, threads, contextLength, sha256 = [], headerOnly = false, cache, ...settings } = options;
     const wanted = { variant, threads: headerOnly ? 1 : threads };
     const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
     this.#engine = native;
+    for (const [name, value] of Object.entries(settings)) if (value) native.loadOption(name, value);
     const meter = new Meter((value) => this.#post({ kind: FROM_WORKER.progress, id, value }));
     const store = cache && (cache.remote ? this.#clientStore() : this.#platform.openStore(cache.folder));
     const digests = [sha256].flat();

@@ -27,6 +27,10 @@ export const string = typed('a string');
 export const object = typed('an object');
 const callback = typed('a function');
 export const boolean = typed('a boolean');
+/** @param {string[]} values */
+const oneOf = (...values) => {
+  return rule(`"${values.slice(0, -1).join('", "')}" or "${values.at(-1)}"`, (value) => values.includes(value));
+};
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
 /** @type {Record<string, Rule>} */
@@ -59,8 +63,8 @@ export const LOAD_OPTIONS = {
   signal,
   threads: integer(1, 64),
   contextLength: integer(1, 1 << 20),
-  variant: rule('"auto", "relaxed" or "simd128"',
-    (value) => ['auto', 'relaxed', 'simd128'].includes(value)),
+  variant: oneOf('auto', 'relaxed', 'simd128'),
+  floatMatrices: oneOf('auto', 'keep', 'q8_0'),
   cache: rule('true, false, modelCache or what openCache gives',
     (value) => typeof value === 'boolean' || value instanceof ModelCache),
   sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file',

@@ -5,6 +5,7 @@
 #include "session.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCKS = 1 << 16 };   /* what the heap's own bookkeeping and rounding may take */
@@ -65,6 +66,34 @@ double gw_part_bytes(const gw_model *m, int i) {
 size_t gw_load_room(const gw_model *m) { return gw_loader_room(&m->loader); }
 int gw_load_commit(gw_model *m, size_t n) { return gw_loader_commit(&m->loader, n); }
 int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
+
+/* Names and values as hosts give them; where the value's index goes. */
+static const struct load_option { const char *name; size_t field; const char *values[4]; } load_options[] = {
+    { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
+};
+enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
+
+static int no_such_value(gw_model *m, const struct load_option *o, const char *value) {
+    char list[96] = "";
+    for (int i = 0, at = 0; o->values[i]; i++)
+        at += snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", o->values[i]);
+    return gw_fail(&m->file.error, GW_E_BAD_OPTION, "%s\none of %s\n%.32s", o->name, list, value);
+}
+
+int gw_load_option(gw_model *m, const char *name, const char *value) {
+    const struct load_option *o = load_options;
+    while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
+    if (o == load_options + LOAD_OPTIONS)
+        return gw_fail(&m->file.error, GW_E_BAD_OPTION, "load option\nthe name of one\n%.32s", name);
+    if (m->reserved)
+        return gw_fail(&m->file.error, GW_E_BAD_STATE, "%s\nbefore memory is reserved\nlater", name);
+    for (int i = 0; o->values[i]; i++) {
+        if (strcmp(o->values[i], value)) continue;
+        *(int *)((char *)m + o->field) = i;
+        return 0;
+    }
+    return no_such_value(m, o, value);
+}
 
 /* --- memory --- */
 

@@ -62,6 +62,14 @@ int gw_load_commit(gw_model *m, size_t n);    /* GW_LOAD_* or an error */
 int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED */
 /* Bytes that the whole heap may come to; until it is called, as many as there are addresses. */
 void gw_load_limit(gw_model *m, double bytes);
+/* One setting that the memory plan depends on, before gw_load_reserve; the first value is the default:
+ *   "floatMatrices"   "auto" "keep" "q8_0": matrices that the file has as F32, F16 or BF16 stay, or are packed as Q8_0
+ *                     where rows are whole blocks. auto: q8_0 if most weights of the layers are of a quantised
+ *                     type. Of a block of 32 with the largest magnitude M, no weight changes by more than
+ *                     M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
+ *                     below, M / 254 + 3.8e-6).
+ * 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE when it is too late. */
+int gw_load_option(gw_model *m, const char *name, const char *value);
 /* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.
  * Allocates weights, KV cache, scratch. GW_E_NO_MEMORY names the bytes needed and what would fit;
  * then it may be called again with a smaller n_ctx. */

@@ -36,7 +36,7 @@ typedef struct {
 
 /* What becomes of matrices that the file has as F32, F16 or BF16: AUTO: Q8_0 in files whose layers are
  * quantised, where they are a foreign body (QAT files keep their embedding in F16), else they stay. */
-typedef enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 } gw_floats;
+enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
 /* One tensor of the file and where its weights go. */
 typedef struct {
@@ -66,7 +66,7 @@ typedef struct {
     gw_buffer tensors;        /* gw_tensor[] */
     uint8_t layer_pattern[GW_MAX_LAYERS];   /* sliding_window_pattern given as an array: 1 = local */
     uint32_t version, alignment;
-    gw_floats floats;         /* may be changed until weights have their places */
+    int floats;               /* GW_FLOATS_*; may be changed until weights have their places */
     gw_error error;
 } gw_file;
 

@@ -35,7 +35,8 @@ static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t bl
 }
 
 /* A row of floats into its place among four of Q8_0, some blocks at a time. */
-static void pack_row_as_q8(const gw_type *from, const gw_type *q8, const uint8_t *in, uint8_t *out, size_t r, size_t k) {
+static void pack_row_as_q8(const gw_type *from, const gw_type *q8, const uint8_t *in, uint8_t *out, size_t r,
+                           size_t k) {
     float values[AT_ONCE];
     uint8_t blocks[AT_ONCE / GW_BLOCK * (GW_Q8_BYTES / GW_PANEL)];
     for (size_t i = 0; i < k; i += AT_ONCE) {

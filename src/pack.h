@@ -12,7 +12,7 @@ bool gw_can_pack(const gw_type *type);
 /* Bytes of `rows` rows of k items, the last panel filled up with zero rows; UINT64_MAX if too many. */
 uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 
-/* The type that rows of k items of `type` are packed in: this one itself, or Q8_0 if they are floats that may become it. */
+/* The type that rows of k items of `type` are packed in: this one, or Q8_0 if they are floats that may become it. */
 const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8);
 
 /* Pack n <= 4 rows of k items that lie one behind the other, of type `from` in the file; missing rows become
