@@ -2,8 +2,12 @@
  * bench: gemma-wasm and its peers, side by side on this machine.
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
- *                    [--model NAME|PATH] [--prefill 256,1024] [--contexts 0,4096] [--tokens N] [--turn]
+ *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
  *                    [--busy N] [--patience SECONDS]
+ *
+ * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
+ * 1024 tokens, decode behind 0, 4096 and 16384 tokens where a side is fast enough. That takes hours, for the slow
+ * sides are slow. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
  *
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
  * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
@@ -11,9 +15,8 @@
  * (greedy, end tokens ignored), peak memory of the process that holds the model. Printed are medians,
  * and how many times better gemma-wasm in Chromium is than each other side at as many threads.
  *
- * --quick: gemma-wasm against wllama 2.4.0, 2 threads. --turn: also the first token of a new turn after a
- * history, of sides that keep it. --busy N: with N other processes that compute. --patience N: before each
- * visit wait until the machine is calm, N seconds at most.
+ * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
+ * processes that compute. --patience N: before each visit wait until the machine is calm, N seconds at most.
  *
  * Peers come from npm when a side first needs them (build/peers); after that no network is used.
  */
@@ -28,7 +31,7 @@ import { testEnvironment } from './setup.js';
 import { buildPage } from './bench/browser.js';
 import { install, isInstalled } from './bench/peers.js';
 import { TURN } from './bench/measure.js';
-import { OURS, QUICK, SIDES, USUAL } from './bench/sides.js';
+import { OURS, QUICK, SIDES } from './bench/sides.js';
 import { median, medians, ratios, render } from './bench/table.js';
 import { readBandwidth, visit } from './bench/visit.js';
 
@@ -47,9 +50,9 @@ const FLAGS = /** @type {const} */ ({
   sides: { type: 'string' },
   threads: { type: 'string' },
   runs: { type: 'string' },
-  model: { type: 'string', default: 'oneb-q4_0' },
+  model: { type: 'string' },
   prefill: { type: 'string' },
-  contexts: { type: 'string', default: '0' },
+  contexts: { type: 'string' },
   tokens: { type: 'string' },
   turn: { type: 'boolean', default: false },
   busy: { type: 'string', default: '0' },
@@ -67,7 +70,7 @@ function integers(text, name, least) {
 function readOptions() {
   const { values } = parseArgs({ options: FLAGS });
   const { quick } = values;
-  const sides = values.sides?.split(',') ?? (quick ? QUICK : USUAL);
+  const sides = values.sides?.split(',') ?? (quick ? QUICK : Object.keys(SIDES));
   const unknown = sides.find((side) => !Object.hasOwn(SIDES, side));
   if (unknown !== undefined) throw new Trouble(`--sides ${unknown}: expected ${Object.keys(SIDES).join(', ')}`);
   const [runs] = integers(values.runs ?? '3', 'runs', 1);
@@ -76,9 +79,10 @@ function readOptions() {
   const [patience] = integers(values.patience, 'patience', 0);
   return {
     ...values, sides, runs, tokens, busy, patience,
+    models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
-    prefill: integers(values.prefill ?? '256', 'prefill', 1),
-    contexts: integers(values.contexts, 'contexts', 0),
+    prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1),
+    contexts: integers(values.contexts ?? (quick ? '0' : '0,4096,16384'), 'contexts', 0),
   };
 }
 
@@ -173,14 +177,12 @@ function keepBusy(count) {
   return () => children.forEach((child) => child.kill('SIGKILL'));
 }
 
-/** @param {string} model */
-function machine(model) {
+function machine() {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');
   return {
     processor: cpus()[0].model.trim(), cores: cpus().length, memory: totalmem(), node: process.version,
-    chromium: version(GW_CHROMIUM), firefox: version(GW_FIREFOX), model: basename(model),
-    modelBytes: statSync(model).size, weightBytes: weightBytes(model),
+    chromium: version(GW_CHROMIUM), firefox: version(GW_FIREFOX),
   };
 }
 
@@ -231,25 +233,22 @@ async function play(model, options, results) {
   return { reads, busy };
 }
 
-/** @param {Options} options */
-async function compare(options) {
-  const model = await findModel(options.model);
-  await install([...new Set(options.sides.flatMap((side) => SIDES[side].peer ?? []))]);
-  await buildPage();
-  const results = plan(options);
-  const before = loadavg();
-  const { reads, busy } = await play(model, options, results);
-  const about = machine(model);
+/** All sides on one model. @param {string} name @param {Options} options */
+async function compare(name, options) {
+  const path = await findModel(name);
+  const results = plan(options), before = loadavg(), bytes = weightBytes(path);
+  const { reads, busy } = await play(path, options, results);
   return {
-    date: new Date().toISOString(), options: { ...options, json: undefined }, machine: about,
+    model: basename(path), modelBytes: statSync(path).size, weightBytes: bytes,
     load: { before, after: loadavg(), busy },
-    results: withRatios(results), reads, decodeShare: shares(results, about.weightBytes, reads),
+    results: withRatios(results), reads, decodeShare: shares(results, bytes, reads),
   };
 }
 
-/** @param {Awaited<ReturnType<typeof compare>>} report */
-function print({ options, machine: about, load, results, decodeShare }) {
-  console.log(`${about.processor}, ${about.cores} cores; ${about.model}; medians of ${options.runs}; tokens/s\n`);
+/** @param {Awaited<ReturnType<typeof compare>>} part @param {Options} options */
+function print({ model, load, results, decodeShare }, { runs, busy }) {
+  const { processor, cores } = machine();
+  console.log(`${processor}, ${cores} cores; ${model}; medians of ${runs}; tokens/s\n`);
   console.log(`${render(results, OURS)}\n`);
   for (const { threads, bytesPerSecond, share } of decodeShare) {
     const speed = (bytesPerSecond / 1e9).toFixed(1);
@@ -257,9 +256,9 @@ function print({ options, machine: about, load, results, decodeShare }) {
     console.log(`plain reads, ${threads} threads: ${speed} GB/s; ${ours}`);
   }
   const most = Math.max(0, ...load.busy);
-  const note = most > CALM && !options.busy ? ': not a calm machine' : '';
+  const note = most > CALM && !busy ? ': not a calm machine' : '';
   const usual = percent(median(load.busy) ?? 0);
-  console.log(`others used ${usual} of the machine before a visit, ${percent(most)} at most${note}`);
+  console.log(`others used ${usual} of the machine before a visit, ${percent(most)} at most${note}\n`);
 }
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
@@ -267,9 +266,17 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 await cli(async () => {
   const options = readOptions();
   if (options.list) return listSides(options);
-  const outcome = await compare(options);
-  print(outcome);
-  mkdirSync(dirname(resolve(options.json)), { recursive: true });
-  writeFileSync(options.json, `${JSON.stringify(outcome, null, 2)}\n`);
-  if (outcome.results.some(({ error }) => error)) process.exitCode = 1;
+  await install([...new Set(options.sides.flatMap((side) => SIDES[side].peer ?? []))]);
+  await buildPage();
+  const { json, ...asked } = options;
+  /** @type {Awaited<ReturnType<typeof compare>>[]} */
+  const models = [];
+  mkdirSync(dirname(resolve(json)), { recursive: true });
+  for (const name of options.models) {
+    models.push(await compare(name, options));
+    print(models[models.length - 1], options);   // and written at once: the next model may take an hour
+    const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
+    writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
+  }
+  if (models.some(({ results }) => results.some(({ error }) => error))) process.exitCode = 1;
 });

@@ -1,5 +1,5 @@
 /**
- * readme: fills the generated parts of README.md and docs/*.md. They stand between
+ * readme: fills the generated parts of README.md and docs/*.md, and draws docs/speed.svg. They stand between
  * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
  * codes and fields from the code itself, so that neither is ever typed.
  *
@@ -13,12 +13,14 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
 import { Trouble, at, cli } from './proc.js';
+import { drawSpeed } from './readme/figure.js';
 import { PARTS } from './readme/parts.js';
 import { take } from './readme/take.js';
 
 /** @typedef {import('./readme/take.js').Measured} Measured */
 
 const MEASURED = at('docs', 'measured.json');
+const FIGURE = 'docs/speed.svg';
 const PART = /(<!-- begin ([\w-]+) -->\n)[^]*?(<!-- end \2 -->)/g;
 
 /** @returns {Measured} */
@@ -72,5 +74,8 @@ await cli(async () => {
     if (values.check) problems.push(`${name} is stale: run node tools/readme.js`);
     else writeFileSync(at(name), wanted);
   }
+  const drawn = drawSpeed(measured), figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
+  if (drawn !== figure && values.check) problems.push(`${FIGURE} is stale: run node tools/readme.js`);
+  if (drawn !== figure && !values.check) writeFileSync(at(FIGURE), drawn);
   if (problems.length) throw new Trouble(problems.join('\n'));
 });

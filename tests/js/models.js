@@ -64,6 +64,7 @@ export const MODELS = {
   'medium': { name: 'medium', seed: 5, layers: 12, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1, headDim: 256,
     window: 512, context: 8192, vocab: 4096, type: 'Q4_0', direct: true },
   'oneb-q4_0': { ...PRESETS['1b'], seed: 11, type: 'Q4_0' },
+  'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
 /** Changes with the spec and with everything that makes files of it. */

@@ -40,6 +40,5 @@ export const SIDES = {
 
 /** The side that ratios are of. */
 export const OURS = 'gemma-chromium';
-/** Compared when nothing else is said, and by --quick. */
-export const USUAL = ['gemma-chromium', 'gemma-firefox', 'gemma-node', 'wllama-2.4', 'native'];
+/** Compared by --quick. */
 export const QUICK = ['gemma-chromium', 'wllama-2.4'];

@@ -10,6 +10,7 @@ import { FIELDS, OPTIONS } from './words.js';
 
 /** @typedef {import('./take.js').Measured} Measured */
 /** @typedef {import('./take.js').Speed} Speed */
+/** @typedef {import('./take.js').SpeedOf} SpeedOf */
 
 const NOT_YET = '*not measured yet*';
 
@@ -94,35 +95,55 @@ const columnTitle = (column) => column
 /** @param {Measured} measured */
 function speedTable({ speed }) {
   if (!speed) return NOT_YET;
-  const { results } = speed;
-  const columns = [...new Set(results.flatMap(({ medians }) => Object.keys(medians)))];
+  const tables = speed.models.map((part) => `${describeModel(part)}\n\n${sideTable(part)}\n\n${limits(part)}`);
+  return [...tables, conditions(speed)].join('\n\n');
+}
+
+/** @param {SpeedOf} part */
+function sideTable({ results }) {
+  const columns = [...new Set(results.flatMap(({ medians }) => Object.keys(medians)))].sort(byColumn);
   const rows = results.map(({ title, threads, medians, error }) => [
     error && !Object.keys(medians).length ? `${title} (failed)` : title, String(threads),
     ...columns.map((column) => figure(medians[column])),
   ]);
-  return `${table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1)}\n\n${conditions(speed)}`;
+  return table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
+}
+
+const COLUMNS = ['load', 'prefill', 'decode', 'turn', 'memory'];
+const rank = (/** @type {string} */ column) => COLUMNS.indexOf(column.split(' ')[0]);
+const byColumn = (/** @type {string} */ a, /** @type {string} */ b) => {
+  return rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true });
+};
+
+/** @param {SpeedOf} part */
+function describeModel({ model, modelBytes }) {
+  const shape = model.startsWith('oneb-') ? ', the exact shape of Gemma 3 1B with random weights' : '';
+  return `${model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '')}, ${(modelBytes / 1e6).toFixed(0)} MB${shape}:`;
+}
+
+/** What the machine's memory allows, and what went wrong. @param {SpeedOf} part */
+function limits({ decodeShare, results }) {
+  const shares = decodeShare.map(({ threads, bytesPerSecond, share }) => `With ${count(threads)} plain reads of memory `
+    + `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium goes through the file's weights at `
+    + `${percent(share)} of that rate.`);
+  const failed = results.filter(({ error }) => error)
+    .map(({ title, threads, error }) => `${title}, ${count(threads)}, failed: ${cell(error ?? '')}.`);
+  return [...shares, ...failed].join(' ');
 }
 
 /** Share of the machine that others may use before a remark is due, as in tools/bench.js. */
 const CALM = 0.1;
 
 /** Under which the numbers hold. @param {Speed} speed */
-function conditions({ date, machine: about, runs, busy, results, decodeShare }) {
-  const sorted = [...busy].sort((a, b) => a - b);
+function conditions({ date, machine: about, runs, models }) {
+  const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
   const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
-  const shape = about.model.startsWith('oneb-') ? ' (the exact shape of Gemma 3 1B, random weights)' : '';
-  const name = about.model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '');
-  const model = `${name}, ${(about.modelBytes / 1e6).toFixed(0)} MB${shape}`;
   const browsers = [about.chromium, about.firefox].filter(Boolean).join(', ').replace(/ built on [^,]*/, '');
-  const limits = decodeShare.map(({ threads, bytesPerSecond, share }) => `With ${count(threads)} plain reads of memory `
-    + `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium uses ${percent(share)} of that.`);
-  const failed = results.filter(({ error }) => error)
-    .map(({ title, threads, error }) => `${title}, ${count(threads)}, failed: ${cell(error ?? '')}.`);
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
-    `Model: ${model}. Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides.`,
-    `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`, ...limits, ...failed,
+    `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides.`,
+    `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`,
   ].join(' ');
 }
 
@@ -132,8 +153,8 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 /** @param {Measured} measured */
 function sizeTable({ sizes }) {
   if (!sizes) return NOT_YET;
-  const rows = sizes.map(({ what, kilobytes, gzipped, packed }) => {
-    return [code(what), kilobytes.toFixed(1), (gzipped ?? packed)?.toFixed(1) ?? ''];
+  const rows = sizes.map(({ what, kilobytes, compressed }) => {
+    return [code(what), kilobytes.toFixed(1), compressed?.toFixed(1) ?? ''];
   });
   return table(['', 'KB', 'KB compressed'], rows, 2);
 }
@@ -156,6 +177,7 @@ const sources = (folder, ordered) => () => sourceTable(folder, ordered);
 export const PARTS = {
   'example': () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
   'speed': speedTable,
+  'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](docs/speed.svg)',
   'sizes': sizeTable,
   'accuracy': accuracyTable,
   'usage': usage,

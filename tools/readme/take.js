@@ -10,14 +10,21 @@ import { Trouble, at, output } from '../proc.js';
  * @typedef {object} Speed    of build/bench.json (tools/bench.js)
  * @property {string} date
  * @property {{ processor: string, cores: number, memory: number, node: string, chromium: string,
- *   firefox: string, model: string, modelBytes: number, weightBytes: number }} machine
+ *   firefox: string }} machine
  * @property {number} runs
+ * @property {SpeedOf[]} models
+ */
+/**
+ * @typedef {object} SpeedOf    one model
+ * @property {string} model     name of its file
+ * @property {number} modelBytes
+ * @property {number} weightBytes
  * @property {number[]} busy    share of the machine that other programs used before each visit
  * @property {{ side: string, title: string, threads: number, medians: Record<string, number>,
  *   oursIsBetterBy: Record<string, number>, samples: number, error?: string }[]} results
  * @property {{ threads: number, bytesPerSecond: number, share: number }[]} decodeShare
  */
-/** @typedef {{ what: string, kilobytes: number, gzipped?: number, packed?: number }[]} Sizes */
+/** @typedef {{ what: string, kilobytes: number, compressed?: number }[]} Sizes */
 /** @typedef {{ largest: number, mean: number }} Errors */
 /** @typedef {{ model: string, truth: string, ways: Record<string, Errors> }[]} Accuracy */
 /** @typedef {{ speed?: Speed, sizes?: Sizes, accuracy?: Accuracy }} Measured */
@@ -34,9 +41,14 @@ export function take(before) {
 }
 
 /** @param {any} bench @returns {Speed} */
-function speed({ date, machine, options, load, results, decodeShare }) {
+function speed({ date, machine, options, models }) {
+  return { date, machine, runs: options.runs, models: models.map(speedOf) };
+}
+
+/** @param {any} part @returns {SpeedOf} */
+function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare }) {
   return {
-    date, machine, runs: options.runs, busy: load.busy,
+    model, modelBytes, weightBytes, busy: load.busy,
     results: results.map((/** @type {any} */ { samples, ...result }) => ({ ...result, samples: samples.length })),
     decodeShare,
   };
@@ -48,10 +60,10 @@ function sizes() {
   const { stdout } = spawnSync(process.execPath, [at('tools', 'size-report.js')], { encoding: 'utf8', cwd: at() });
   const lines = stdout.split('\n');
   const rows = lines.flatMap((line) => {
-    const match = line.match(/^(\S.*?)\s+([\d.]+) KB\s+limit \d+ KB.*?(?:\(([\d.]+) KB (gzipped|packed)\))?$/);
+    const match = line.match(/^(\S.*?)\s+([\d.]+) KB(?:\s+limit \d+ KB)?(?:\s+TOO LARGE)?(?:\s+\(([\d.]+) KB compressed\))?$/);
     if (!match) return [];
-    const [, what, kilobytes, more, how] = match;
-    return [{ what, kilobytes: Number(kilobytes), ...(how && { [how]: Number(more) }) }];
+    const [, what, kilobytes, compressed] = match;
+    return [{ what, kilobytes: Number(kilobytes), ...(compressed && { compressed: Number(compressed) }) }];
   });
   if (!rows.length) throw new Trouble('tools/size-report.js fails: nothing to take from it');
   return rows;
