@@ -12,8 +12,11 @@
  *   all others       as quant_formats.h says
  * One lane of a vector is one row, so no kernel ever adds across lanes.
  *
- * Activations are quantised once per row: blocks of 32, scale = largest magnitude / 127 (narrow)
- * or / 32767 (wide). Products of a block are summed exactly in integers, then
+ * Activations are quantised once per row, in blocks of 32. Narrow: an integer q of 8 bits, scale = largest
+ * magnitude / 127. Wide: 15 bits, made to be cut into two planes of 8, scale = largest magnitude / 8192:
+ * q in -8192 .. 8192 is 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. Planes are that small so that pairs of
+ * their products with bytes of 8 bits fit 16 (2 * 64 * 255), which is what the relaxed dot product of engines
+ * without a better instruction adds them in. Products of a block are summed exactly in integers, then
  *   y[row] += (float)sum * (weight scale * activation scale)
  * block after block, in float32. Types with two scales in a block do it for each half, types with mins add
  *   min * (activation scale * (float)(sum of the activations))
@@ -33,10 +36,12 @@ typedef int8_t gw_narrow;
 typedef int16_t gw_narrow;
 #endif
 
-/* int16 activations lie, within each group of four columns, in the order 0 2 1 3: a 16-bit lane of
- * a weight vector holds columns 0 and 1 (or 2 and 3) of one row as its low and high byte, so masking
+/* int16 activations (the relaxed build has none) lie, within each group of four columns, in the order 0 2 1 3: a
+ * 16-bit lane of a weight vector holds columns 0 and 1 (or 2 and 3) of one row as its low and high byte, so masking
  * and shifting lanes yields columns (0, 2) and (1, 3). int8 ones lie as they come. */
 #define GW_WIDE_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
+
+enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* what a block's largest magnitude becomes */
 
 #define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
 
@@ -48,7 +53,7 @@ typedef struct {
     gw_narrow *q8;                  /* [n][k], -127..127 */
     float *s8;                      /* [n][k / 32] */
     int32_t *sum8, *half8;          /* [n][k / 32], sums of q8 over a block and over its first 16 */
-    int16_t *q16;                   /* [n][k], -32767..32767 */
+    int16_t *q16;                   /* [n][k], -8192..8192; relaxed build: [n][k / 32] x (32 int8 hi, 32 int8 lo) */
     float *s16;                     /* [n][k / 32] */
     int32_t *sum16, *half16;        /* [n][k / 32] */
 } gw_acts;
@@ -68,57 +73,59 @@ typedef void gw_mix_kernel(const float *p, const float *values, size_t stride, i
 /* out[i] = (float)in[i] for finite f16, n a multiple of 8. */
 typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
 
-#define GW_FORMAT_KERNELS(NAME, name, ...)   \
-    GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
-    GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)
-
-#define GW_KERNELS(X)                        \
+#define GW_FLOAT_KERNELS(X)                  \
     X(gw_matmul_kernel, matmul_f32)          \
     X(gw_matmul_kernel, matmul_f16)          \
     X(gw_matmul_kernel, matmul_bf16)         \
-    X(gw_matmul_kernel, matmul_q4)           \
-    X(gw_matmul_kernel, matmul_q4_wide)      \
-    X(gw_matmul_kernel, matmul_q8_wide)      \
-    X(gw_narrow_kernel, narrow)              \
-    X(gw_wide_kernel, wide)                  \
     X(gw_scores_kernel, scores)              \
     X(gw_mix_kernel, mix)                    \
     X(gw_widen_kernel, widen)
 
-/* gw_ref_matmul_f32 …, and where they exist gw_simd_… and gw_relaxed_… */
+/* What makes or takes quantised activations; with GW_FORMAT_KERNELS for the types of quant_formats.h. */
+#define GW_INT_KERNELS(X)                    \
+    X(gw_matmul_kernel, matmul_q4)           \
+    X(gw_matmul_kernel, matmul_q4_wide)      \
+    X(gw_matmul_kernel, matmul_q8_wide)      \
+    X(gw_narrow_kernel, narrow)              \
+    X(gw_wide_kernel, wide)
+#define GW_FORMAT_KERNELS(NAME, name, ...)   \
+    GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
+    GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)
+
 #define GW_KERNEL_X(type, name) type gw_ref_##name;
-GW_KERNELS(GW_KERNEL_X)
+GW_FLOAT_KERNELS(GW_KERNEL_X)
+GW_INT_KERNELS(GW_KERNEL_X)
 GW_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
 #define GW_KERNEL_X(type, name) type gw_simd_##name;
-GW_KERNELS(GW_KERNEL_X)
+GW_FLOAT_KERNELS(GW_KERNEL_X)
+#if defined(__wasm_relaxed_simd__)
+#define GW_HAVE_RELAXED 1   /* gw_relaxed_… takes the place of gw_simd_… */
+#undef GW_KERNEL_X
+#define GW_KERNEL_X(type, name) type gw_relaxed_##name;
+#endif
+GW_INT_KERNELS(GW_KERNEL_X)
 GW_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-#if defined(__wasm_relaxed_simd__)
-#define GW_HAVE_RELAXED 1
-gw_matmul_kernel gw_relaxed_matmul_q4;
-gw_narrow_kernel gw_relaxed_narrow;
-#define GW_X(NAME, name, ...) gw_matmul_kernel gw_relaxed_matmul_##name;
-GW_FORMATS(GW_X)
-#undef GW_X
-#endif
+/* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. For tests. */
+extern volatile bool gw_relaxed_only_7_bits;
 
-/* GW_KERNEL_NARROW: the products and the quantiser whose activations are gw_narrow. */
+/* GW_KERNEL: float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
 #if defined(GW_HAVE_RELAXED)
-#define GW_KERNEL_NARROW(name) gw_relaxed_##name
+#define GW_KERNEL_INT(name) gw_relaxed_##name
 #define GW_KERNEL(name) gw_simd_##name
 #define GW_BUILD "relaxed"
 #elif defined(__wasm_simd128__)
-#define GW_KERNEL_NARROW(name) gw_simd_##name
+#define GW_KERNEL_INT(name) gw_simd_##name
 #define GW_KERNEL(name) gw_simd_##name
 #define GW_BUILD "simd128"
 #else
-#define GW_KERNEL_NARROW(name) gw_ref_##name
+#define GW_KERNEL_INT(name) gw_ref_##name
 #define GW_KERNEL(name) gw_ref_##name
 #define GW_BUILD "reference"
 #endif

@@ -205,6 +205,12 @@ OUTLINE void head_iq4_xs(const uint8_t *head, v128_t *scale, v128_t *min) {
 #define head_iq4_nl head_q5_0
 GW_FORMATS(GW_SHAPE)
 
+/* Q4_0 and Q8_0 have their own packing, which is the same layout. */
+static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, head_q5_0, false };
+#ifdef GW_HAVE_RELAXED
+static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, head_q5_0, false };
+#endif
+
 /* --- sums --- */
 
 /* total + (float)dot * (weight scales * activation scale) */

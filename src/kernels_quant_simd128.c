@@ -4,7 +4,7 @@
  * walks several panels at once, and several rows share a chunk of a panel that was widened once. */
 #include "kernels.h"
 
-#ifdef GW_HAVE_SIMD
+#if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
 #include "kernels_quant.h"
 
@@ -184,11 +184,9 @@ INLINE acts wide_of(const gw_acts *a) {
     return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k, a->k / GW_BLOCK, a->n };
 }
 
-#ifndef GW_HAVE_RELAXED   /* there, narrow activations are bytes */
 INLINE acts narrow_of(const gw_acts *a) {
     return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k, a->k / GW_BLOCK, a->n };
 }
-#endif
 
 /* One product for both precisions, so that each type's loops are in a module once. */
 #define DEFINE(NAME, name, ...)                                                                                \
@@ -206,14 +204,9 @@ INLINE acts narrow_of(const gw_acts *a) {
         matmul_##name(w, panels, &x, y, ldy);                                                                    \
     }
 
-/* Q4_0 has its own packing, which is the same layout. */
-static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, head_q5_0, false };
-
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
-#ifndef GW_HAVE_RELAXED
 GW_FORMATS(DEFINE_NARROW)
 DEFINE_NARROW(Q4_0, q4, )
-#endif
 
 #endif

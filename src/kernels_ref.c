@@ -153,8 +153,8 @@ GW_FORMATS(DEFINE_FORMAT)
         }                                                                                       \
     }
 
-DEFINE_QUANTISE(gw_ref_narrow, gw_narrow, 127.0f, NARROW_ORDER)
-DEFINE_QUANTISE(gw_ref_wide, int16_t, 32767.0f, GW_WIDE_ORDER)
+DEFINE_QUANTISE(gw_ref_narrow, gw_narrow, (float)GW_NARROW_TOP, NARROW_ORDER)
+DEFINE_QUANTISE(gw_ref_wide, int16_t, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
 
 void gw_ref_scores(const float *q, const float *keys, size_t stride, int n, int d, float *scores) {
     for (int j = 0; j < n; j++) {

@@ -102,6 +102,8 @@ void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *
     matmul_float(w, panels, 2, load_bf16, a, y, ldy);
 }
 
+#ifndef GW_HAVE_RELAXED   /* it has products and quantisers of its own */
+
 /* --- Q8_0, int16 activations (order 0 2 1 3); the other quantised types: kernels_quant_simd128.c --- */
 
 /* total + (float)sum * (weight scales * activation scale) */
@@ -198,78 +200,7 @@ void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, floa
     for (; p < panels; p++) q8_streams(w + p * panel, 0, 1, a->q16, a->s16, blocks, y + p * GW_PANEL, 0);
 }
 
-/* --- activations --- */
-
-INLINE float largest_of(v128_t v) {
-    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));
-    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 1, 0, 3, 2));
-    return wasm_f32x4_extract_lane(v, 0);
-}
-
-/* Largest magnitude of a block of 32. */
-INLINE float block_largest(const float *x) {
-    v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
-    for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_f32x4_pmax(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
-    return largest_of(m);
-}
-
-/* Four scaled, clamped, rounded values as int32. */
-INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
-    v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
-    v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
-    return wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
-}
-
-INLINE int32_t sum_of(v128_t v) {
-    return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1) +
-           wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
-}
-
-INLINE void quantise_wide(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum,
-                          int32_t *half) {
-    for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
-        float largest = block_largest(x);
-        v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0);
-        v128_t total = wasm_i32x4_splat(0);
-        for (int i = 0; i < GW_BLOCK; i += 8) {
-            v128_t v0 = rounded(x + i, inverse, top), v1 = rounded(x + i + 4, inverse, top);
-            total = wasm_i32x4_add(total, wasm_i32x4_add(v0, v1));
-            if (i == GW_BLOCK / 2 - 8) half[b] = sum_of(total);
-            v128_t v = wasm_i16x8_narrow_i32x4(v0, v1);
-            wasm_v128_store(q + i, wasm_i16x8_shuffle(v, v, 0, 2, 1, 3, 4, 6, 5, 7));
-        }
-        scale[b] = largest / top;
-        sum[b] = sum_of(total);
-    }
-}
-
-#ifndef GW_HAVE_RELAXED
-void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
-    quantise_wide(x, k, 127.0f, q, scale, sum, half);
-}
-#else
-void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
-    for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {
-        float largest = block_largest(x);
-        v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? 127.0f / largest : 0);
-        v128_t total = wasm_i32x4_splat(0);
-        for (int i = 0; i < GW_BLOCK; i += 16) {
-            v128_t v0 = rounded(x + i, inverse, 127.0f), v1 = rounded(x + i + 4, inverse, 127.0f);
-            v128_t v2 = rounded(x + i + 8, inverse, 127.0f), v3 = rounded(x + i + 12, inverse, 127.0f);
-            total = wasm_i32x4_add(total, wasm_i32x4_add(wasm_i32x4_add(v0, v1), wasm_i32x4_add(v2, v3)));
-            if (i == 0) half[b] = sum_of(total);
-            wasm_v128_store(q + i, wasm_i8x16_narrow_i16x8(wasm_i16x8_narrow_i32x4(v0, v1),
-                                                           wasm_i16x8_narrow_i32x4(v2, v3)));
-        }
-        scale[b] = largest / 127.0f;
-        sum[b] = sum_of(total);
-    }
-}
 #endif
-
-void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
-    quantise_wide(x, k, 32767.0f, q, scale, sum, half);
-}
 
 /* --- attention --- */
 

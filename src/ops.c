@@ -23,7 +23,7 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t 
 enum { NEEDS_NARROW = 1, NEEDS_WIDE = 2 };
 
 #define FORMAT(NAME, name, ...) \
-    { GW_##NAME, GW_KERNEL_NARROW(matmul_##name), GW_KERNEL(matmul_##name##_wide), NEEDS_NARROW, NEEDS_WIDE },
+    { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide), NEEDS_NARROW, NEEDS_WIDE },
 
 /* The one table of matrix kernels. */
 static const struct product {
@@ -34,8 +34,8 @@ static const struct product {
     { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
     { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
     { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
-    { GW_Q4_0, GW_KERNEL_NARROW(matmul_q4), GW_KERNEL(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
-    { GW_Q8_0, GW_KERNEL(matmul_q8_wide), GW_KERNEL(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
+    { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide), NEEDS_NARROW, NEEDS_WIDE },
+    { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide), NEEDS_WIDE, NEEDS_WIDE },
     GW_FORMATS(FORMAT)
 };
 
@@ -60,10 +60,10 @@ static void quantise_token(void *ctx, int t) {
     size_t blocks = a->k / GW_BLOCK;
     const float *x = a->x + t * a->ldx;
     if (j->needs & NEEDS_NARROW)
-        GW_KERNEL_NARROW(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks,
+        GW_KERNEL_INT(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks,
                                  a->half8 + t * blocks);
     if (j->needs & NEEDS_WIDE)
-        GW_KERNEL(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks,
+        GW_KERNEL_INT(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks,
                         a->half16 + t * blocks);
 }
 

@@ -27,9 +27,9 @@ static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena);
 
 /* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
- * `wide`: int16 activations for all quantised types: for the output head, where the error is seen directly, and
- * around attention, a tenth of the work whose error would be three quarters of the whole.
- * Q8_0 always has them; otherwise types of 2 to 6 bits have int8 ones. */
+ * `wide`: wide activations (kernels.h) for all quantised types: for the output head, where the error is seen
+ * directly, and around attention, a tenth of the work whose error would be three quarters of the whole.
+ * Q8_0 always has them; otherwise types of 2 to 6 bits have narrow ones. */
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide);
 

@@ -4,8 +4,10 @@
  * start every measurement together; weights are more than caches hold. Types take turns; medians.
  *
  *   node tools/bench-kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
+ *                              [--built]
  *
- * --wide: int16 activations; --best: the fastest of the passes instead of their mean, for a machine that others use.
+ * --wide: wide activations; --best: the fastest of the passes instead of their mean, for a machine that others use;
+ * --built: what an earlier run has built.
  * Measures the build that the running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
  */
 import { execFileSync } from 'node:child_process';
@@ -17,15 +19,16 @@ import { at } from './proc.js';
 
 const K = 6912, K_SHORT = 1152;   // rows of ffn_down, and of all that are not whole super-blocks
 const SOURCES = ['base', 'quant', 'quant_formats', 'pack', 'kernels_ref', 'kernels_simd128', 'kernels_relaxed',
-  'kernels_quant_simd128', 'kernels_quant_relaxed'];
+  'kernels_quantise', 'kernels_quant_simd128', 'kernels_quant_relaxed'];
 
 /** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
 const RELAXED = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0,
   65, 0, 253, 15, 65, 0, 253, 15, 253, 128, 2, 11]);
 
-/** @param {string} variant @returns {string} path of the wasm file */
-function build(variant) {
+/** @param {string} variant @param {boolean} [built] @returns {string} path of the wasm file */
+function build(variant, built) {
   const folder = at('build', 'bench-kernels'), out = `${folder}/${variant}`;
+  if (built) return `${out}.wasm`;
   const flags = ['-msimd128', ...(variant === 'relaxed' ? ['-mrelaxed-simd'] : []), '-std=c11', '-ffp-contract=off',
     '-mbulk-memory', '-DNDEBUG'];
   mkdirSync(folder, { recursive: true });
@@ -101,7 +104,7 @@ function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
   const flag = { type: /** @type {const} */ ('boolean') };
   const { values } = parseArgs({ options: { threads: text('2'), rounds: text('3'), mb: text('96'), only: text(''),
-    prefill: flag, wide: flag, best: flag } });
+    prefill: flag, wide: flag, best: flag, built: flag } });
   return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
 }
 
@@ -112,7 +115,7 @@ const casesOf = (names, only) => names.flatMap((name, product) =>
 
 async function main() {
   const v = readArguments(), { threads } = v;
-  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128', path = build(variant);
+  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128', path = build(variant, v.built);
   const n = v.prefill ? 64 : 1, bytes = v.prefill ? 4e6 : v.mb * 1e6 / threads;
   const workerData = { path, threads, gate: new SharedArrayBuffer(4) };
   const workers = Array.from({ length: threads }, () => new Worker(new URL(import.meta.url), { workerData }));

@@ -8,10 +8,10 @@
 
 enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* panels made at random, then repeated; columns x panels of a call */
 
-#define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_NARROW(matmul_##name), GW_KERNEL(matmul_##name##_wide) },
+#define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_wide) },
 static const struct { int type; gw_matmul_kernel *narrow, *wide; } products[] = {
-    { GW_Q4_0, GW_KERNEL_NARROW(matmul_q4), GW_KERNEL(matmul_q4_wide) },
-    { GW_Q8_0, GW_KERNEL(matmul_q8_wide), GW_KERNEL(matmul_q8_wide) },
+    { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide) },
+    { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide) },
     GW_FORMATS(FORMAT)
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
@@ -49,8 +49,8 @@ static void set_acts(int n, size_t k) {
         .half16 = malloc(blocks * 4) };
     for (int t = 0; t < n; t++) {
         size_t b = t * (k / GW_BLOCK);
-        GW_KERNEL_NARROW(narrow)(x + t * k, k, acts.q8 + t * k, acts.s8 + b, acts.sum8 + b, acts.half8 + b);
-        GW_KERNEL(wide)(x + t * k, k, acts.q16 + t * k, acts.s16 + b, acts.sum16 + b, acts.half16 + b);
+        GW_KERNEL_INT(narrow)(x + t * k, k, acts.q8 + t * k, acts.s8 + b, acts.sum8 + b, acts.half8 + b);
+        GW_KERNEL_INT(wide)(x + t * k, k, acts.q16 + t * k, acts.s16 + b, acts.sum16 + b, acts.half16 + b);
     }
 }
 

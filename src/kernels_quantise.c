@@ -1,0 +1,105 @@
+/* kernels_quantise: activations made integers with 128-bit vectors, for both SIMD builds: what kernels.h says
+ * a block's scale, values and sums are, in the order that the build's products read them in. */
+#include "kernels.h"
+
+#ifdef GW_HAVE_SIMD
+
+#ifdef GW_SIMDE
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/wasm/simd128.h>
+#else
+#include <wasm_simd128.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float largest_of(v128_t v) {
+    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));
+    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 1, 0, 3, 2));
+    return wasm_f32x4_extract_lane(v, 0);
+}
+
+/* Largest magnitude of a block of 32. */
+INLINE float block_largest(const float *x) {
+    v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
+    for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_f32x4_pmax(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
+    return largest_of(m);
+}
+
+/* Four scaled, clamped, rounded values as int32. */
+INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
+    v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
+    v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
+    return wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
+}
+
+INLINE int32_t sum_of(v128_t v) {
+    return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1) +
+           wasm_i32x4_extract_lane(v, 2) + wasm_i32x4_extract_lane(v, 3);
+}
+
+/* A block as four vectors of int16, its scale and sums. */
+INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t *sum, int32_t *half) {
+    float largest = block_largest(x);
+    v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0), total = wasm_i32x4_splat(0);
+    for (int i = 0; i < 4; i++) {
+        v128_t low = rounded(x + 8 * i, inverse, top), high = rounded(x + 8 * i + 4, inverse, top);
+        total = wasm_i32x4_add(total, wasm_i32x4_add(low, high));
+        if (i == 1) *half = sum_of(total);
+        v[i] = wasm_i16x8_narrow_i32x4(low, high);
+    }
+    *scale = largest / top;
+    *sum = sum_of(total);
+}
+
+#ifndef GW_HAVE_RELAXED
+
+INLINE void quantise16(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
+    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+        v128_t v[4];
+        quantise(x + b * GW_BLOCK, top, v, scale + b, sum + b, half + b);
+        for (int i = 0; i < 4; i++)
+            wasm_v128_store(q + b * GW_BLOCK + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
+    }
+}
+
+void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
+    quantise16(x, k, GW_NARROW_TOP, q, scale, sum, half);
+}
+
+void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
+    quantise16(x, k, GW_WIDE_TOP, q, scale, sum, half);
+}
+
+#else
+
+/* 16 numbers as bytes; they fit. */
+INLINE void store_bytes(int8_t *to, v128_t a, v128_t b) { wasm_v128_store(to, wasm_i8x16_narrow_i16x8(a, b)); }
+
+void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
+    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+        v128_t v[4];
+        quantise(x + b * GW_BLOCK, GW_NARROW_TOP, v, scale + b, sum + b, half + b);
+        for (int i = 0; i < 2; i++) store_bytes(q + b * GW_BLOCK + 16 * i, v[2 * i], v[2 * i + 1]);
+    }
+}
+
+void gw_relaxed_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
+    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+        v128_t low[4], high[4];
+        int8_t *planes = (int8_t *)(q + b * GW_BLOCK);
+        quantise(x + b * GW_BLOCK, GW_WIDE_TOP, low, scale + b, sum + b, half + b);
+        for (int i = 0; i < 4; i++) {
+            high[i] = wasm_i16x8_shr(wasm_i16x8_add(low[i], wasm_i16x8_splat(64)), 7);
+            low[i] = wasm_i16x8_sub(low[i], wasm_i16x8_shl(high[i], 7));
+        }
+        for (int i = 0; i < 2; i++) {
+            store_bytes(planes + 16 * i, high[2 * i], high[2 * i + 1]);
+            store_bytes(planes + GW_BLOCK + 16 * i, low[2 * i], low[2 * i + 1]);
+        }
+    }
+}
+
+#endif
+
+#endif
