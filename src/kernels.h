@@ -72,6 +72,9 @@ typedef void gw_scores_kernel(const float *q, const float *keys, size_t stride, 
 typedef void gw_mix_kernel(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out);
 /* out[i] = (float)in[i] for finite f16, n a multiple of 8. */
 typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
+/* Floats as a file has them, at any address, to its blocks of Q8_0 (quant.h), which may lie at the same address
+ * or below; k is a multiple of 32. */
+typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
 #define GW_FLOAT_KERNELS(X)                  \
     X(gw_matmul_kernel, matmul_f32)          \
@@ -79,7 +82,10 @@ typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
     X(gw_matmul_kernel, matmul_bf16)         \
     X(gw_scores_kernel, scores)              \
     X(gw_mix_kernel, mix)                    \
-    X(gw_widen_kernel, widen)
+    X(gw_widen_kernel, widen)                \
+    X(gw_round_kernel, round_f32)            \
+    X(gw_round_kernel, round_f16)            \
+    X(gw_round_kernel, round_bf16)
 
 /* What makes or takes quantised activations; with GW_FORMAT_KERNELS for the types of quant_formats.h. */
 #define GW_INT_KERNELS(X)                    \

@@ -175,3 +175,16 @@ void gw_ref_mix(const float *p, const float *values, size_t stride, int n, int d
 void gw_ref_widen(const uint16_t *in, float *out, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = gw_f16_to_f32(in[i]);
 }
+
+static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {
+    const gw_type *from = gw_type_of((uint32_t)type), *to = gw_type_of(GW_Q8_0);
+    float x[GW_BLOCK];
+    for (size_t i = 0; i < k; i += GW_BLOCK, row += GW_BLOCK * from->bytes, blocks += to->bytes) {
+        from->dequantise(row, x, GW_BLOCK);
+        to->quantise(x, blocks, GW_BLOCK);
+    }
+}
+
+void gw_ref_round_f32(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F32, row, k, blocks); }
+void gw_ref_round_f16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F16, row, k, blocks); }
+void gw_ref_round_bf16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_BF16, row, k, blocks); }

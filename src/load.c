@@ -331,21 +331,23 @@ int gw_loader_reserve(gw_loader *l) {
 
 typedef struct {
     const gw_tensor *t;
-    const uint8_t *rows;
-    uint8_t *panels;
+    uint8_t *rows, *panels;
     size_t n_rows, row_bytes, packed_bytes, step;   /* bytes of a row, in the file and packed */
 } pack_job;
 
 static void pack_item(void *ctx, int item) {
     const pack_job *j = ctx;
     const gw_matrix *m = j->t->matrix;
-    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += 4)
-        gw_pack_panel(j->t->type, m->type, j->rows + r * j->row_bytes, (int)gw_min(4, j->n_rows - r), m->k,
-                      j->panels + r * j->packed_bytes);
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += 4) {
+        uint8_t *rows = j->rows + r * j->row_bytes;
+        int n = (int)gw_min(4, j->n_rows - r);
+        if (m->type != j->t->type) gw_round_rows(j->t->type, rows, n, m->k);
+        gw_pack_panel(m->type, rows, n, m->k, j->panels + r * j->packed_bytes);
+    }
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
-static size_t take_rows(gw_loader *l, const gw_tensor *t, const uint8_t *bytes, size_t n) {
+static size_t take_rows(gw_loader *l, const gw_tensor *t, uint8_t *bytes, size_t n) {
     const gw_matrix *m = t->matrix;
     size_t row_bytes = gw_row_bytes(t->type, m->k), packed_bytes = gw_row_bytes(m->type, m->k), rows = n / row_bytes;
     if (l->done + rows * row_bytes < t->bytes) rows = rows / 4 * 4;

@@ -399,13 +399,20 @@ static bool packs_floats(const gw_file *f) {
     return gw_file_layer_type(f)->items > 1;
 }
 
-void gw_file_place(gw_file *f, gw_arena *arena) {
+static void choose_types(gw_file *f) {
     bool to_q8 = packs_floats(f);
+    for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
+        gw_tensor *t = gw_file_tensor(f, i);
+        if (t->matrix) t->matrix->type = gw_packed_type(t->type, t->matrix->k, to_q8);
+    }
+}
+
+void gw_file_place(gw_file *f, gw_arena *arena) {
+    choose_types(f);
     for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
         gw_tensor *t = gw_file_tensor(f, i);
         gw_matrix *m = t->matrix;
         if (m) {
-            m->type = gw_packed_type(t->type, m->k, to_q8);
             void *at = gw_arena_take(arena, gw_packed_bytes(m->type, m->rows, m->k));
             if (arena->base) m->data = at;
         } else if (t->vector) {

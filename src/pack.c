@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MAX_BLOCK = 64, AT_ONCE = 256 };   /* AT_ONCE: floats of a row on their way to Q8_0 */
+enum { MAX_BLOCK = 64 };
 
 static const struct layout { int type; uint32_t head, word; } layouts[] = {
     { GW_F32, 0, 4 }, { GW_F16, 0, 2 }, { GW_BF16, 0, 2 }, { GW_Q4_0, 2, 4 }, { GW_Q8_0, 2, 4 },
@@ -34,25 +34,7 @@ static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t bl
     }
 }
 
-/* A row of floats into its place among four of Q8_0, some blocks at a time. */
-static void pack_row_as_q8(const gw_type *from, const gw_type *q8, const uint8_t *in, uint8_t *out, size_t r,
-                           size_t k) {
-    float values[AT_ONCE];
-    uint8_t blocks[AT_ONCE / GW_BLOCK * (GW_Q8_BYTES / GW_PANEL)];
-    for (size_t i = 0; i < k; i += AT_ONCE) {
-        size_t n = gw_min(AT_ONCE, k - i), n_blocks = n / GW_BLOCK;
-        from->dequantise(in + i * from->bytes, values, n);
-        q8->quantise(values, blocks, n);
-        pack_row(blocks, out + i / GW_BLOCK * GW_Q8_BYTES, r, n_blocks, q8->bytes, 2, 4);
-    }
-}
-
-static void pack_as_q8(const gw_type *from, const gw_type *q8, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
-    if (n < GW_PANEL) memset(panel, 0, GW_PANEL * gw_row_bytes(q8, k));
-    for (int r = 0; r < n; r++) pack_row_as_q8(from, q8, rows + r * gw_row_bytes(from, k), panel, r, k);
-}
-
-static void pack_as_is(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
+void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
     const struct layout *l = layout_of(type);
     size_t row_bytes = gw_row_bytes(type, k), blocks = k / type->items;
     if (!l) {
@@ -74,9 +56,11 @@ const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8) 
     return floats_to_q8 && type->items == 1 && k % GW_BLOCK == 0 ? gw_type_of(GW_Q8_0) : type;
 }
 
-void gw_pack_panel(const gw_type *from, const gw_type *to, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
-    if (from == to) pack_as_is(from, rows, n, k, panel);
-    else pack_as_q8(from, to, rows, n, k, panel);
+void gw_round_rows(const gw_type *from, uint8_t *rows, int n, size_t k) {
+    gw_round_kernel *round = from->id == GW_F32 ? GW_KERNEL(round_f32)
+                           : from->id == GW_F16 ? GW_KERNEL(round_f16) : GW_KERNEL(round_bf16);
+    size_t before = gw_row_bytes(from, k), after = gw_row_bytes(gw_type_of(GW_Q8_0), k);
+    for (int r = 0; r < n; r++) round(rows + r * before, k, rows + r * after);
 }
 
 static void unpack_format(const gw_format *f, const uint8_t *in, int r, size_t k, float *out) {

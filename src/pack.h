@@ -15,9 +15,12 @@ uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);
 /* The type that rows of k items of `type` are packed in: this one, or Q8_0 if they are floats that may become it. */
 const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8);
 
-/* Pack n <= 4 rows of k items that lie one behind the other, of type `from` in the file; missing rows become
- * zeros. to: gw_packed_type of them; floats are rounded as by Q8_0's quantiser (quant.h). */
-void gw_pack_panel(const gw_type *from, const gw_type *to, const uint8_t *rows, int n, size_t k, uint8_t *panel);
+/* n rows of floats, one behind the other, to rows of Q8_0 in their place, one behind the other from the first's
+ * beginning, rounded as Q8_0's quantiser does (quant.h). */
+void gw_round_rows(const gw_type *from, uint8_t *rows, int n, size_t k);
+
+/* Pack n <= 4 rows of k items that lie one behind the other; missing rows become zeros. */
+void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel);
 
 /* Row `row` of a packed matrix as floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);

@@ -51,7 +51,7 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         type->dequantise(file_rows + i * row_bytes, matrix + i * k, k);
     }
     for (int r = 0; r < rows; r += 4)
-        gw_pack_panel(type, type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
+        gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {

@@ -65,7 +65,7 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
     uint8_t *rows = malloc(panel_bytes);
     for (int p = 0; p < SAMPLE; p++) {
         random_rows(type, rows, panel_bytes);
-        gw_pack_panel(type, type, rows, GW_PANEL, k, weights + p * panel_bytes);
+        gw_pack_panel(type, rows, GW_PANEL, k, weights + p * panel_bytes);
     }
     free(rows);
     for (size_t p = SAMPLE; p < n_panels; p += SAMPLE) memcpy(weights + p * panel_bytes, weights, SAMPLE * panel_bytes);

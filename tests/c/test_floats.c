@@ -1,0 +1,283 @@
+/* Float matrices packed as Q8_0: rounded as ggml does it in every build, within the bound that api.h names; and the
+ * load option: a float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
+#include "../../src/kernels.h"
+#include "../../src/pack.h"
+#include "../vectors/quant-ggml.inc"
+#include "api.h"
+#include "load.h"
+#include "session.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+enum { MOST = 1 << 16, INPUTS = sizeof ggml_input / sizeof *ggml_input };
+
+static const int float_types[] = { GW_F32, GW_F16, GW_BF16 };
+
+static gw_round_kernel *const reference[] = { gw_ref_round_f32, gw_ref_round_f16, gw_ref_round_bf16 };
+#ifdef GW_HAVE_SIMD
+static gw_round_kernel *const fast[] = { gw_simd_round_f32, gw_simd_round_f16, gw_simd_round_bf16 };
+#endif
+
+static uint32_t draw(void) {   /* xorshift (Marsaglia 2003) */
+    static uint32_t state = 2463534242u;
+    state ^= state << 13;
+    state ^= state >> 17;
+    return state ^= state << 5;
+}
+
+/* --- rounding --- */
+
+TEST(floats_f32_to_q8_is_ggmls) {
+    uint8_t blocks[sizeof ggml_q8_0];
+    GW_KERNEL(round_f32)((const uint8_t *)ggml_input, INPUTS, blocks);
+    CHECK(!memcmp(blocks, ggml_q8_0, sizeof blocks));
+}
+
+static uint8_t row[4 * MOST + 1], want[4 * MOST + 1], got[4 * MOST + 1];
+
+/* Both kernels on k floats at row + 1 (no alignment), the fast one also in place. */
+static void same_blocks(int i, size_t k) {
+    size_t bytes = k / 32 * 34;
+    reference[i](row + 1, k, want);
+#ifdef GW_HAVE_SIMD
+    fast[i](row + 1, k, got);
+    for (size_t b = 0; b < bytes; b++)
+        if (got[b] != want[b])
+            gw_test_fail(__FILE__, __LINE__, "type %d, block %zu, byte %zu: expected %d, got %d", float_types[i],
+                         b / 34, b % 34, want[b], got[b]);
+    fast[i](row + 1, k, row + 1);
+#else
+    reference[i](row + 1, k, row + 1);
+#endif
+    CHECK(!memcmp(row + 1, want, bytes));
+}
+
+/* Every f16 and every bf16 stands beside neighbours of all sizes, infinities and NaNs among them. */
+TEST(floats_every_half_is_rounded_alike) {
+    for (int i = 1; i < 3; i++)
+        for (uint32_t factor = 1; factor < 8; factor += 2) {
+            for (uint32_t v = 0; v < MOST; v++) {
+                uint16_t h = (uint16_t)(v * (factor == 1 ? 1 : 9973 * factor));
+                memcpy(row + 1 + 2 * v, &h, 2);
+            }
+            same_blocks(i, MOST);
+        }
+}
+
+TEST(floats_any_bits_are_rounded_alike) {
+    for (int turn = 0; turn < 8; turn++) {
+        for (uint32_t v = 0; v < MOST; v++) {
+            uint32_t u = draw();
+            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23;   /* of similar size */
+            memcpy(row + 1 + 4 * v, &u, 4);
+        }
+        same_blocks(0, MOST);
+    }
+}
+
+/* Where halves are: x times the inverse of the scale is exactly n + 1/2, or a bit beside it. */
+TEST(floats_halves_are_rounded_alike) {
+    for (int power = -20; power <= 20; power++) {
+        float unit = ldexpf(1.0f, power);
+        for (uint32_t v = 0; v < 4096; v++) {
+            float x = v % 32 ? ((float)(int)(draw() % 255) - 127 + 0.5f) * unit : 127 * unit;
+            uint32_t u;
+            memcpy(&u, &x, 4);
+            if (v % 32 && u & 0x7fffffff) u += draw() % 3 - 1;
+            memcpy(row + 1 + 4 * v, &u, 4);
+        }
+        same_blocks(0, 4096);
+    }
+}
+
+/* The bound of gw_load_option in api.h. */
+TEST(floats_lose_no_more_than_the_bound) {
+    double closest = 0;
+    for (int turn = 0; turn < 200; turn++) {
+        float size = ldexpf(1.0f, (int)(draw() % 30) - 22), x[1024], back[1024], most = 0;
+        for (int j = 0; j < 1024; j++) x[j] = ((float)draw() / 2147483648.0f - 1.0f) * size;
+        gw_ref_round_f32((const uint8_t *)x, 1024, want);
+        gw_type_of(GW_Q8_0)->dequantise(want, back, 1024);
+        for (int j = 0; j < 1024; j++) {
+            if (j % 32 == 0) {
+                most = 0;
+                for (int c = j; c < j + 32; c++) most = fmaxf(most, fabsf(x[c]));
+            }
+            double bound = most / 254.0 + (most >= 127 * 0x1p-14 ? most / 2048.0 : 3.8e-6);
+            CHECK_NEAR(back[j], x[j], bound * (1 + 1e-6));
+            closest = fmax(closest, fabs((double)back[j] - x[j]) / bound);
+        }
+    }
+    CHECK(closest > 0.8);   /* it is no idle bound */
+}
+
+/* --- loading --- */
+
+static const tiny_config small = {
+    .n_embd = 64, .n_layer = 2, .n_ff = 96, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 8,
+    .n_ctx = 128, .n_vocab = 43, .pattern = 2, .embd = GW_F16, .attn = GW_Q4_0, .ffn = GW_Q4_0,
+    .head = -1, .seed = 5,
+};
+enum { VOCAB = 43 };
+
+typedef struct { double weights; float logits[VOCAB]; } outcome;
+
+static outcome run_parts(const tiny_file *files, uint32_t n, const char *floats, gw_pool *pool, size_t chunk) {
+    const int32_t ids[] = { 2, 7, 11, 13, 5, 39, 0, 8, 21, 34, 17 };
+    outcome o;
+    gw_model *m = gw_model_new(pool);
+    CHECK(m);
+    if (floats) CHECK_INT(gw_load_option(m, "floatMatrices", floats), 0);
+    CHECK_INT(n > 1 ? tiny_feed_parts(m, files, n, chunk, 0) : tiny_feed(m, files->data, files->size, chunk, 0),
+              GW_LOAD_READY);
+    o.weights = gw_plan_bytes(m, 0, "weights");
+    CHECK_INT(gw_sync(m, ids, 11), 0);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    memcpy(o.logits, gw_logits(m), sizeof o.logits);
+    gw_model_free(m);
+    return o;
+}
+
+static outcome run(const tiny_config *c, const char *floats, gw_pool *pool) {
+    tiny_file f = tiny_make(c);
+    outcome o = run_parts(&f, 1, floats, pool, 0);
+    tiny_free(&f);
+    return o;
+}
+
+static bool same(const outcome *a, const outcome *b) {
+    return a->weights == b->weights && !memcmp(a->logits, b->logits, sizeof a->logits);
+}
+
+static int q8_instead(int type) { return type == GW_F32 || type == GW_F16 || type == GW_BF16 ? GW_Q8_0 : type; }
+
+/* The file whose float matrices are Q8_0, made by the table's quantiser from the very floats of `f`. */
+static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
+    c.embd = q8_instead(c.embd), c.attn = q8_instead(c.attn), c.ffn = q8_instead(c.ffn);
+    tiny_file made = tiny_make(&c);
+    float values[128];
+    for (uint32_t i = 0; i < made.n_tensors; i++) {
+        const tiny_tensor *to = &made.tensors[i], *from = tiny_find(f, to->name);
+        const gw_type *type = gw_type_of(to->type);
+        for (uint64_t r = 0; from->type != to->type && r < to->shape[1]; r++) {
+            tiny_row(f, from, r, values);
+            uint8_t *at = made.data + made.header + to->offset + r * gw_row_bytes(type, to->shape[0]);
+            type->quantise(values, at, to->shape[0]);
+        }
+    }
+    return made;
+}
+
+TEST(floats_packed_are_the_bits_of_the_q8_file) {
+    static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
+    for (int threads = 1; threads <= 3; threads += 2) {
+        gw_pool *pool = gw_pool_new(threads);
+        for (int i = 0; i < 3; i++) {
+            tiny_config c = small;
+            c.embd = float_types[i], c.attn = float_types[(i + 1) % 3], c.ffn = float_types[(i + 2) % 3];
+            tiny_file f = tiny_make(&c), packed = rounded_file(c, &f);
+            outcome expected = run_parts(&packed, 1, "keep", pool, 0);
+            for (int j = 0; j < 5; j++) {
+                outcome o = run_parts(&f, 1, "q8_0", pool, chunks[j]);
+                CHECK(same(&o, &expected));
+            }
+            tiny_free(&f);
+            tiny_free(&packed);
+        }
+        gw_pool_free(pool);
+    }
+}
+
+TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
+    gw_pool *pool = gw_pool_new(2);
+    outcome expected = run(&small, "q8_0", pool);
+    tiny_file files[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        tiny_config c = small;
+        c.n_parts = 5, c.part = i;
+        files[i] = tiny_make(&c);
+    }
+    for (size_t chunk = 0; chunk < 200; chunk += 67) {
+        outcome o = run_parts(files, 5, "auto", pool, chunk);
+        CHECK(same(&o, &expected));
+    }
+    for (int i = 0; i < 5; i++) tiny_free(&files[i]);
+    gw_pool_free(pool);
+}
+
+/* What auto means: as q8_0 where layers are quantised, as keep where they are not; and it is the default. */
+TEST(floats_auto_looks_at_the_layers) {
+    static const struct { int embd, attn, ffn; const char *as; } cases[] = {
+        { GW_F16, GW_Q4_0, GW_Q4_0, "q8_0" }, { GW_F32, GW_F16, GW_Q8_0, "q8_0" }, { GW_BF16, GW_Q8_0, GW_Q4_0, "q8_0" },
+        { GW_F32, GW_F32, GW_F32, "keep" }, { GW_F16, GW_F16, GW_BF16, "keep" }, { GW_Q8_0, GW_Q4_0, GW_F16, "keep" },
+    };
+    gw_pool *pool = gw_pool_new(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tiny_config c = small;
+        c.embd = cases[i].embd, c.attn = cases[i].attn, c.ffn = cases[i].ffn;
+        outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool), as = run(&c, cases[i].as, pool);
+        outcome other = run(&c, strcmp(cases[i].as, "keep") ? "keep" : "q8_0", pool);
+        CHECK(same(&by_default, &as) && same(&automatic, &as));
+        CHECK(memcmp(other.logits, as.logits, sizeof as.logits));
+    }
+    gw_pool_free(pool);
+}
+
+TEST(floats_untied_head_is_packed_too) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_config c = small;
+    c.head = GW_BF16;
+    outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+    CHECK_NEAR(kept.weights - packed.weights, 2 * 44 * (64 * 2 - 2 * 34), 256);
+    gw_pool_free(pool);
+}
+
+/* Rows that are no whole blocks stay: here all but those of attn_output and ffn_down. */
+TEST(floats_rows_of_broken_blocks_stay) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_config c = small;
+    c.n_embd = 72, c.embd = c.attn = c.ffn = GW_F32;
+    outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+    CHECK_NEAR(kept.weights - packed.weights, 2 * 72 * ((64 * 4 - 2 * 34) + (96 * 4 - 3 * 34)), 512);
+    double error = 0, size = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        error += pow(kept.logits[i] - packed.logits[i], 2);
+        size += pow(kept.logits[i], 2);
+    }
+    CHECK(error > 0 && error < 1e-3 * size);
+    gw_pool_free(pool);
+}
+
+/* --- the option --- */
+
+TEST(floats_option_counts_until_memory_is_reserved) {
+    gw_pool *pool = gw_pool_new(1);
+    tiny_file f = tiny_make(&small);
+    gw_model *m = gw_model_new(pool);
+    memcpy(gw_load_window(m), f.data, f.header);
+    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    double packed = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
+    CHECK_INT(gw_load_option(m, "floatMatrices", "keep"), 0);
+    double more = gw_plan_bytes(m, 0, "weights") - packed;
+    CHECK_NEAR(more, 44 * (64 * 2 - 2 * 34), 128);
+    CHECK_NEAR(gw_plan_bytes(m, 0, "heap") - heap, more, 0);
+    CHECK_INT(gw_load_reserve(m, 0), 0);
+    CHECK_INT(gw_load_option(m, "floatMatrices", "auto"), GW_E_BAD_STATE);
+    CHECK_NEAR(gw_plan_bytes(m, 0, "weights"), packed + more, 0);
+    gw_model_free(m);
+    tiny_free(&f);
+    gw_pool_free(pool);
+}
+
+TEST(floats_option_says_what_it_takes) {
+    gw_pool *pool = gw_pool_new(1);
+    gw_model *m = gw_model_new(pool);
+    CHECK_INT(gw_load_option(m, "floatMatrices", "f16"), GW_E_BAD_OPTION);
+    CHECK_TEXT(gw_error_text(m, "what"), "floatMatrices");
+    CHECK_TEXT(gw_error_text(m, "expected"), "one of auto, keep, q8_0");
+    CHECK_TEXT(gw_error_text(m, "got"), "f16");
+    CHECK_INT(gw_load_option(m, "floatMatrice", "keep"), GW_E_BAD_OPTION);
+    CHECK_TEXT(gw_error_text(m, "got"), "floatMatrice");
+    gw_model_free(m);
+    gw_pool_free(pool);
+}
