@@ -134,7 +134,8 @@ function dropStale(preset) {
   const text = readFileSync(cache, 'utf8');
   const home = text.match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m)?.[1];
   const compiler = text.match(/^CMAKE_C_COMPILER:\w+=(.*)$/m)?.[1] ?? '';
-  const moved = preset === 'wasm' && compiler !== which('emcc');
+  // The cache holds a path after the first configuration, and the preset's word after others.
+  const moved = preset === 'wasm' && (compiler.includes('/') ? compiler : which(compiler)) !== which('emcc');
   if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
 }
 
