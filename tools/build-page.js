@@ -15,12 +15,12 @@ import {
 } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { extname, join, relative } from 'node:path';
-import { Trouble, at, cli, isMain, root } from './proc.js';
+import { copyModules } from './build-package.js';
+import { at, cli, isMain, root } from './proc.js';
 import { contentSecurityPolicy, isolationHeaders } from './serve.js';
 
 const ENTRIES = ['web/app.js', 'js/worker.js', 'js/thread.js'];
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
-const MODULES = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((name) => `gemma-${name}.wasm`);
 
 /** Fails the build when a module that only Node has is about to get into the page. */
 const noNodeModules = {
@@ -47,10 +47,7 @@ async function bundle(out, minify) {
 function copy(out) {
   const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)));
   for (const name of names) copyFileSync(at('web', name), join(out, name));
-  const built = new Set(readdirSync(at('js')));
-  const missing = MODULES.filter((name) => !built.has(name));
-  if (missing.length) throw new Trouble(`Not built: ${missing.join(', ')} (npm run build)`);
-  for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
+  copyModules(out);
 }
 
 /** The model that comes with the project, '' without one. */

@@ -4,8 +4,8 @@
  *
  *   node tools/setup.js [build|serve|tests|package …]
  *
- * build: the wasm modules. serve: those and the page. tests: everything `npm test` needs, built.
- * package: what `npm pack` ships (the modules and the types).
+ * build: the wasm modules, and the package in dist/. serve: those and the page. tests: everything
+ * `npm test` needs, built. package: what `npm pack` ships, made anew (dist/ with its types).
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -160,8 +160,8 @@ export const builds = {
   tsan: always('build the C with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
-  types: always('write the types', () => {
-    rmSync(at('types'), { recursive: true, force: true });
+  package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),
+  types: always('write its types', () => {
     const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
     return must('types', process.execPath, [tsc, '-p', 'tsconfig.types.json']);
   }),
@@ -172,9 +172,9 @@ const wasmModules = always('build the wasm modules', () => cmake('wasm', 'module
 
 /** @type {Record<string, Step[]>} */
 export const goals = {
-  build: [...tools, wasmModules],
-  serve: [modules, ...tools, wasmModules, builds.page],
-  package: [modules, ...tools, wasmModules, builds.types],
+  build: [modules, ...tools, wasmModules, builds.package],
+  serve: [modules, ...tools, wasmModules, builds.package, builds.page],
+  package: [modules, ...tools, wasmModules, builds.package, builds.types],
   testTools: [modules, packages('build'), packages('tests'), emcc, acorn, nodeNew],
 };
 goals.tests = [...goals.testTools, ...Object.values(builds)];

@@ -5,43 +5,26 @@
  *   node tools/size-report.js     (after npm run build, and the types)
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import ts from 'typescript';
+import { MODULES } from './build-package.js';
 import { at } from './proc.js';
 
 const KB = 1000;
-/** Comments are types for the most part; bundlers drop them. */
-const LIMITS = { wasm: 300 * KB, js: 175 * KB, code: 122 * KB, package: 2000 * KB, packed: 20000 * KB };
-const MODULES = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((name) => `js/gemma-${name}.wasm`);
-const REQUIRED = [...MODULES, 'types/index.d.ts', 'js/index.js', 'js/index.node.js', 'js/cli.js',
-  'README.md', 'LICENSE'];
+const LIMITS = { wasm: 300 * KB, scripts: 120 * KB, package: 2000 * KB };
+const REQUIRED = [...MODULES, 'index.d.ts', 'index.js', 'index.node.js', 'worker.js', 'thread.js', 'cli.js']
+  .map((name) => `dist/${name}`).concat('README.md', 'LICENSE');
 
 let failed = false;
 
-/** As it is written, but for comments and empty lines. @param {string} source */
-function withoutComments(source) {
-  const file = ts.createSourceFile('', source, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
-  /** @type {Map<number, number>} */
-  const comments = new Map();
-  /** @param {ts.Node} node */
-  const collect = (node) => {
-    const found = [ts.getLeadingCommentRanges(source, node.pos), ts.getTrailingCommentRanges(source, node.end)];
-    for (const { pos, end } of found.flatMap((ranges) => ranges ?? [])) comments.set(pos, end);
-    node.getChildren(file).filter(({ kind }) => kind !== ts.SyntaxKind.JSDoc).forEach(collect);
-  };
-  collect(file);
-  let rest = source;
-  for (const [pos, end] of [...comments].sort(([a], [b]) => b - a)) rest = rest.slice(0, pos) + rest.slice(end);
-  return rest.split('\n').map((line) => `${line.trimEnd()}\n`).filter((line) => line !== '\n').join('');
-}
-
-/** @param {string} what @param {number} bytes @param {number} limit @param {string} [more] */
-function row(what, bytes, limit, more = '') {
+/** @param {string} what @param {number} bytes @param {number} limit @param {number} [small] when compressed */
+function row(what, bytes, limit, small) {
   const over = bytes > limit;
   failed ||= over;
-  const kb = `${(bytes / KB).toFixed(1)} KB`;
-  console.log(`${what.padEnd(34)}${kb.padStart(11)}   limit ${limit / KB} KB${over ? '   TOO LARGE' : ''}${more}`);
+  const kb = (/** @type {number} */ n) => `${(n / KB).toFixed(1)} KB`;
+  const held = limit < Infinity ? `   limit ${limit / KB} KB${over ? '   TOO LARGE' : ''}` : '';
+  console.log(`${what.padEnd(34)}${kb(bytes).padStart(11)}${held}${small ? `   (${kb(small)} compressed)` : ''}`);
 }
 
 /** @param {string} problem */
@@ -50,27 +33,32 @@ function missing(problem) {
   console.log(problem);
 }
 
-for (const path of MODULES) {
+/** The scripts of a folder, one after the other. @param {string} folder */
+function scripts(folder) {
+  const names = existsSync(at(folder)) ? readdirSync(at(folder)).filter((name) => name.endsWith('.js')) : [];
+  const bytes = Buffer.concat(names.map((name) => readFileSync(at(folder, name))));
+  return { what: `${folder}/*.js (${names.length} files)`, bytes };
+}
+
+for (const path of MODULES.map((name) => join('dist', name))) {
   if (!existsSync(at(path))) {
     missing(`${path} is not built`);
     continue;
   }
   const bytes = readFileSync(at(path));
-  row(path, bytes.length, LIMITS.wasm, `   (${(gzipSync(bytes).length / KB).toFixed(1)} KB gzipped)`);
+  row(path, bytes.length, LIMITS.wasm, gzipSync(bytes).length);
 }
-const scripts = readdirSync(at('js')).filter((name) => name.endsWith('.js'));
-const total = scripts.reduce((sum, name) => sum + statSync(at('js', name)).size, 0);
-row(`js/*.js (${scripts.length} files)`, total, LIMITS.js);
-const code = scripts.reduce((sum, name) => sum + withoutComments(readFileSync(at('js', name), 'utf8')).length, 0);
-row('js/*.js without comments', code, LIMITS.code);
+const source = scripts('js'), shipped = scripts('dist');
+row(shipped.what, shipped.bytes.length, LIMITS.scripts, gzipSync(shipped.bytes).length);
+row('their sources, with comments', source.bytes.length, Infinity);
 
 const [packed] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'],
   { encoding: 'utf8', cwd: at(), stdio: ['ignore', 'pipe', 'ignore'] }));
-const archive = `   (${(packed.size / KB).toFixed(1)} KB packed)`;
 const models = packed.files.filter((/** @type {{ path: string }} */ file) => file.path.endsWith('.gguf'));
 const weights = models.reduce((/** @type {number} */ sum, /** @type {{ size: number }} */ file) => sum + file.size, 0);
 row('npm pack without the storyteller', packed.unpackedSize - weights, LIMITS.package);
-row(`npm pack (${packed.entryCount} files)`, packed.unpackedSize, LIMITS.packed, archive);
-const shipped = new Set(packed.files.map((/** @type {{ path: string }} */ file) => file.path));
-for (const path of REQUIRED) if (!shipped.has(path)) missing(`npm pack leaves out ${path}`);
+row(`npm pack (${packed.entryCount} files)`, packed.unpackedSize, Infinity, packed.size);
+const inside = new Set(packed.files.map((/** @type {{ path: string }} */ file) => file.path));
+for (const path of REQUIRED) if (!inside.has(path)) missing(`npm pack leaves out ${path}`);
+if (packed.files.some((/** @type {{ path: string }} */ file) => file.path.startsWith('js/'))) missing('npm pack holds js/');
 process.exitCode = failed ? 1 : 0;

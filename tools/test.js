@@ -37,7 +37,7 @@ function list(folder, pattern) {
 /** Files that say nothing new with another wasm variant: tools, text, sources; and the tokenizer, which has no SIMD. */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
   'bench', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template',
-  'options', 'quantise', 'source', 'split', 'template', 'text', 'tokenizer',
+  'options', 'package', 'quantise', 'source', 'split', 'template', 'text', 'tokenizer',
 ].join('|')})\\.test\\.js$`);
 
 /**
@@ -82,7 +82,7 @@ const stages = [
   { name: 'deps', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-deps.js')]] },
   { name: 'style', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-style.js')]] },
   { name: 'docs', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/readme.js'), '--check']] },
-  { name: 'size', needs: ['wasm', 'types'], counted: 'one',
+  { name: 'size', needs: ['wasm', 'package', 'types'], counted: 'one',
     commands: () => [[process.execPath, at('tools/size-report.js')]] },
   { name: 'js', needs: ['wasm'], counted: 'node', commands: () => nodeTests(process.execPath, 'tests/js') },
   { name: 'js-relaxed', needs: ['wasm'], counted: 'node',

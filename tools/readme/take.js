@@ -60,7 +60,7 @@ function sizes() {
   const { stdout } = spawnSync(process.execPath, [at('tools', 'size-report.js')], { encoding: 'utf8', cwd: at() });
   const lines = stdout.split('\n');
   const rows = lines.flatMap((line) => {
-    const match = line.match(/^(\S.*?)\s+([\d.]+) KB(?:\s+limit \d+ KB)?(?:\s+TOO LARGE)?(?:\s+\(([\d.]+) KB compressed\))?$/);
+    const match = line.match(/^(\S.*?)\s+([\d.]+) KB(?:\s+limit \d+ KB[A-Z ]*)?(?:\s+\(([\d.]+) KB compressed\))?$/);
     if (!match) return [];
     const [, what, kilobytes, compressed] = match;
     return [{ what, kilobytes: Number(kilobytes), ...(compressed && { compressed: Number(compressed) }) }];

@@ -1,0 +1,63 @@
+/* A page of somebody else: the package installed from what `npm pack` makes, bundled with esbuild as
+ * docs/hosting.md says, served with and without isolation, in both browsers. */
+import assert from 'node:assert/strict';
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { buildSync } from 'esbuild';
+import { loadModel } from '../../js/index.node.js';
+import { serve } from '../../tools/serve.js';
+import { buildPackage, installPackage } from '../js/installed.js';
+import { testModel } from '../js/models.js';
+import { BROWSERS, launch, openTab } from './helpers.js';
+
+const APP = `
+import { loadModel, GemmaError } from 'gemma-wasm';
+try {
+  const model = await loadModel('/model.gguf', { cache: false });
+  const { text } = await model.generate('Hello', { maxTokens: 12, seed: 3 }).result();
+  document.title = JSON.stringify({ text, threads: model.info.threads > 1 });
+  await model.dispose();
+} catch (error) {
+  document.title = JSON.stringify({ code: error instanceof GemmaError && error.code });
+}`;
+
+/** @type {string} */
+let folder;
+/** @type {string} */
+let expected;
+
+before(async () => {
+  buildPackage();
+  folder = installPackage();
+  writeFileSync(join(folder, 'app.js'), APP);
+  const site = join(folder, 'site'), dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
+  mkdirSync(site);
+  buildSync({
+    absWorkingDir: folder, outdir: site, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
+    entryPoints: { app: 'app.js', worker: join(dist, 'worker.js'), thread: join(dist, 'thread.js') },
+  });
+  for (const name of readdirSync(dist)) if (name.endsWith('.wasm')) copyFileSync(join(dist, name), join(site, name));
+  copyFileSync(await testModel('tiny'), join(site, 'model.gguf'));
+  writeFileSync(join(site, 'favicon.ico'), '');   // browsers ask for it
+  writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
+  const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
+  expected = (await model.generate('Hello', { maxTokens: 12, seed: 3 }).result()).text;
+  await model.dispose();
+});
+after(() => rmSync(folder, { recursive: true }));
+
+for (const name of BROWSERS) {
+  test(`${name}: a bundled page generates what Node does`, async (t) => {
+    const browser = await launch(name);
+    t.after(() => browser.close());
+    for (const isolation of [true, false]) {
+      const server = await serve({ root: join(folder, 'site'), isolation });
+      t.after(() => server.close());
+      const tab = await openTab(browser, server.url);
+      await tab.page.waitForFunction(() => document.title);
+      assert.deepEqual(JSON.parse(await tab.page.title()), { text: expected, threads: isolation });
+      await tab.close();
+    }
+  });
+}
