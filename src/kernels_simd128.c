@@ -1,5 +1,5 @@
-/* kernels_simd128: kernels.h with 128-bit vectors of fixed semantics. Also built natively through
- * SIMDe, so that sanitizers see these loops.
+/* kernels_simd128: kernels.h with 128-bit vectors of fixed semantics: Q8_0, attention. Also built natively
+ * through SIMDe, so that sanitizers see these loops.
  *
  * One row of activations (decode): each call walks several panels at once, far apart, because the
  * memory system follows several streams better than one. Several rows (prefill): a few panels are
@@ -32,75 +32,7 @@ INLINE v128_t f16x4(v128_t u) {
     return wasm_v128_or(value, sign);
 }
 
-INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 INLINE v128_t load_f16(const uint8_t *p) { return f16x4(wasm_u32x4_load16x4(p)); }
-INLINE v128_t load_bf16(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
-
-/* --- float weights --- */
-
-INLINE void float_streams(const uint8_t *w, size_t stride, int streams, size_t item,
-                          v128_t (*load)(const uint8_t *), const float *x, size_t k, float *y, size_t step) {
-    v128_t sum[4];
-    for (int s = 0; s < streams; s++) sum[s] = wasm_f32x4_splat(0);
-    for (size_t i = 0; i < k; i++) {
-        v128_t xi = wasm_v128_load32_splat(x + i);
-        for (int s = 0; s < streams; s++)
-            sum[s] = wasm_f32x4_add(sum[s], wasm_f32x4_mul(load(w + s * stride + i * item * 4), xi));
-    }
-    for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, sum[s]);
-}
-
-INLINE void float_tile(const uint8_t *w, size_t item, v128_t (*load)(const uint8_t *), const float *x,
-                       size_t ldx, size_t k, float *y, size_t ldy, int rows) {
-    v128_t sum[TILE];
-    for (int t = 0; t < rows; t++) sum[t] = wasm_f32x4_splat(0);
-    for (size_t i = 0; i < k; i++) {
-        v128_t wi = load(w + i * item * 4);
-        for (int t = 0; t < rows; t++)
-            sum[t] = wasm_f32x4_add(sum[t], wasm_f32x4_mul(wi, wasm_v128_load32_splat(x + t * ldx + i)));
-    }
-    for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, sum[t]);
-}
-
-INLINE void float_rows(const uint8_t *w, int panels, size_t item, v128_t (*load)(const uint8_t *),
-                       const gw_acts *a, float *y, size_t ldy) {
-    size_t panel = GW_PANEL * a->k * item;
-    for (int p = 0; p < panels; p++) {
-        int t = 0;
-        for (; t + TILE <= a->n; t += TILE)
-            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL,
-                       ldy, TILE);
-        for (; t < a->n; t++)
-            float_tile(w + p * panel, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy + p * GW_PANEL, ldy, 1);
-    }
-}
-
-INLINE void matmul_float(const uint8_t *w, int panels, size_t item, v128_t (*load)(const uint8_t *),
-                         const gw_acts *a, float *y, size_t ldy) {
-    if (a->n > 1) {
-        float_rows(w, panels, item, load, a, y, ldy);
-        return;
-    }
-    size_t panel = GW_PANEL * a->k * item;
-    int each = panels / 4, p = each * 4;
-    for (int i = 0; i < each; i++)
-        float_streams(w + i * panel, each * panel, 4, item, load, a->x, a->k, y + i * GW_PANEL,
-                      (size_t)each * GW_PANEL);
-    for (; p < panels; p++)
-        float_streams(w + p * panel, 0, 1, item, load, a->x, a->k, y + p * GW_PANEL, 0);
-}
-
-void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    matmul_float(w, panels, 4, load_f32, a, y, ldy);
-}
-
-void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    matmul_float(w, panels, 2, load_f16, a, y, ldy);
-}
-
-void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    matmul_float(w, panels, 2, load_bf16, a, y, ldy);
-}
 
 #ifndef GW_HAVE_RELAXED   /* it has products and quantisers of its own */
 

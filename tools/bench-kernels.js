@@ -1,5 +1,5 @@
 /**
- * Speed of the products with each type of quantised weights: decode (one row of activations) in GB/s of
+ * Speed of the products with each type of weights: decode (one row of activations) in GB/s of
  * packed weights, which have the file's size, and prefill in GMAC/s. Threads are workers with a memory each that
  * start every measurement together; weights are more than caches hold. Types take turns; medians.
  *
@@ -19,7 +19,7 @@ import { at } from './proc.js';
 
 const K = 6912, K_SHORT = 1152;   // rows of ffn_down, and of all that are not whole super-blocks
 const SOURCES = ['base', 'quant', 'quant_formats', 'pack', 'kernels_ref', 'kernels_simd128', 'kernels_relaxed',
-  'kernels_quantise', 'kernels_quant_simd128', 'kernels_quant_relaxed'];
+  'kernels_quantise', 'kernels_round', 'kernels_float', 'kernels_quant_simd128', 'kernels_quant_relaxed'];
 
 /** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
 const RELAXED = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0,

@@ -111,6 +111,29 @@ TEST(floats_lose_no_more_than_the_bound) {
     CHECK(closest > 0.8);   /* it is no idle bound */
 }
 
+/* Of one row of activations f16 weights take another way when one of them is large, and with several rows. */
+TEST(floats_f16_products_are_alike_whatever_the_size) {
+#ifdef GW_HAVE_SIMD
+    enum { PANELS = 13, K = 37 };
+    static const float largest[] = { 1e-3f, 32767.0f, 32768.0f, 3e6f };
+    static float x[4 * K], a[PANELS * 16], b[PANELS * 16];
+    for (int v = 0; v < PANELS * 4 * K; v++) {
+        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff));   /* an eighth of them denormal */
+        memcpy(row + 2 * v, &h, 2);
+    }
+    for (int i = 0; i < 4; i++)
+        for (int n = 1; n <= 4; n += 3) {
+            for (int j = 0; j < n * K; j++) x[j] = ((float)draw() / 2147483648.0f - 1.0f) * largest[i];
+            x[5] = -largest[i];
+            gw_acts acts = { .n = n, .k = K, .x = x, .ldx = K };
+            gw_ref_matmul_f16(row, PANELS, &acts, a, PANELS * 4);
+            gw_simd_matmul_f16(row, PANELS, &acts, b, PANELS * 4);
+            CHECK(!memcmp(a, b, (size_t)n * PANELS * 4 * sizeof *a));
+            CHECK(isfinite(a[0]));
+        }
+#endif
+}
+
 /* --- loading --- */
 
 static const tiny_config small = {

@@ -13,6 +13,9 @@ static const struct { int type; gw_matmul_kernel *narrow, *wide; } products[] = 
     { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_wide) },
     { GW_Q8_0, GW_KERNEL_INT(matmul_q8_wide), GW_KERNEL_INT(matmul_q8_wide) },
     GW_FORMATS(FORMAT)
+    { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32) },
+    { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16) },
+    { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16) },
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
@@ -31,6 +34,9 @@ static uint32_t random_bits(void) {
 
 static void random_rows(const gw_type *type, uint8_t *out, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits();
+    for (size_t i = 0; type->items == 1 && i < bytes; i += type->bytes)
+        type->quantise(&(float){ (float)(int32_t)random_bits() / 2147483648.0f }, out + i, 1);
+    if (type->items == 1) return;
     const gw_format *f = gw_format_of(type->id);
     for (size_t at = 0; at < bytes; at += type->bytes)
         for (uint32_t h = 0; h < (f ? f->halves : 1); h++) {
