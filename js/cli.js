@@ -257,19 +257,20 @@ async function bench(values) {
     while (timings.length < runs) {
       timings.push(await benchRun(model, promptTokens, genTokens, timings.length));
     }
-    /** @param {keyof typeof timings[0]} name */
-    const median = (name) => {
-      const sorted = timings.map((timing) => timing[name]).sort((a, b) => a - b);
-      return (sorted[(runs - 1) >> 1] + sorted[runs >> 1]) / 2;
-    };
     const { threads, variant, memory, contextLength } = model.info;
     print(values, {
       model: values.source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
-      prefillTokensPerSecond: median('prefillTokensPerSecond'),
-      decodeTokensPerSecond: median('decodeTokensPerSecond'),
-      firstTokenMs: median('firstTokenMs'),
+      ...medians(timings, ['prefillTokensPerSecond', 'decodeTokensPerSecond', 'firstTokenMs']),
     });
   });
+}
+
+/** @template {string} K @param {Record<K, number>[]} runs @param {K[]} names */
+function medians(runs, names) {
+  return Object.fromEntries(names.map((name) => {
+    const sorted = runs.map((run) => run[name]).sort((a, b) => a - b);
+    return [name, (sorted[(runs.length - 1) >> 1] + sorted[runs.length >> 1]) / 2];
+  }));
 }
 
 /** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.

@@ -3,9 +3,10 @@
 /** @import { GemmaError } from './errors.js' */
 /** @import { ModelInfo, OpenOptions } from './host.js' */
 /** @import { ModelCache } from './cache.js' */
+/** @import { FromWorker, ToWorker } from './protocol.js' */
 /** @import { Part } from './source.js' */
 import { failure } from './errors.js';
-import { FROM_WORKER, TO_WORKER, packError, unpackError } from './protocol.js';
+import { packError, unpackError } from './protocol.js';
 import { ChunkFeeder, reading } from './source.js';
 
 const GOODBYE_MS = 300;
@@ -43,13 +44,13 @@ export class Connection {
     this.#cache = cache;
     this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
     const source = parts.map(({ descriptor }) => descriptor);
-    return this.#send({ kind: TO_WORKER.open, source, options }, onEvent).answer;
+    return this.#send({ kind: 'open', source, options }, onEvent).answer;
   }
 
   /** @param {string} method @param {object} args @param {AbortSignal} [signal]
    * @param {(message: any) => void} [onEvent] */
   call(method, args, signal, onEvent) {
-    const { id, answer } = this.#send({ kind: TO_WORKER.call, method, args }, onEvent);
+    const { id, answer } = this.#send({ kind: 'call', method, args }, onEvent);
     const onAbort = () => this.abort(id);
     const settled = () => signal?.removeEventListener('abort', onAbort);
     signal?.addEventListener('abort', onAbort);
@@ -59,12 +60,12 @@ export class Connection {
 
   /** Ask for an early answer. @param {number} id */
   abort(id) {
-    if (this.#pending.has(id)) this.#port.post({ kind: TO_WORKER.abort, id });
+    if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
   /** @param {number} id @param {number} count pieces that were taken */
   ack(id, count) {
-    if (this.#pending.has(id)) this.#port.post({ kind: TO_WORKER.ack, id, count });
+    if (this.#pending.has(id)) this.#port.post({ kind: 'ack', id, count });
   }
 
   /** End the worker in good order. @param {GemmaError} reason of all calls to fail */
@@ -83,7 +84,7 @@ export class Connection {
         clearTimeout(timer);
         resolve(null);
       };
-      this.#port.post({ kind: TO_WORKER.dispose });
+      this.#port.post({ kind: 'dispose' });
     });
     await this.#port.terminate();
   }
@@ -129,11 +130,11 @@ export class Connection {
   /** @param {any} message */
   #receive(message) {
     switch (message.kind) {
-      case FROM_WORKER.done: return this.#take(message.id)?.resolve(message.value);
-      case FROM_WORKER.failed: return this.#take(message.id)?.reject(unpackError(message.error));
-      case FROM_WORKER.fatal: return this.kill(unpackError(message.error));
-      case FROM_WORKER.ask: return void this.#serve(message);
-      case FROM_WORKER.disposed: return this.#onDisposed();
+      case 'done': return this.#take(message.id)?.resolve(message.value);
+      case 'failed': return this.#take(message.id)?.reject(unpackError(message.error));
+      case 'fatal': return this.kill(unpackError(message.error));
+      case 'ask': return void this.#serve(message);
+      case 'disposed': return this.#onDisposed();
       default: return this.#attempt(message.id, 'a progress callback failed',
         () => this.#pending.get(message.id)?.onEvent?.(message));
     }
@@ -148,7 +149,7 @@ export class Connection {
       (error) => ({ error: { ...packError(error), name: error.name, message: error.message } }));
     if (this.#end) return;
     const transfer = pull && answer.value ? [answer.value.buffer] : [];
-    this.#port.post({ kind: TO_WORKER.answer, question, ...answer }, transfer);
+    this.#port.post({ kind: 'answer', question, ...answer }, transfer);
   }
 
   /** @param {number} id */

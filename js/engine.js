@@ -4,7 +4,6 @@
 import { GemmaError } from './errors.js';
 import { probe } from './features.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
-import { THREAD } from './protocol.js';
 
 /* Literal URLs, one by one, so that bundlers see the files. */
 const FILES = {
@@ -18,7 +17,6 @@ const MAX_THREADS = 64;
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
-const HASH_STATE = 104;
 
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
@@ -30,8 +28,7 @@ export const RUN = { DONE: 0, LOGITS: 2 };
  *   openStore: OpenStore,
  *   openFile?: (path: string) => FileReader }} Platform */
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
-/** state: what another hasher can go on from.
- * @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string, state: () => Uint8Array }} Hash */
+/** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
 /** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
@@ -59,7 +56,7 @@ export class Engine {
     if (!this.#model) throw new GemmaError('no-memory', 'thread pool and model');
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
-      port.post({ kind: THREAD.enter, pool: this.#pool, index: i + 1, stack });
+      port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
     });
   }
 
@@ -83,7 +80,7 @@ export class Engine {
   /** gw_NAME with one string, `text`, as its last argument.
    * @param {string} name @param {string} text @param {number[]} args */
   #ask(name, text, ...args) {
-    return this.#heap.with(utf8(`${text}\0`), (p) => this.#raw(name, ...args, p));
+    return this.#heap.withText(text, (p) => this.#raw(name, ...args, p));
   }
 
   /** @param {number} result */
@@ -101,23 +98,19 @@ export class Engine {
     return this.#heap.view(this.#raw('load_window'), room);
   }
 
-  /** A SHA-256 that runs. @param {Uint8Array} [state] of one to go on from @returns {Hash} */
-  hasher(state) {
+  /** A SHA-256 that runs. @returns {Hash} */
+  hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap, hash = start();
-    if (state) heap.view(hash, HASH_STATE).set(state);
     return {
       update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
       hex: () => heap.string(hex(hash)) ?? '',
-      state: () => heap.view(hash, HASH_STATE).slice(),
     };
   }
 
   /** Before reserve(). @param {string} name @param {string} value */
   loadOption(name, value) {
-    this.#heap.with(utf8(`${name}\0`), (p) => {
-      this.#heap.with(utf8(`${value}\0`), (q) => this.call('load_option', p, q));
-    });
+    this.#heap.withText(name, (p) => this.#heap.withText(value, (q) => this.call('load_option', p, q)));
   }
 
   /** @param {number} contextLength */
@@ -223,7 +216,7 @@ export class Engine {
 
   /** @param {string} name @param {number} value */
   setOption(name, value) {
-    this.#heap.with(utf8(`${name}\0`), (p) => this.call('set_option', p, value));
+    this.#heap.withText(name, (p) => this.call('set_option', p, value));
   }
 
   /** @param {number} id */
@@ -291,7 +284,7 @@ async function startHelpers(count, parts, platform) {
       port.onMessage(resolve);
       port.onFailure(() => resolve(false));
       timer = setTimeout(resolve, HELPER_TIMEOUT_MS, false);
-      port.post({ kind: THREAD.prepare, ...parts });
+      port.post({ kind: 'prepare', ...parts });
     });
     clearTimeout(timer);
     if (!ready) port.terminate();

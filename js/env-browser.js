@@ -1,6 +1,5 @@
 /* env-browser: the client's side in a browser. */
 import { browserPort } from './port-browser.js';
-import { FROM_WORKER } from './protocol.js';
 import { openStore } from './store-browser.js';
 
 /** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
@@ -21,7 +20,7 @@ function createWorker() {
     ...browserPort(worker),
     onMessage(handler) {
       worker.onmessage = ({ data }) => {
-        if (data.kind === FROM_WORKER.thread) addThread(data.port);
+        if (data.kind === 'thread') addThread(data.port);
         else handler(data);
       };
     },

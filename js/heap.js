@@ -77,6 +77,11 @@ export class Heap {
     }
   }
 
+  /** The same with text, as NUL-terminated UTF-8. @template T @param {string} text @param {(address: number) => T} f */
+  withText(text, f) {
+    return this.with(utf8(`${text}\0`), f);
+  }
+
   /** Bytes that it has after growing to `wanted`, or as near as it gets. @param {number} wanted */
   room(wanted) {
     const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);

@@ -4,13 +4,13 @@
 /** @import { Store } from './env.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Source } from './source.js' */
-/** @import { SourceDescriptor } from './protocol.js' */
+/** @import { FromWorker, SourceDescriptor, ToWorker } from './protocol.js' */
 /** @import { Notice } from './stream.js' */
 import { ADDRESSES, createEngine } from './engine.js';
 import { GemmaError } from './errors.js';
 import { utf8 } from './heap.js';
 import { generate, logits, perplexity } from './jobs.js';
-import { FROM_WORKER, STORE_METHODS, TO_WORKER, packError, unpackError } from './protocol.js';
+import { STORE_METHODS, packError, unpackError } from './protocol.js';
 import { Runner } from './runner.js';
 import { openSource } from './source.js';
 import { Meter, loadInto } from './stream.js';
@@ -39,7 +39,7 @@ const QUICK = {
  * place, or the client's store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean }, floatMatrices?: string }} OpenOptions */
-/** @typedef {(message: any, transfer?: any[]) => void} Post */
+/** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
 export class Host {
@@ -61,18 +61,17 @@ export class Host {
     this.#platform = platform;
   }
 
-  /** @param {any} message */
+  /** @param {ToWorker} message */
   receive(message) {
     switch (message.kind) {
-      case TO_WORKER.open:
-        return void this.#answer(message.id, () => this.#load(message));
-      case TO_WORKER.call: return this.#call(message);
-      case TO_WORKER.abort: return this.#abort(message.id);
-      case TO_WORKER.ack: return this.#ack(message);
-      case TO_WORKER.answer: return this.#asked.get(message.question)?.(message);
-      case TO_WORKER.dispose:
+      case 'open': return void this.#answer(message.id, () => this.#load(message));
+      case 'call': return this.#call(message);
+      case 'abort': return this.#abort(message.id);
+      case 'ack': return this.#ack(message);
+      case 'answer': return this.#asked.get(message.question)?.(message);
+      case 'dispose':
         this.#engine?.close();
-        return this.#post({ kind: FROM_WORKER.disposed });
+        return this.#post({ kind: 'disposed' });
     }
   }
 
@@ -81,7 +80,7 @@ export class Host {
     try {
       const value = await f();
       const transfer = value instanceof Float32Array ? [value.buffer] : [];
-      this.#post({ kind: FROM_WORKER.done, id, value }, transfer);
+      this.#post({ kind: 'done', id, value }, transfer);
     } catch (error) {
       this.#fail(id, error);
     }
@@ -94,7 +93,7 @@ export class Host {
     const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
     this.#engine = native;
     for (const [name, value] of Object.entries(settings)) if (value) native.loadOption(name, value);
-    const meter = new Meter((value) => this.#post({ kind: FROM_WORKER.progress, id, value }));
+    const meter = new Meter((value) => this.#post({ kind: 'progress', id, value }));
     const store = cache && (cache.remote ? this.#clientStore() : this.#platform.openStore(cache.folder));
     const digests = [sha256].flat();
     /** @type {Source[]} */
@@ -144,7 +143,7 @@ export class Host {
         if (error) reject(error);
         else resolve(value);
       });
-      this.#post({ kind: FROM_WORKER.ask, question, method, args });
+      this.#post({ kind: 'ask', question, method, args });
     });
   }
 
@@ -175,7 +174,7 @@ export class Host {
       id,
       aborted: false,
       unacked: 0,
-      post: (kind, fields) => this.#post({ kind, id, ...fields }),
+      post: this.#post,
       othersWait: () => this.#queue.length > 1,
       stalled: () => new Promise((resolve) => { job.wake = resolve; }),
       wake() {},
@@ -194,7 +193,7 @@ export class Host {
 
   /** An error that is not ours is a bug or a trap: the heap is lost. @param {number} id @param {unknown} error */
   #fail(id, error) {
-    const kind = error instanceof GemmaError ? FROM_WORKER.failed : FROM_WORKER.fatal;
+    const kind = error instanceof GemmaError ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
   }
 

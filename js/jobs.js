@@ -6,172 +6,146 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 const MAX_RESULT_BYTES = 2 ** 31;
 
+/** @import { FromWorker } from './protocol.js' */
 /** @import { Runner } from './runner.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
 /** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
 /** unacked: pieces that the consumer has not taken; stalled: until something changed.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
- *   post: (kind: string, fields: object) => void, stalled: () => Promise<unknown>,
+ *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 /** @typedef {{ id: number, logprob: number,
  *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
 
 /** @typedef {ReturnType<import('./options.js').postable> & { prompt: Prompt }} GenerateArgs */
 
+/** One answer under way. @typedef {ReturnType<typeof begin>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
-export const generate = (context, job, args) => new Generator(context, job, args).run();
+function begin(context, job, args) {
+  const start = performance.now();
+  const { ids, text } = context.vocabulary.ids(args.prompt);
+  return {
+    ...context, job, args, native: context.runner.native, prompt: ids, seamed: text,
+    assembler: new TextAssembler(args.stop), outbox: new Outbox(job),
+    tokens: /** @type {number[]} */ ([]), logprobs: /** @type {TokenLogprob[]} */ ([]),
+    reused: 0, time: { start, prefill: 0, decode: 0, first: 0 },
+  };
+}
 
-class Generator {
-  #vocabulary;
-  #contextLength;
-  #native;
-  #runner;
-  #job;
-  #args;
-  #assembler;
-  #outbox;
-  /** @type {number[]} */
-  #prompt = [];
-  /** @type {number[]} */
-  #tokens = [];
-  /** @type {TokenLogprob[]} */
-  #logprobs = [];
-  #reused = 0;
-  #time = { start: performance.now(), prefill: 0, decode: 0, first: 0 };
+/** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
+export async function generate(context, job, args) {
+  const run = begin(context, job, args);
+  const { native, runner, outbox, assembler } = run;
+  setSampler(run);
+  run.reused = native.sync(run.prompt);
+  await runner.breathe();
+  const finishReason = await decode(run).catch((error) => {
+    if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
+    throw error;
+  });
+  if (finishReason !== 'stop-sequence') outbox.add(assembler.end());
+  outbox.flush();
+  return { ...resultOf(run, finishReason), prefix: prefixOf(run, finishReason) };
+}
 
-  /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
-  constructor({ runner, vocabulary, contextLength }, job, args) {
-    this.#vocabulary = vocabulary;
-    this.#contextLength = contextLength;
-    this.#runner = runner;
-    this.#native = runner.native;
-    this.#job = job;
-    this.#args = args;
-    this.#assembler = new TextAssembler(args.stop);
-    this.#outbox = new Outbox(job);
+/** @param {Run} run */
+function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
+  native.resetSampler();
+  for (const [name, value] of sampler) native.setOption(name, value);
+  native.setOption('seed', seed);
+  for (const [id, value] of bias) native.call('set_bias', id, value);
+  for (const id of prompt) native.accept(id);
+}
+
+/** @param {Run} run */
+async function decode(run) {
+  const { native, job, assembler, outbox, prompt, tokens, time, args: { maxTokens } } = run;
+  await prefill(run);
+  while (tokens.length < maxTokens) {
+    if (job.aborted) return 'aborted';
+    const id = native.draw();
+    time.first ||= performance.now() - time.start;
+    if (native.call('is_end', id)) return 'stop';
+    take(run, id);
+    if (assembler.stopped !== null) return 'stop-sequence';
+    if (tokens.length === maxTokens) break;
+    if (prompt.length + tokens.length > run.contextLength) return 'context';
+    await outbox.settle();
+    await step(run, id);
   }
+  return 'length';
+}
 
-  async run() {
-    const { ids, text } = this.#vocabulary.ids(this.#args.prompt);
-    this.#prompt = ids;
-    this.#setSampler();
-    this.#reused = this.#native.sync(ids);
-    await this.#runner.breathe();
-    const finishReason = await this.#decode().catch((error) => {
-      if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
-      throw error;
-    });
-    if (finishReason !== 'stop-sequence') this.#outbox.add(this.#assembler.end());
-    this.#outbox.flush();
-    return { ...this.#result(finishReason), prefix: this.#prefix(text, finishReason) };
+/** @param {Run} run */
+async function prefill({ native, runner, job, time, args: { progress } }) {
+  const total = native.call('pending');
+  const report = () => {
+    if (!progress) return;
+    job.post({ kind: 'progress', id: job.id, value: { done: total - native.call('pending'), total } });
+  };
+  report();
+  const before = performance.now();
+  try {
+    await runner.settle(job, { onSlice: report });
+  } finally {
+    time.prefill = performance.now() - before;
   }
+}
 
-  #setSampler() {
-    const { sampler, bias, seed } = this.#args;
-    this.#native.resetSampler();
-    for (const [name, value] of sampler) this.#native.setOption(name, value);
-    this.#native.setOption('seed', seed);
-    for (const [id, value] of bias) this.#native.call('set_bias', id, value);
-    for (const id of this.#prompt) this.#native.accept(id);
-  }
+/** @param {Run} run @param {number} id */
+async function step({ native, runner, job, time }, id) {
+  const before = performance.now();
+  native.call('append', id);
+  await runner.settle(job);
+  await runner.pause();
+  time.decode += performance.now() - before;
+}
 
-  async #decode() {
-    const { maxTokens } = this.#args;
-    await this.#prefill();
-    while (this.#tokens.length < maxTokens) {
-      if (this.#job.aborted) return 'aborted';
-      const id = this.#native.draw();
-      this.#time.first ||= performance.now() - this.#time.start;
-      if (this.#native.call('is_end', id)) return 'stop';
-      this.#take(id);
-      if (this.#assembler.stopped !== null) return 'stop-sequence';
-      if (this.#tokens.length === maxTokens) break;
-      if (this.#prompt.length + this.#tokens.length > this.#contextLength) return 'context';
-      await this.#outbox.settle();
-      await this.#step(id);
-    }
-    return 'length';
+/** @param {Run} run @param {number} id */
+function take({ native, vocabulary, assembler, outbox, tokens, logprobs, args }, id) {
+  tokens.push(id);
+  native.accept(id);
+  if (args.logprobs !== null) {
+    const top = (args.logprobs ? native.topLogprobs(args.logprobs) : [])
+      .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true) }));
+    logprobs.push({ id, logprob: native.logprob(id), top });
   }
+  outbox.add(assembler.add(native.decode(id, false)));
+}
 
-  async #prefill() {
-    const total = this.#native.call('pending');
-    const report = () => {
-      if (!this.#args.progress) return;
-      const done = total - this.#native.call('pending');
-      this.#job.post('progress', { value: { done, total } });
-    };
-    report();
-    const before = performance.now();
-    try {
-      await this.#runner.settle(this.#job, { onSlice: report });
-    } finally {
-      this.#time.prefill = performance.now() - before;
-    }
-  }
+/** @param {Run} run @param {string} finishReason */
+function resultOf({ assembler: { text, stopped }, prompt, tokens, logprobs, reused, time, args }, finishReason) {
+  const { prefill, decode, first } = time;
+  return {
+    text,
+    tokens,
+    finishReason,
+    ...(stopped !== null && { stopSequence: stopped }),
+    usage: { promptTokens: prompt.length, reusedTokens: reused, completionTokens: tokens.length },
+    timings: {
+      firstTokenMs: first,
+      prefillMs: prefill,
+      decodeMs: decode,
+      prefillTokensPerSecond: rate(prompt.length - reused, prefill),
+      decodeTokensPerSecond: rate(tokens.length - 1, decode),
+    },
+    seed: args.seed,
+    ...(args.logprobs !== null && { logprobs }),
+  };
+}
 
-  /** @param {number} id */
-  async #step(id) {
-    const before = performance.now();
-    this.#native.call('append', id);
-    await this.#runner.settle(this.#job);
-    await this.#runner.pause();
-    this.#time.decode += performance.now() - before;
+/** What the next turn may build on; without white space at the end, which templates trim.
+ * @param {Run} run @param {string} finishReason @returns {import('./template.js').Prefix | undefined} */
+function prefixOf({ assembler: { text, incomplete }, vocabulary, seamed, prompt, tokens }, finishReason) {
+  if (seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
+  const answer = text.trim();
+  const kept = tokens.slice();
+  let { length } = text;
+  while (length > answer.length && kept.length) {
+    length -= vocabulary.decode(kept.splice(-1)).length;
   }
-
-  /** @param {number} id */
-  #take(id) {
-    this.#tokens.push(id);
-    this.#native.accept(id);
-    if (this.#args.logprobs !== null) this.#logprobs.push(this.#measure(id, this.#args.logprobs));
-    this.#outbox.add(this.#assembler.add(this.#native.decode(id, false)));
-  }
-
-  /** @param {number} id @param {number} count @returns {TokenLogprob} */
-  #measure(id, count) {
-    const top = (count ? this.#native.topLogprobs(count) : [])
-      .map((likely) => ({ ...likely, text: this.#vocabulary.decode([likely.id], true) }));
-    return { id, logprob: this.#native.logprob(id), top };
-  }
-
-  /** @param {string} finishReason */
-  #result(finishReason) {
-    const { prefill, decode, first } = this.#time;
-    const { text, stopped } = this.#assembler;
-    const promptTokens = this.#prompt.length, completionTokens = this.#tokens.length;
-    return {
-      text,
-      tokens: this.#tokens,
-      finishReason,
-      ...(stopped !== null && { stopSequence: stopped }),
-      usage: { promptTokens, reusedTokens: this.#reused, completionTokens },
-      timings: {
-        firstTokenMs: first,
-        prefillMs: prefill,
-        decodeMs: decode,
-        prefillTokensPerSecond: rate(promptTokens - this.#reused, prefill),
-        decodeTokensPerSecond: rate(completionTokens - 1, decode),
-      },
-      seed: this.#args.seed,
-      ...(this.#args.logprobs !== null && { logprobs: this.#logprobs }),
-    };
-  }
-
-  /** What the next turn may build on; without white space at the end, which templates trim.
-   * @param {string | undefined} prompt seamed text @param {string} finishReason
-   * @returns {import('./template.js').Prefix | undefined} */
-  #prefix(prompt, finishReason) {
-    const { text, incomplete } = this.#assembler;
-    if (prompt === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
-    const answer = text.trim();
-    const tokens = this.#tokens.slice();
-    let { length } = text;
-    while (length > answer.length && tokens.length) {
-      length -= this.#vocabulary.decode(tokens.splice(-1)).length;
-    }
-    if (!text.startsWith(answer) || length !== answer.length) return undefined;
-    const { template } = this.#vocabulary;
-    return { text: prompt + template.protect(answer), ids: [...this.#prompt, ...tokens] };
-  }
+  if (!text.startsWith(answer) || length !== answer.length) return undefined;
+  return { text: seamed + vocabulary.template.protect(answer), ids: [...prompt, ...kept] };
 }
 
 /** @param {number} count @param {number} milliseconds */
@@ -200,7 +174,7 @@ class Outbox {
     this.#flushed = performance.now();
     if (!this.#pieces.length) return;
     this.#job.unacked += this.#pieces.length;
-    this.#job.post('pieces', { pieces: this.#pieces });
+    this.#job.post({ kind: 'pieces', id: this.#job.id, pieces: this.#pieces });
     this.#pieces = [];
   }
 

@@ -1,34 +1,26 @@
 /* protocol: every message between client and engine worker, and between that and helper threads. */
 import { GemmaError } from './errors.js';
 
-/** Client to worker. */
-export const TO_WORKER = {
-  open: 'open',       // { id, source, options }: first message, once
-  call: 'call',       // { id, method, args }
-  abort: 'abort',     // { id }: of a call that has not been answered
-  ack: 'ack',         // { id, count }: pieces that the consumer has taken
-  answer: 'answer',   // { question, value, error? }
-  dispose: 'dispose',
-};
+/** @import { OpenOptions } from './host.js' */
 
-/** Worker to client. */
-export const FROM_WORKER = {
-  progress: 'progress', // { id, value }
-  pieces: 'pieces',     // { id, pieces: string[] }
-  ask: 'ask',           // { question, method, args }: of the client's store, please; method `pull`: the
-                        // next bytes of a source that the client holds (args: its part); null is the end
-  done: 'done',         // { id, value }
-  failed: 'failed',     // { id, error }
-  fatal: 'fatal',       // { error }: the engine is lost
-  disposed: 'disposed',
-  thread: 'thread',     // { port }: start a helper thread, please, and hand it this (browsers)
-};
+/** Client to worker. open: the first message, once; abort: of a call that has not been answered; ack: pieces
+ * that the consumer has taken.
+ * @typedef {{ kind: 'open', id: number, source: SourceDescriptor[], options: OpenOptions }
+ *   | { kind: 'call', id: number, method: string, args: any } | { kind: 'abort', id: number }
+ *   | { kind: 'ack', id: number, count: number }
+ *   | { kind: 'answer', question: number, value?: any, error?: any } | { kind: 'dispose' }} ToWorker */
 
-/** Engine worker to helper thread, which answers `prepare` with true when it is ready. */
-export const THREAD = {
-  prepare: 'prepare', // { module, memory }
-  enter: 'enter',     // { pool, index, stack }
-};
+/** Worker to client. ask: something of the client's store, please; or, by the method `pull`, the next bytes
+ * of a source that the client holds (args: its part; null is the end); fatal: the engine is lost; thread: start
+ * a helper thread, please, and hand it this (browsers).
+ * @typedef {{ kind: 'progress', id: number, value: any } | { kind: 'pieces', id: number, pieces: string[] }
+ *   | { kind: 'ask', question: number, method: string, args: any[] } | { kind: 'done', id: number, value: any }
+ *   | { kind: 'failed' | 'fatal', id: number, error: ReturnType<typeof packError> } | { kind: 'disposed' }
+ *   | { kind: 'thread', port: MessagePort }} FromWorker */
+
+/** Engine worker to helper thread, which answers `prepare` with true when it is ready.
+ * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
+ *   | { kind: 'enter', pool: number, index: number, stack: number }} ToThread */
 
 /** What the worker calls of a store (env.js). */
 export const STORE_METHODS = ['list', 'size', 'read', 'write', 'remove', 'flush', 'close', 'estimate'];

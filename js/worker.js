@@ -1,7 +1,6 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './host.js';
 import { channelPort } from './port-browser.js';
-import { FROM_WORKER } from './protocol.js';
 import { openStore } from './store-browser.js';
 
 const self = /** @type {any} */ (globalThis);
@@ -26,7 +25,7 @@ const host = new Host((message, transfer = []) => self.postMessage(message, tran
   createThread: () => {
     const channel = new MessageChannel();
     const port = channel.port2;
-    self.postMessage({ kind: FROM_WORKER.thread, port }, [port]);
+    self.postMessage({ kind: 'thread', port }, [port]);
     return channelPort(channel.port1, () => channel.port1.close());
   },
   breathe,

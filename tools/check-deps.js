@@ -60,6 +60,7 @@ const JS_LAYERS = [
   'thread worker generation',
   'chat',
   'model',
+  'public',
   'index',
   'cli',
 ];

@@ -15,21 +15,24 @@ function tokens(node, file) {
 }
 
 /**
- * What is between two tokens: white space and comments.
- * @param {string} gap
+ * What stays of the white space and comments between two tokens.
+ * @param {string} gap @param {string} before @param {string} after
  */
-function withoutRemarks(gap) {
+function withoutRemarks(gap, before, after) {
   const lines = gap.split('\n');
   if (lines.length > 1) return `\n${lines[lines.length - 1].match(/^ */)?.[0]}`;
-  return gap && ' ';
+  const words = /\w$/.test(before) && /^\w/.test(after);
+  return gap.startsWith(' ') || (gap && words) ? ' ' : '';
 }
 
 /** @param {string} source of an ES module */
 export function stripComments(source) {
   const firstLine = source.match(/^#!.*\n/)?.[0] ?? '';
   const file = ts.createSourceFile('', source.slice(firstLine.length), ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
-  const code = tokens(file, file).map((token) => {
-    return withoutRemarks(file.text.slice(token.pos, token.getStart(file))) + token.getText(file);
-  });
-  return `${firstLine}${code.join('').trim()}\n`;
+  let code = '';
+  for (const token of tokens(file, file)) {
+    const text = token.getText(file);
+    code += withoutRemarks(file.text.slice(token.pos, token.getStart(file)), code, text) + text;
+  }
+  return `${firstLine}${code.trim()}\n`;
 }

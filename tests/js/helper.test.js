@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { receive } from '../../js/helper.js';
-import { THREAD } from '../../js/protocol.js';
 
 /** A module with what helper.js calls: gw_pool_enter traps; the others write what they got to memory.
  * Hand-assembled (WebAssembly core specification, binary format). */
@@ -27,9 +26,9 @@ test('a trap of a helper thread is told to its pool', async () => {
   const words = new Uint32Array(memory.buffer);
   /** @type {unknown[]} */
   const posted = [];
-  await receive({ kind: THREAD.prepare, module: trappingModule(), memory }, (m) => posted.push(m));
+  await receive({ kind: 'prepare', module: trappingModule(), memory }, (m) => posted.push(m));
   assert.deepEqual(posted, [true]);
-  await receive({ kind: THREAD.enter, pool: 77, index: 1, stack: 1234 }, () => {});
+  await receive({ kind: 'enter', pool: 77, index: 1, stack: 1234 }, () => {});
   assert.equal(words[1], 77, 'gw_pool_fail was called with the pool');
   assert.equal(words[0], 1234, 'on the stack from its top, after gw_pool_enter had moved it');
 });

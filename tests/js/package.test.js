@@ -50,9 +50,9 @@ import { a } from './a.js';
 export function f(b) {
   const text = \`/* text */
 
-  // \${ b} // text
+  // \${b} // text
 \`;
-  return /\\/*[/*]/.test(b) ? ( (text)) / 2 : '// no /* comment */';
+  return /\\/*[/*]/.test(b) ? ((text)) / 2 : '// no /* comment */';
 }
 `);
 });

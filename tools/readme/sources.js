@@ -9,7 +9,7 @@ import { Trouble, at } from '../proc.js';
 /** In the order in which they build on each other; what is not named here comes last. */
 const ORDER = ('base sha256 threads quant gguf kernels kernels_ref kernels_simd128 kernels_relaxed pack kv ops attention tokenizer '
   + 'tokenizer_impl tokenizer_build sampler model load describe forward session api '
-  + 'index model cache chat generation options errors cli cli-chat env connection protocol host runner jobs stream source '
+  + 'index public model cache chat generation options errors cli cli-chat env connection protocol host runner jobs stream source '
   + 'download http entries store '
   + 'vocabulary template text engine heap helper features worker thread port').split(' ');
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;

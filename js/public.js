@@ -1,0 +1,6 @@
+/* public: the names that users import, in browsers and in Node. */
+export { loadModel, inspectModel, Model } from './model.js';
+export { Chat } from './chat.js';
+export { Generation } from './generation.js';
+export { ModelCache, modelCache, openCache } from './cache.js';
+export { GemmaError, CODES } from './errors.js';
