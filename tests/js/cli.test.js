@@ -52,6 +52,16 @@ test('inspect', async () => {
   assert.match(stdout, /blk\.0\.attn_q\.weight: Q4_0 \[64, 128\]/);
 });
 
+test('--float-matrices', async () => {
+  const qat = await testModel('mqa-q4_0');
+  const weights = async (...flags) => (await json('inspect', qat, ...flags)).memory.weights;
+  assert.equal(await weights(), await weights('--float-matrices', 'q8_0'));
+  assert.ok(await weights('--float-matrices', 'keep') > await weights('--float-matrices', 'auto'));
+  const { status, stderr } = await run(['inspect', qat, '--float-matrices', 'f16']);
+  assert.equal(status, 2);
+  assert.match(stderr, /floatMatrices.*"q8_0".*"f16"/);
+});
+
 test('tokenize and detokenize', async (t) => {
   const loaded = await open(t);
   const ids = await loaded.tokenize('Héllo  world');

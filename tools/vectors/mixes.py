@@ -29,7 +29,8 @@ IDS = [(7 * i * i + 31 * i + 300) % 512 for i in range(40)]
 
 class Parameters(ctypes.Structure):
     """Head of struct llama_model_quantize_params (llama.h); the rest is kept as it comes."""
-    _fields_ = [('nthread', ctypes.c_int32), ('ftype', ctypes.c_int32), ('rest', ctypes.c_uint8 * 248)]
+    _fields_ = [('nthread', ctypes.c_int32), ('ftype', ctypes.c_int32), ('output', ctypes.c_int32),
+                ('embedding', ctypes.c_int32), ('rest', ctypes.c_uint8 * 240)]
 
 
 def quantiser(folder):
@@ -42,9 +43,11 @@ def quantiser(folder):
     library.llama_model_quantize.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Parameters)]
     library.llama_model_quantize.restype = ctypes.c_uint32
 
-    def quantise(source, target, file_type):
+    def quantise(source, target, file_type, embedding=None):
         parameters = library.llama_model_quantize_default_params()
         parameters.nthread, parameters.ftype = 2, file_type
+        if embedding is not None:
+            parameters.embedding = embedding
         assert library.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(parameters)) == 0
     return quantise
 

@@ -1,0 +1,58 @@
+/**
+ * floatMatrices: what becomes of F32, F16 and BF16 matrices. `mqa-q4_0` is made like Google's QAT files (layers
+ * Q4_0, embedding F16, 160 wide), `parity-f16` is all floats. tests/c/test_floats.c has the bits.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { refuses } from './helpers.js';
+import { testModel } from './models.js';
+
+/** Bytes that a row of `width` F16 weights loses as Q8_0. */
+const saved = (/** @type {number} */ width) => 2 * width - width / 32 * 34;
+
+/** @param {import('node:test').TestContext} t @param {string} name
+ * @param {import('../../js/model.js').LoadOptions} [options] */
+async function load(t, name, options = {}) {
+  const model = await loadModel(await testModel(name), { threads: 2, ...options });
+  t.after(() => model.dispose());
+  const logits = await model.logits(Array.from({ length: 60 }, (_, i) => (i * i + 7) % model.info.vocabSize));
+  return { model, logits, weights: model.info.memory.weights };
+}
+
+test('a file with quantised layers: its F16 embedding is packed as Q8_0 unless it is to be kept', async (t) => {
+  const auto = await load(t, 'mqa-q4_0'), kept = await load(t, 'mqa-q4_0', { floatMatrices: 'keep' });
+  for (const options of [{ floatMatrices: 'auto' }, { floatMatrices: 'q8_0' }, { threads: 1 }, { floatMatrices: undefined }]) {
+    const other = await load(t, 'mqa-q4_0', /** @type {any} */ (options));
+    assert.deepEqual(other.logits, auto.logits);
+    assert.equal(other.weights, auto.weights);
+  }
+  assert.notDeepEqual(kept.logits, auto.logits);
+  assert.deepEqual((await load(t, 'mqa-q4_0', { floatMatrices: 'keep', threads: 1 })).logits, kept.logits);
+  assert.equal(kept.weights - auto.weights, 320 * saved(160));
+  const { tensors } = await auto.model.inspect();
+  assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', 'the list is the file\'s');
+});
+
+test('a file of floats stays as it is unless it is to be packed', async (t) => {
+  const auto = await load(t, 'parity-f16'), kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
+  const packed = await load(t, 'parity-f16', { floatMatrices: 'q8_0' });
+  assert.deepEqual(auto.logits, kept.logits);
+  assert.notDeepEqual(packed.logits, kept.logits);
+  const { tensors } = await packed.model.inspect();
+  const rows = tensors.filter(({ type }) => type === 'F16').map(({ shape: [width, n] }) => n * saved(width));
+  assert.equal(kept.weights - packed.weights, rows.reduce((a, b) => a + b, 0));
+});
+
+test('inspectModel plans what loading takes', async (t) => {
+  const path = await testModel('mqa-q4_0');
+  for (const floatMatrices of /** @type {const} */ (['keep', 'q8_0'])) {
+    const { info } = await inspectModel(path, { floatMatrices });
+    assert.equal(info.memory.weights, (await load(t, 'mqa-q4_0', { floatMatrices })).weights);
+  }
+});
+
+test('another value is refused before anything is read', async () => {
+  const error = await refuses(loadModel('/nowhere', /** @type {any} */ ({ floatMatrices: 'f16' })), 'bad-option');
+  assert.match(error.message, /floatMatrices.*"auto", "keep" or "q8_0".*"f16"/);
+});

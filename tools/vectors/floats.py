@@ -1,0 +1,125 @@
+"""What `floatMatrices: 'q8_0'` costs: files like Google's QAT ones (layers Q4_0, embedding in floats), their embedding
+kept and packed as Q8_0, against float64 arithmetic on the weights as the file has them.
+
+Random models are made by tools/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
+llama_model_quantize (libllama through its C interface) with its embedding in F16; its prompt is a tale. All are run by
+numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/floats.md: only a record. Needs what
+parity.py and llama.js need, and a built package.
+
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf     e.g. build/storyteller/storyteller-f32.gguf
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from gguf.constants import GGMLQuantizationType
+from gguf.quants import dequantize, quantize
+
+from mixes import IDS, SHAPE, quantiser
+from parity import OUT, ROOT, File, forward64
+
+EMBEDDING = 'token_embd.weight'
+TALE = 200   # tokens of it
+
+
+def run(command):
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+
+def rows_of(path, count):
+    return np.fromfile(path, '<f4').astype(np.float64).reshape(count, -1)
+
+
+def nmse(rows, exact):
+    return float((((rows - exact) ** 2).sum(-1) / (exact ** 2).sum(-1)).mean())
+
+
+def log_p(rows):
+    shifted = rows - rows.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def loss(rows, ids):
+    """Mean -ln p of each id after the first."""
+    return -float(log_p(rows)[np.arange(len(ids) - 1), ids[1:]].mean())
+
+
+def divergence(rows, exact):
+    """Kullback-Leibler, of rows from exact, in nats, mean over the positions."""
+    p, q = log_p(exact), log_p(rows)
+    return float((np.exp(p) * (p - q)).sum(-1).mean())
+
+
+def study(folder, path, ids):
+    """Logits by name: exact, rounded (both float64), keep, q8_0, llama.cpp."""
+    f = File(path)
+    rows = {'exact': forward64(f, ids)}
+    q8 = GGMLQuantizationType.Q8_0
+    f.w[EMBEDDING] = dequantize(quantize(f.w[EMBEDDING].astype(np.float32), q8), q8).astype(np.float64)
+    rows['rounded'] = forward64(f, ids)
+    out, listed = os.path.join(folder, 'rows'), ','.join(map(str, ids))
+    for mode in ('keep', 'q8_0'):
+        run(['node', 'js/cli.js', 'logits', path, '--ids', listed, '--all', '--out', out, '--float-matrices', mode])
+        rows[mode] = rows_of(out, len(ids))
+    run(['node', 'tools/vectors/llama.js', path, listed, out])
+    rows['llama.cpp'] = rows_of(out, len(ids))
+    return rows
+
+
+def line(name, rows):
+    e = {key: nmse(value, rows['exact']) for key, value in rows.items() if key != 'exact'}
+    return (f'| {name} | {e["rounded"]:.2e} | {e["keep"]:.3e} | {e["q8_0"]:.3e} | {e["q8_0"] / e["keep"]:.3f} '
+            f'| {e["llama.cpp"]:.2e} |')
+
+
+def trained_file(folder, source):
+    target = os.path.join(folder, 'trained.gguf')
+    quantiser(os.environ['NODE_LLAMA_CPP'])(source, target, 2, embedding=1)   # Q4_0, and F16
+    return target
+
+
+def main():
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ('F16', 'BF16', 'F32'):
+            path = os.path.join(folder, 'random.gguf')
+            run(['node', 'tools/make-model.js', path, '--type', 'Q4_0', '--embedding-type', kind, *SHAPE])
+            lines.append(line(f'random, embedding {kind}', study(folder, path, IDS)))
+            print(lines[-1], flush=True)
+        ids = json.loads((OUT / 'storyteller.json').read_text())['texts'][0]['ids'][:TALE]
+        rows = study(folder, trained_file(folder, sys.argv[1]), ids)
+        lines.append(line('trained, embedding F16', rows))
+        print(lines[-1], flush=True)
+        text = [f'| {key} | {loss(value, ids):.5f} | {divergence(value, rows["exact"]):.1e} |' for key, value in rows.items()]
+    (OUT / 'floats.md').write_text(RECORD % (TALE, '\n'.join(lines), '\n'.join(text)))
+
+
+RECORD = '''# Float matrices packed as Q8_0
+
+Made by `tools/vectors/floats.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT): files like Google's QAT ones,
+layers Q4_0 and the embedding, which is the output head too, in floats. Random: six layers 1152 wide, 40 positions.
+Trained: the storyteller before its weights were rounded for the package, quantised by `llama_model_quantize`;
+%d positions of a tale.
+
+NMSE of the logits against float64 arithmetic on the weights as the file has them, mean over the positions. `rounding`:
+float64 arithmetic too, with the embedding rounded to Q8_0: what the rounding costs by itself. `keep` and `q8_0`: this
+package (Node, simd128) with that `floatMatrices`; `auto` is `q8_0` here. What `keep` has is the error of quantised
+activations in the Q4_0 layers.
+
+| model | rounding | keep | q8_0 | q8_0 / keep | llama.cpp |
+|---|---|---|---|---|---|
+%s
+
+The trained model's predictions, in nats: mean -ln p of the tale's tokens, and the mean Kullback-Leibler divergence
+from the exact predictions.
+
+| | -ln p | divergence |
+|---|---|---|
+%s
+'''
+
+if __name__ == '__main__':
+    main()
