@@ -88,12 +88,13 @@ export async function modelAddress(name) {
 /**
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} url
- * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void }} [options]
- *   expected: troubles that belong to the test; before: runs in the page before its own scripts
+ * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
+ *   expected: troubles that belong to the test; before: runs in the page before its own scripts; usual: in an
+ *   ordinary window of the profile, not in one that begins with nothing and keeps nothing
  * @returns {Promise<Tab>}
  */
-export async function openTab(browser, url, { expected, width = 1100, height = 800, before } = {}) {
-  const context = await browser.createBrowserContext();   // nothing remembered from the tab before
+export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
+  const context = usual ? browser.defaultBrowserContext() : await browser.createBrowserContext();
   const page = await context.newPage();
   await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
     // Firefox 140 sets the size but knows no screen orientation, which nothing here needs.
@@ -114,7 +115,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   await page.goto(url);
   await page.waitForFunction(() => document.body?.dataset.state !== 'opening');   // it has found out what to show
   const close = async () => {
-    await context.close();
+    await (usual ? page : context).close();
     assert.deepEqual(troubles.filter((text) => !expected?.test(text)), []);
   };
   return { page, troubles, close };
