@@ -28,9 +28,7 @@ export const object = typed('an object');
 const callback = typed('a function');
 export const boolean = typed('a boolean');
 /** @param {string[]} values */
-const oneOf = (...values) => {
-  return rule(`"${values.slice(0, -1).join('", "')}" or "${values.at(-1)}"`, (value) => values.includes(value));
-};
+const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
 /** @type {Record<string, Rule>} */

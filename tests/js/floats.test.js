@@ -54,5 +54,5 @@ test('inspectModel plans what loading takes', async (t) => {
 
 test('another value is refused before anything is read', async () => {
   const error = await refuses(loadModel('/nowhere', /** @type {any} */ ({ floatMatrices: 'f16' })), 'bad-option');
-  assert.match(error.message, /floatMatrices.*"auto", "keep" or "q8_0".*"f16"/);
+  assert.match(error.message, /floatMatrices.*one of auto, keep, q8_0.*"f16"/);
 });
