@@ -206,6 +206,13 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
+  /** Decodes with so many streams from now on (api.h); gives the time of a rehearsal, ms. @param {number} streams */
+  rehearse(streams) {
+    const before = performance.now();
+    this.call('rehearse', streams);
+    return performance.now() - before;
+  }
+
   setAbort() {
     this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }

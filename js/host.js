@@ -16,6 +16,8 @@ import { openSource } from './source.js';
 import { Meter, loadInto } from './stream.js';
 import { Vocabulary } from './vocabulary.js';
 
+/** Weights that are more than any cache holds, and how often both ways of reading them are tried. */
+const MEMORY_BOUND = 2e8, REHEARSALS = 4;
 const DEFAULT_CONTEXT = 4096;
 
 /** Calls that have the session for themselves. */
@@ -120,7 +122,10 @@ export class Host {
       const plan = () => native.reserve(chooseContext(native, contextLength));
       await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
       await close();
-      if (!headerOnly) meter.finish();
+      if (!headerOnly) {
+        chooseStreams(native);
+        meter.finish();
+      }
     } catch (error) {
       await close(/** @type {GemmaError} */ (error));
       throw error;
@@ -215,6 +220,18 @@ export class Host {
     job.unacked -= count;
     job.wake();
   }
+}
+
+/** Some processors read one stream of weights fastest, others many at once: these are asked. The first rounds are
+ * slow, for the code is not optimised yet. @param {Engine} native */
+function chooseStreams(native) {
+  if (native.planBytes(1, 'weights') < MEMORY_BOUND) return;
+  const one = [], many = [];
+  for (let round = 0; round < REHEARSALS; round++) {
+    one.push(native.rehearse(1));
+    many.push(native.rehearse(0));
+  }
+  if (Math.min(...one) < Math.min(...many)) native.rehearse(1);
 }
 
 /** @param {Engine} native @param {number} [wanted] */

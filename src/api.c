@@ -280,6 +280,12 @@ int gw_run(gw_model *m, int layers) {
     return bad ? bad : gw_session_run(&m->session, layers);
 }
 
+int gw_rehearse(gw_model *m, int streams) {
+    int bad = not_ready(m);
+    if (!bad) gw_session_rehearse(&m->session, streams);
+    return bad;
+}
+
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
 void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 

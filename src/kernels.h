@@ -56,6 +56,7 @@ typedef struct {
     int16_t *q16;                   /* [n][k], -8192..8192; relaxed build: [n][k / 32] x (32 int8 hi, 32 int8 lo) */
     float *s16;                     /* [n][k / 32] */
     int32_t *sum16, *half16;        /* [n][k / 32] */
+    int streams;                    /* n = 1: panels read side by side; 1: one; else as many as a kernel likes */
 } gw_acts;
 
 /* y[t][0..4 * panels) = panels * activation row t, for all t < a->n; y has row stride ldy. */

@@ -4,12 +4,9 @@
 
 #ifdef GW_HAVE_RELAXED
 
-#include <wasm_simd128.h>
+#include "kernels_relaxed.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
-
-enum { TILE = 4, PAIR = 2, CHUNK = 36 };   /* rows of a tile, panels of a tile, blocks unpacked at once */
+enum { STREAMS = 8, TILE = 4, PAIR = 2, CHUNK = 36 };   /* CHUNK: blocks unpacked at once */
 
 INLINE v128_t scales_of(const uint8_t *block) {   /* as in kernels_simd128.c: exact f16 -> f32 */
     v128_t u = wasm_u32x4_load16x4(block);
@@ -28,27 +25,49 @@ INLINE v128_t offset_of(const int32_t *sum) {
     return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3));
 }
 
-INLINE void streams(const uint8_t *w, size_t stride, int n, const int8_t *q, const float *scale,
-                    const int32_t *sum, size_t blocks, float *y, size_t step) {
-    v128_t total[4], mask = wasm_i8x16_splat(15);
+/* --- one row of activations --- */
+
+/* total + one block of four rows, with 32 activations */
+INLINE v128_t add_block(v128_t total, const uint8_t *block, const int8_t *q, const float *scale, const int32_t *sum,
+                        const gw_masks *m) {
+    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = offset_of(sum), high = wasm_i32x4_splat(0);
+#define GROUP(g)                                                                              \
+    v128_t v##g = wasm_v128_load(block + 8 + 16 * g);                                         \
+    low = DOT(LANE(first, g), wasm_v128_and(v##g, m->low), low);                              \
+    high = DOT(LANE(second, g), wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low), high);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    v128_t scales = wasm_f32x4_mul(scales_from(block, m), wasm_v128_load32_splat(scale));
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_add(low, high)), scales));
+}
+
+/* y[s * step] of panels w + s * stride, s < n */
+INLINE void streams(const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y, size_t step, gw_masks m) {
+    v128_t total[STREAMS];
+    size_t blocks = a->k / GW_BLOCK;
+    const int8_t *q = a->q8;
+    const float *scale = a->s8;
+    const int32_t *sum = a->sum8;
+#pragma unroll
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
-    for (size_t b = 0; b < blocks; b++) {
-        v128_t dot[4], offset = offset_of(sum + b);
-        for (int s = 0; s < n; s++) dot[s] = offset;
-        for (int g = 0; g < 4; g++) {
-            v128_t low = wasm_v128_load32_splat(q + b * GW_BLOCK + 4 * g);
-            v128_t high = wasm_v128_load32_splat(q + b * GW_BLOCK + 16 + 4 * g);
-            for (int s = 0; s < n; s++) {
-                v128_t v = wasm_v128_load(w + s * stride + b * GW_Q4_BYTES + 8 + 16 * g);
-                dot[s] = DOT(low, wasm_v128_and(v, mask), dot[s]);
-                dot[s] = DOT(high, wasm_v128_and(wasm_u16x8_shr(v, 4), mask), dot[s]);
-            }
-        }
-        for (int s = 0; s < n; s++)
-            total[s] = add_scaled(total[s], dot[s], scales_of(w + s * stride + b * GW_Q4_BYTES), scale + b);
-    }
+#pragma nounroll
+    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += GW_BLOCK)
+#pragma unroll
+        for (int s = 0; s < n; s++) total[s] = add_block(total[s], w + s * stride, q, scale + b, sum + b, &m);
+#pragma unroll
     for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
 }
+
+static void decode(const uint8_t *w, int panels, const gw_acts *a, float *y) {
+    size_t panel = a->k / GW_BLOCK * GW_Q4_BYTES;
+    int each = a->streams == 1 ? 0 : panels / STREAMS;
+    gw_masks m = masks();
+    for (int i = 0; i < each; i++)
+        streams(w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL, m);
+    for (int p = each * STREAMS; p < panels; p++) streams(w + p * panel, 0, 1, a, y + p * GW_PANEL, 0, m);
+}
+
+/* --- several rows --- */
 
 typedef struct {
     v128_t column[CHUNK][8][PAIR], scales[CHUNK][PAIR];   /* column g: columns 4 g .. 4 g + 3 of four rows */
@@ -112,17 +131,12 @@ INLINE void rows_of(const uint8_t *w, int panels, const gw_acts *a, float *y, si
 void gw_relaxed_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK, panel = blocks * GW_Q4_BYTES;
     int p = 0;
-    if (a->n > 1) {
-        for (; p + PAIR <= panels; p += PAIR) rows_of(w + p * panel, PAIR, a, y + p * GW_PANEL, ldy);
-        for (; p < panels; p++) rows_of(w + p * panel, 1, a, y + p * GW_PANEL, ldy);
+    if (a->n == 1) {
+        decode(w, panels, a, y);
         return;
     }
-    int each = panels / 4;
-    for (int i = 0; i < each; i++)
-        streams(w + i * panel, each * panel, 4, a->q8, a->s8, a->sum8, blocks, y + i * GW_PANEL,
-                (size_t)each * GW_PANEL);
-    for (p = each * 4; p < panels; p++)
-        streams(w + p * panel, 0, 1, a->q8, a->s8, a->sum8, blocks, y + p * GW_PANEL, 0);
+    for (; p + PAIR <= panels; p += PAIR) rows_of(w + p * panel, PAIR, a, y + p * GW_PANEL, ldy);
+    for (; p < panels; p++) rows_of(w + p * panel, 1, a, y + p * GW_PANEL, ldy);
 }
 
 #endif

@@ -82,8 +82,8 @@ static void matmul_item(void *ctx, int item) {
 
 /* Items small enough to balance threads, large enough to stream. */
 static int panels_per_item(int panels, int threads) {
-    int step = panels / (threads * 6) / 4 * 4;
-    return step < 4 ? 4 : step > 256 ? 256 : step;
+    int step = panels / (threads * 6) / 8 * 8;
+    return step < 8 ? 8 : step > 256 ? 256 : step;
 }
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,

@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
     gw_pool *pool;
-    gw_acts acts;         /* buffers for quantised activations, shared by all products */
+    gw_acts acts;         /* buffers for quantised activations, shared by all products; streams: as in kernels.h */
     float *partial;       /* attention of one token in spans: [spans][n_head][head_dim + 2] */
 } gw_ops;
 

@@ -34,5 +34,7 @@ int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_clear(gw_session *s);
+/* As documented in api.h. */
+void gw_session_rehearse(gw_session *s, int streams);
 
 #endif

@@ -63,7 +63,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
         GW_KERNEL_INT(wide)(x + t * ldx, k, own16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32), half16 + t * (k / 32));
         gw_ref_wide(x + t * ldx, k, q16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32), half16 + t * (k / 32));
     }
-    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16 };
+    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16, 0 };
 }
 
 static const struct { int rows, n; size_t k; } cases[] = {
@@ -120,10 +120,13 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
             }
         if (!fast) continue;
         if (as == AS_WIDE) a.q16 = own16;
-        fast(panels, padded / 4, &a, got, padded);
-        for (int i = 0; i < n * padded; i++)
-            if (memcmp(&got[i], &want[i], 4))
-                gw_test_fail(__FILE__, __LINE__, "%s, case %d, output %d: expected %.9g, got %.9g", type->name, c, i, want[i], got[i]);
+        for (a.streams = 0; a.streams < 2; a.streams++) {
+            fast(panels, padded / 4, &a, got, padded);
+            for (int i = 0; i < n * padded; i++)
+                if (memcmp(&got[i], &want[i], 4))
+                    gw_test_fail(__FILE__, __LINE__, "%s, case %d, output %d, streams %d: expected %.9g, got %.9g",
+                                 type->name, c, i, a.streams, want[i], got[i]);
+        }
     }
 }
 

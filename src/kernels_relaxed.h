@@ -1,0 +1,31 @@
+/* kernels_relaxed.h: what kernels with the relaxed dot product share. Included by kernels_*relaxed.c only.
+ *
+ * V8 makes a constant vector anew wherever it is used, in a loop each time round, with three instructions, and a
+ * splatted load costs an address more than a load. So constants come from where no compiler can know them, and four
+ * activations at a time are splatted out of one vector of sixteen. */
+#ifndef GW_KERNELS_RELAXED_H
+#define GW_KERNELS_RELAXED_H
+
+#include "kernels.h"
+
+#include <wasm_simd128.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
+#define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
+
+typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
+
+INLINE v128_t unknown(volatile const uint32_t *bits) { return wasm_i32x4_splat((int32_t)*bits); }
+
+INLINE gw_masks masks(void) {
+    static volatile const uint32_t bits[3] = { 0x0f0f0f0f, 0x8fffe000, 0x77800000 };
+    return (gw_masks){ unknown(bits), unknown(bits + 1), unknown(bits + 2) };
+}
+
+/* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
+INLINE v128_t scales_from(const uint8_t *p, const gw_masks *m) {
+    return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);
+}
+
+#endif
