@@ -29,6 +29,7 @@ sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical
           --stop TEXT (may be repeated) --logprobs N
 common    --threads N --context N --variant auto|relaxed|simd128
           --float-matrices auto|keep|q8_0 (auto: Q8_0 in quantised files)
+          --kv-type auto|f32|f16|q8_0 (how the context is kept)
           --no-cache (keep no download; else they are kept in ~/.cache/gemma-wasm)
 HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
@@ -122,7 +123,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
-  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant float-matrices no-cache help`);
+  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant float-matrices kv-type no-cache help`);
   if (values.help) return void process.stdout.write(USAGE);
   if (positionals.length === words.length && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: no MODEL is named: taking the tiny storyteller\n');
@@ -180,7 +181,7 @@ function idList(text) {
 function loadOptions(values) {
   return {
     threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
-    floatMatrices: values['float-matrices'], cache: !values['no-cache'],
+    floatMatrices: values['float-matrices'], kvType: values['kv-type'], cache: !values['no-cache'],
     token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
   };
 }

@@ -40,7 +40,8 @@ const QUICK = {
 /** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
  * place, or the client's store.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
- *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean }, floatMatrices?: string }} OpenOptions */
+ *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
+ *   floatMatrices?: string, kvType?: string }} OpenOptions */
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 

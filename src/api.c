@@ -17,6 +17,7 @@ struct gw_model {
     gw_session session;
     gw_sampler *sampler;
     gw_buffer json;
+    int kv_type;             /* GW_KV_* */
     double limit;            /* of the whole heap, in bytes; 0: none */
     bool reserved;
 };
@@ -68,8 +69,9 @@ int gw_load_commit(gw_model *m, size_t n) { return gw_loader_commit(&m->loader, 
 int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 
 /* Names and values as hosts give them; where the value's index goes. */
-static const struct load_option { const char *name; size_t field; const char *values[4]; } load_options[] = {
+static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
     { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
+    { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "f16", "q8_0" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
 
@@ -115,7 +117,7 @@ static double heap_now(double held) {
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
-    gw_session_need need = gw_session_measure(c, n_ctx);
+    gw_session_need need = gw_session_measure(c, n_ctx, m->kv_type);
     plan p = { .weights = (double)gw_loader_weight_bytes(&m->loader), .kv = (double)need.kv };
     p.scratch = (double)need.scratch;
     p.sampler = (double)gw_sampler_bytes(c->n_vocab);
@@ -170,7 +172,7 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
 static int allocate(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
-    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, e);
+    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, m->kv_type, e);
     if (bad) return bad;
     m->sampler = gw_sampler_new(c->n_vocab);
     if (!m->sampler) return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));

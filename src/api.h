@@ -68,6 +68,8 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     type. Of a block of 32 with the largest magnitude M, no weight changes by more than
  *                     M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
  *                     below, M / 254 + 3.8e-6).
+ *   "kvType"          "auto" "f32" "f16" "q8_0": how the cache holds keys and values of all layers; q8_0: bytes, and
+ *                     a scale for each 32 of a head. auto: f16 in global layers, f32 in those with a window.
  * 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE when it is too late. */
 int gw_load_option(gw_model *m, const char *name, const char *value);
 /* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN = 512, QUERIES = 16, MAX_HEAD_DIM = 512 };
+enum { SPAN = 128, QUERIES = 16, MAX_HEAD_DIM = 512, FEW_SPANS = 8 };
 
 /* One query in one span: acc[head_dim] = sum of exp(score - max) * value, total = sum of the weights. */
 typedef struct {
@@ -30,46 +30,83 @@ typedef struct {
     uint32_t first_span;
 } job;
 
-static void query_block(query *q, const float *keys, const float *values, size_t stride, uint32_t block, int d) {
-    uint32_t from = (uint32_t)gw_max(block, q->first), to = (uint32_t)gw_min(block + GW_KEYS, (size_t)q->last + 1);
-    if (from >= to) return;
-    int n = (int)(to - from);
-    float p[GW_KEYS], max = q->max, keep = 1.0f;
-    GW_KERNEL(scores)(q->q, keys + (from - block) * stride, stride, n, d, p);
-    for (int j = 0; j < n; j++) max = p[j] > max ? p[j] : max;
-    if (max > q->max) {
-        keep = q->total > 0 ? gw_exp(q->max - max) : 0.0f;
-        q->max = max;
+/* The kernels of a type; no `widen`: rows are floats. */
+static const struct kernels {
+    gw_scores_kernel *scores;
+    gw_mix_kernel *mix;
+    gw_widen_kernel *widen;
+} kernels_of[GW_KV_TYPES] = {
+    [GW_KV_F32] = { GW_KERNEL(scores_f32), GW_KERNEL(mix_f32), NULL },
+    [GW_KV_F16] = { GW_KERNEL(scores_f16), GW_KERNEL(mix_f16), GW_KERNEL(widen_f16) },
+    [GW_KV_Q8] = { GW_KERNEL(scores_q8), GW_KERNEL(mix_q8), GW_KERNEL(widen_q8) },
+};
+
+/* The rows of a block of keys for one kv head. */
+typedef struct {
+    const struct kernels *kernels;
+    const uint8_t *k, *v;
+    size_t stride;
+    uint32_t first;           /* position of the first row */
+    int d;
+} rows;
+
+static void visible_in(const query *q, uint32_t block, uint32_t *from, uint32_t *to) {
+    *from = (uint32_t)gw_max(block, q->first);
+    *to = (uint32_t)gw_min(block + GW_KEYS, (size_t)q->last + 1);
+}
+
+/* Takes the block into the first of the `most` queries and those behind it that see the same positions of it;
+ * returns how many they are. */
+static int take_block(query *qs, int most, const rows *r) {
+    uint32_t from, to, other_from, other_to;
+    const float *q[GW_HEADS];
+    float p[GW_HEADS * GW_KEYS], keep[GW_HEADS], *acc[GW_HEADS];
+    int count = 0;
+    visible_in(qs, r->first, &from, &to);
+    for (; count < GW_HEADS && count < most; count++) {
+        visible_in(&qs[count], r->first, &other_from, &other_to);
+        if (other_from != from || other_to != to) break;
+        q[count] = qs[count].q;
+        acc[count] = qs[count].acc;
     }
-    float total = q->total * keep;
-    for (int j = 0; j < n; j++) total += p[j] = gw_exp(p[j] - max);
-    q->total = total;
-    GW_KERNEL(mix)(p, values + (from - block) * stride, stride, n, d, keep, q->acc);
+    if (from >= to) return count;
+    int n = (int)(to - from);
+    size_t skip = (from - r->first) * r->stride;
+    r->kernels->scores(q, count, r->k + skip, r->stride, n, r->d, p);
+    for (int i = 0; i < count; i++) {
+        float max = qs[i].max, *s = p + i * GW_KEYS;
+        for (int j = 0; j < n; j++) max = s[j] > max ? s[j] : max;
+        keep[i] = max == qs[i].max ? 1.0f : qs[i].total > 0 ? gw_exp(qs[i].max - max) : 0.0f;
+        qs[i].max = max;
+        qs[i].total = qs[i].total * keep[i] + GW_KERNEL(weigh)(s, n, max);
+    }
+    r->kernels->mix(p, keep, count, r->v + skip, r->stride, n, r->d, acc);
+    return count;
 }
 
-/* n rows from item `at` of a plane on, as floats: in place where they are, else widened into `buffer`. */
-static const float *rows_of(const void *plane, bool half, size_t at, size_t stride, int n, int d, float *buffer) {
-    if (!half) return (const float *)plane + at;
-    for (int j = 0; j < n; j++) GW_KERNEL(widen)((const uint16_t *)plane + at + j * stride, buffer + (size_t)j * d, d);
-    return buffer;
-}
-
-/* All queries of qs through the positions from .. to - 1 of one kv head. */
+/* All queries of qs through the positions from .. to - 1 of one kv head. Where they are many, rows are widened
+ * once for all of them. */
 static void attend(const job *j, int kv_head, query *qs, int n_queries, uint32_t from, uint32_t to) {
-    int d = j->h.head_dim;
+    const gw_kv_layer *kv = j->kv;
+    rows r = { .kernels = &kernels_of[kv->type], .d = j->h.head_dim };
     float keys[GW_KEYS * MAX_HEAD_DIM], values[GW_KEYS * MAX_HEAD_DIM];
-    size_t stride = (size_t)j->h.n_head_kv * d;
+    size_t stride = (size_t)j->h.n_head_kv * kv->head;
+    gw_widen_kernel *widen = n_queries > GW_HEADS ? r.kernels->widen : NULL;
     for (int i = 0; i < n_queries; i++) {
         qs[i].max = -INFINITY;
         qs[i].total = 0;
-        memset(qs[i].acc, 0, d * sizeof(float));
+        memset(qs[i].acc, 0, r.d * sizeof(float));
     }
     for (uint32_t block = from / GW_KEYS * GW_KEYS; block < to; block += GW_KEYS) {
-        int n = (int)gw_min(GW_KEYS, to - block);
-        size_t at = (size_t)(block % j->kv->rows) * stride + (size_t)kv_head * d;
-        const float *k = rows_of(j->kv->k, j->kv->half, at, stride, n, d, keys);
-        const float *v = rows_of(j->kv->v, j->kv->half, at, stride, n, d, values);
-        for (int i = 0; i < n_queries; i++) query_block(&qs[i], k, v, j->kv->half ? (size_t)d : stride, block, d);
+        size_t at = block % kv->rows * stride + (size_t)kv_head * kv->head;
+        r = (rows){ r.kernels, kv->k + at, kv->v + at, stride, block, r.d };
+        if (widen) {
+            int n = (int)gw_min(GW_KEYS, to - block);
+            widen(r.k, stride, n, r.d, keys);
+            widen(r.v, stride, n, r.d, values);
+            r = (rows){ &kernels_of[GW_KV_F32], (uint8_t *)keys, (uint8_t *)values, r.d * sizeof(float), block, r.d };
+        }
+        for (int i = 0; i < n_queries;) i += take_block(&qs[i], n_queries - i, &r);
     }
 }
 
@@ -161,16 +198,15 @@ static void span_item(void *ctx, int item) {
     }
 }
 
-static void merge_spans(const job *j, uint32_t spans) {
+static void merge_head(void *ctx, int head) {
+    const job *j = ctx;
     int d = j->h.head_dim;
-    for (int head = 0; head < j->h.n_head; head++) {
-        float max = 0, total = 0, *out = j->out + (size_t)head * d;
-        for (uint32_t s = 0; s < spans; s++) {
-            float *p = partial_of(j, j->first_span + s, head);
-            merge(&max, &total, out, &(query){ .max = p[0], .total = p[1], .acc = p + 2 }, d);
-        }
-        divide(out, total, d);
+    float max = 0, total = 0, *out = j->out + (size_t)head * d;
+    for (uint32_t s = j->first_span; s <= j->pos / SPAN; s++) {
+        float *p = partial_of(j, s, head);
+        merge(&max, &total, out, &(query){ .max = p[0], .total = p[1], .acc = p + 2 }, d);
     }
+    divide(out, total, d);
 }
 
 void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
@@ -186,7 +222,8 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     j.first_span = first_visible(&j, pos) / SPAN;
     uint32_t spans = pos / SPAN - j.first_span + 1;
     gw_parallel(o->pool, span_item, &j, (int)spans * per_token);
-    merge_spans(&j, spans);
+    if (spans > FEW_SPANS) gw_parallel(o->pool, merge_head, &j, h.n_head);
+    else for (int head = 0; head < h.n_head; head++) merge_head(&j, head);
 }
 
 size_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {

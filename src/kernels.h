@@ -27,7 +27,7 @@
 #include "base.h"
 #include "quant_formats.h"
 
-enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136, GW_KEYS = 16 };
+enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136, GW_KEYS = 16, GW_HEADS = 4 };
 
 /* Narrow activations are int8 where a kernel multiplies bytes, int16 elsewhere. */
 #if defined(__wasm_relaxed_simd__)
@@ -66,13 +66,23 @@ typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, fl
 typedef void gw_narrow_kernel(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half);
 typedef void gw_wide_kernel(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half);
 
-/* scores[j] = dot(q, keys + j * stride) over d floats, j < n <= GW_KEYS. Four partial sums (index
- * mod 4), added as (0 + 1) + (2 + 3). d is a multiple of 8. */
-typedef void gw_scores_kernel(const float *q, const float *keys, size_t stride, int n, int d, float *scores);
-/* out[0..d) = out * keep + p[0] v[0] + p[1] v[1] + …, in this order. */
-typedef void gw_mix_kernel(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out);
-/* out[i] = (float)in[i] for finite f16, n a multiple of 8. */
-typedef void gw_widen_kernel(const uint16_t *in, float *out, size_t n);
+/* Attention: up to GW_HEADS queries take the same n <= GW_KEYS rows of a cache at once, so that a row is read
+ * once for all of them. A row holds d items, a multiple of 8, in one of three types; rows are `stride` bytes apart:
+ *   f32, f16   as they are (finite ones)
+ *   q8         d bytes with sign, then for each 32 of them (the last may be fewer) a bfloat16;
+ *              value = scale * byte */
+
+/* scores[h * GW_KEYS + j] = dot(q[h], key j). Four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
+typedef void gw_scores_kernel(const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                              float *scores);
+/* out[h][0..d) = out * keep[h] + p[h * GW_KEYS] v[0] + p[h * GW_KEYS + 1] v[1] + …, in this order. */
+typedef void gw_mix_kernel(const float *p, const float *keep, int heads, const uint8_t *values, size_t stride, int n,
+                           int d, float *const *out);
+/* out[n][d] = the rows as floats. */
+typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
+/* p[j] = exp(p[j] - max), and their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
+typedef float gw_weigh_kernel(float *p, int n, float max);
+
 /* Floats as a file has them, at any address, to its blocks of Q8_0 (quant.h), which may lie at the same address
  * or below; k is a multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
@@ -81,9 +91,15 @@ typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
     X(gw_matmul_kernel, matmul_f32)          \
     X(gw_matmul_kernel, matmul_f16)          \
     X(gw_matmul_kernel, matmul_bf16)         \
-    X(gw_scores_kernel, scores)              \
-    X(gw_mix_kernel, mix)                    \
-    X(gw_widen_kernel, widen)                \
+    X(gw_scores_kernel, scores_f32)          \
+    X(gw_scores_kernel, scores_f16)          \
+    X(gw_scores_kernel, scores_q8)           \
+    X(gw_mix_kernel, mix_f32)                \
+    X(gw_mix_kernel, mix_f16)                \
+    X(gw_mix_kernel, mix_q8)                 \
+    X(gw_widen_kernel, widen_f16)            \
+    X(gw_widen_kernel, widen_q8)             \
+    X(gw_weigh_kernel, weigh)                \
     X(gw_round_kernel, round_f32)            \
     X(gw_round_kernel, round_f16)            \
     X(gw_round_kernel, round_bf16)

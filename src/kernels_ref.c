@@ -156,24 +156,61 @@ GW_FORMATS(DEFINE_FORMAT)
 DEFINE_QUANTISE(gw_ref_narrow, gw_narrow, (float)GW_NARROW_TOP, NARROW_ORDER)
 DEFINE_QUANTISE(gw_ref_wide, int16_t, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
 
-void gw_ref_scores(const float *q, const float *keys, size_t stride, int n, int d, float *scores) {
-    for (int j = 0; j < n; j++) {
-        float part[4] = { 0 };
-        for (int i = 0; i < d; i++) part[i % 4] += q[i] * keys[j * stride + i];
-        scores[j] = (part[0] + part[1]) + (part[2] + part[3]);
-    }
+/* --- attention --- */
+
+typedef float item_of(const uint8_t *row, int i, int d);
+
+static float item_f32(const uint8_t *row, int i, int d) { return (void)d, element_f32(row, (size_t)i); }
+static float item_f16(const uint8_t *row, int i, int d) { return (void)d, element_f16(row, (size_t)i); }
+static float item_q8(const uint8_t *row, int i, int d) {
+    return element_bf16(row + d, (size_t)i / GW_BLOCK) * (float)(int8_t)row[i];
 }
 
-void gw_ref_mix(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out) {
-    for (int i = 0; i < d; i++) {
-        float sum = out[i] * keep;
-        for (int j = 0; j < n; j++) sum += p[j] * values[j * stride + i];
-        out[i] = sum;
-    }
+static void scores(item_of *item, const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                   float *out) {
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) {
+            float part[4] = { 0 };
+            for (int i = 0; i < d; i++) part[i % 4] += q[h][i] * item(keys + j * stride, i, d);
+            out[h * GW_KEYS + j] = (part[0] + part[1]) + (part[2] + part[3]);
+        }
 }
 
-void gw_ref_widen(const uint16_t *in, float *out, size_t n) {
-    for (size_t i = 0; i < n; i++) out[i] = gw_f16_to_f32(in[i]);
+static void mix(item_of *item, const float *p, const float *keep, int heads, const uint8_t *values, size_t stride,
+                int n, int d, float *const *out) {
+    for (int h = 0; h < heads; h++)
+        for (int i = 0; i < d; i++) {
+            float sum = out[h][i] * keep[h];
+            for (int j = 0; j < n; j++) sum += p[h * GW_KEYS + j] * item(values + j * stride, i, d);
+            out[h][i] = sum;
+        }
+}
+
+#define DEFINE_ATTENTION(type)                                                                                   \
+    void gw_ref_scores_##type(const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
+                              float *out) {                                                                      \
+        scores(item_##type, q, heads, keys, stride, n, d, out);                                                  \
+    }                                                                                                            \
+    void gw_ref_mix_##type(const float *p, const float *keep, int heads, const uint8_t *values, size_t stride,   \
+                           int n, int d, float *const *out) {                                                    \
+        mix(item_##type, p, keep, heads, values, stride, n, d, out);                                             \
+    }
+DEFINE_ATTENTION(f32)
+DEFINE_ATTENTION(f16)
+DEFINE_ATTENTION(q8)
+
+void gw_ref_widen_f16(const uint8_t *rows, size_t stride, int n, int d, float *out) {
+    for (int i = 0; i < n * d; i++) out[i] = item_f16(rows + i / d * stride, i % d, d);
+}
+
+void gw_ref_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {
+    for (int i = 0; i < n * d; i++) out[i] = item_q8(rows + i / d * stride, i % d, d);
+}
+
+float gw_ref_weigh(float *p, int n, float max) {
+    float part[4] = { 0 };
+    for (int j = 0; j < n; j++) part[j % 4] += p[j] = gw_exp(p[j] - max);
+    return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
 static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {

@@ -1,4 +1,4 @@
-/* kernels_simd128: kernels.h with 128-bit vectors of fixed semantics: Q8_0, attention. Also built natively
+/* kernels_simd128: kernels.h with 128-bit vectors of fixed semantics: Q8_0. Also built natively
  * through SIMDe, so that sanitizers see these loops.
  *
  * One row of activations (decode): each call walks several panels at once, far apart, because the
@@ -6,7 +6,7 @@
  * widened into a small buffer once and multiplied with tiles of four rows. */
 #include "kernels.h"
 
-#ifdef GW_HAVE_SIMD
+#if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)   /* that build has products and quantisers of its own */
 
 #ifdef GW_SIMDE
 #define SIMDE_ENABLE_NATIVE_ALIASES
@@ -33,8 +33,6 @@ INLINE v128_t f16x4(v128_t u) {
 }
 
 INLINE v128_t load_f16(const uint8_t *p) { return f16x4(wasm_u32x4_load16x4(p)); }
-
-#ifndef GW_HAVE_RELAXED   /* it has products and quantisers of its own */
 
 /* --- Q8_0, int16 activations (order 0 2 1 3); the other quantised types: kernels_quant_simd128.c --- */
 
@@ -130,51 +128,6 @@ void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, floa
     for (int i = 0; i < each; i++)
         q8_streams(w + i * panel, each * panel, 4, a->q16, a->s16, blocks, y + i * GW_PANEL, (size_t)each * GW_PANEL);
     for (; p < panels; p++) q8_streams(w + p * panel, 0, 1, a->q16, a->s16, blocks, y + p * GW_PANEL, 0);
-}
-
-#endif
-
-/* --- attention --- */
-
-INLINE float add_lanes(v128_t v) {
-    return (wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1)) +
-           (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
-}
-
-INLINE void scores_of(const float *q, const float *keys, size_t stride, int d, float *scores, int n) {
-    v128_t sum[4];
-    for (int j = 0; j < n; j++) sum[j] = wasm_f32x4_splat(0);
-    for (int i = 0; i < d; i += 4) {
-        v128_t qi = wasm_v128_load(q + i);
-        for (int j = 0; j < n; j++)
-            sum[j] = wasm_f32x4_add(sum[j], wasm_f32x4_mul(qi, wasm_v128_load(keys + j * stride + i)));
-    }
-    for (int j = 0; j < n; j++) scores[j] = add_lanes(sum[j]);
-}
-
-void gw_simd_scores(const float *q, const float *keys, size_t stride, int n, int d, float *scores) {
-    int j = 0;
-    for (; j + 4 <= n; j += 4) scores_of(q, keys + j * stride, stride, d, scores + j, 4);
-    for (; j < n; j++) scores_of(q, keys + j * stride, stride, d, scores + j, 1);
-}
-
-void gw_simd_mix(const float *p, const float *values, size_t stride, int n, int d, float keep, float *out) {
-    v128_t k = wasm_f32x4_splat(keep);
-    for (int i = 0; i < d; i += 8) {
-        v128_t a = wasm_f32x4_mul(wasm_v128_load(out + i), k);
-        v128_t b = wasm_f32x4_mul(wasm_v128_load(out + i + 4), k);
-        for (int j = 0; j < n; j++) {
-            v128_t pj = wasm_v128_load32_splat(p + j);
-            a = wasm_f32x4_add(a, wasm_f32x4_mul(pj, wasm_v128_load(values + j * stride + i)));
-            b = wasm_f32x4_add(b, wasm_f32x4_mul(pj, wasm_v128_load(values + j * stride + i + 4)));
-        }
-        wasm_v128_store(out + i, a);
-        wasm_v128_store(out + i + 4, b);
-    }
-}
-
-void gw_simd_widen(const uint16_t *in, float *out, size_t n) {
-    for (size_t i = 0; i < n; i += 4) wasm_v128_store(out + i, load_f16((const uint8_t *)(in + i)));
 }
 
 #endif

@@ -3,19 +3,27 @@
 #include "kernels.h"
 #include "quant.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
-static void take_layer(gw_kv_layer *l, uint32_t rows, uint32_t row, bool half, gw_arena *arena) {
-    uint64_t bytes = gw_times(gw_times(rows, row), half ? sizeof(uint16_t) : sizeof(float));
-    void *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
-    *l = (gw_kv_layer){ k, v, rows, half };
+/* Bytes of one head of one position. */
+static uint64_t head_bytes(int type, uint32_t d) {
+    if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
+    return (uint64_t)d * (type == GW_KV_F16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+static gw_kv_layer take_layer(const gw_kv_shape *s, uint32_t rows, bool global, gw_arena *arena) {
+    int type = s->type != GW_KV_AUTO ? s->type : global ? GW_KV_F16 : GW_KV_F32;
+    uint64_t head = head_bytes(type, s->head_dim), bytes = gw_times(gw_times(rows, s->n_head_kv), head);
+    uint8_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
+    return (gw_kv_layer){ k, v, rows, (uint32_t)head, type };
 }
 
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
     /* Whole blocks of GW_KEYS, so that a block of keys never wraps around the ring's end. */
     uint32_t all = (uint32_t)gw_round_up(shape.n_ctx, GW_KEYS);
     uint32_t ring = (uint32_t)gw_min(gw_round_up((size_t)shape.window + shape.batch, GW_KEYS), all);
-    gw_kv_layer measured;
     bool measuring = !arena->base;
     kv->layers = gw_arena_take(arena, shape.n_layer * sizeof *kv->layers);
     kv->saved = gw_arena_take(arena, shape.n_layer * sizeof *kv->saved);
@@ -23,10 +31,11 @@ void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
     kv->pos = kv->low = kv->saved_pos = 0;
     for (uint32_t l = 0; l < shape.n_layer; l++) {
         bool global = shape.is_global[l];
-        take_layer(measuring ? &measured : &kv->layers[l], global ? all : ring, shape.row, global, arena);
-        if (!measuring) kv->saved[l] = (gw_kv_layer){ 0 };
-        if (!global && ring < all)
-            take_layer(measuring ? &measured : &kv->saved[l], shape.window, shape.row, false, arena);
+        gw_kv_layer layer = take_layer(&shape, global ? all : ring, global, arena), saved = { 0 };
+        if (!global && ring < all) saved = take_layer(&shape, shape.window, false, arena);
+        if (measuring) continue;
+        kv->layers[l] = layer;
+        kv->saved[l] = saved;
     }
 }
 
@@ -36,18 +45,19 @@ static uint32_t window_start(const gw_kv *kv, uint32_t p) {
 }
 
 /* Copy positions from .. to - 1 of one plane between two rings. */
-static void copy_rows(float *to, uint32_t to_rows, const float *from, uint32_t from_rows,
-                      uint32_t first, uint32_t last, uint32_t row) {
+static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows,
+                      uint32_t first, uint32_t last, size_t row) {
     for (uint32_t p = first; p < last; p++)
-        memcpy(to + (size_t)(p % to_rows) * row, from + (size_t)(p % from_rows) * row, row * sizeof *to);
+        memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
 }
 
 static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
-    uint32_t first = window_start(kv, length), row = kv->shape.row;
+    uint32_t first = window_start(kv, length);
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
         gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
         if (!aside->rows) continue;
         gw_kv_layer *to = save ? aside : ring, *from = save ? ring : aside;
+        size_t row = (size_t)kv->shape.n_head_kv * ring->head;
         copy_rows(to->k, to->rows, from->k, from->rows, first, length, row);
         copy_rows(to->v, to->rows, from->v, from->rows, first, length, row);
     }
@@ -75,23 +85,49 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n) {
             kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
 }
 
+/* --- storing: `out` of one head, in[d] --- */
+
+static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
+
 /* f16 has no room above 65504; a saturated value is closer to the truth than infinity. */
-static uint16_t to_f16(float f) {
-    return gw_f32_to_f16(f > 65504.0f ? 65504.0f : f < -65504.0f ? -65504.0f : f);
+static void store_f16(uint8_t *out, const float *in, uint32_t d) {
+    for (uint32_t i = 0; i < d; i++) {
+        uint16_t h = gw_f32_to_f16(in[i] > 65504.0f ? 65504.0f : in[i] < -65504.0f ? -65504.0f : in[i]);
+        memcpy(out + i * sizeof h, &h, sizeof h);
+    }
 }
 
-static void store_row(void *plane, size_t at, const float *in, uint32_t n, bool half) {
-    if (half)
-        for (uint32_t i = 0; i < n; i++) ((uint16_t *)plane)[at + i] = to_f16(in[i]);
-    else
-        memcpy((float *)plane + at, in, n * sizeof *in);
+/* A scale of 8 bits, rounded up so that no item is above 127. */
+static uint16_t scale_for(float largest) {
+    float scale = largest / 127.0f;
+    uint32_t u;
+    memcpy(&u, &scale, sizeof u);
+    return (uint16_t)((u + 0xffff) >> 16);
+}
+
+static void store_q8(uint8_t *out, const float *in, uint32_t d) {
+    for (uint32_t b = 0; b < d; b += GW_BLOCK) {
+        uint32_t end = (uint32_t)gw_min(d, b + GW_BLOCK);
+        float largest = 0;
+        for (uint32_t i = b; i < end; i++) largest = fmaxf(largest, fabsf(in[i]));
+        uint16_t scale = scale_for(largest > GW_TINY ? fminf(largest, FLT_MAX / 2) : 0);
+        float inverse = scale ? 1.0f / gw_bf16_to_f32(scale) : 0;
+        for (uint32_t i = b; i < end; i++)
+            out[i] = (uint8_t)(int8_t)rintf(fmaxf(-127.0f, fminf(127.0f, in[i] * inverse)));
+        memcpy(out + d + b / GW_BLOCK * sizeof scale, &scale, sizeof scale);
+    }
 }
 
 void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v) {
+    static void (*const store[GW_KV_TYPES])(uint8_t *, const float *, uint32_t) = {
+        [GW_KV_F32] = store_f32, [GW_KV_F16] = store_f16, [GW_KV_Q8] = store_q8 };
     gw_kv_layer *l = &kv->layers[layer];
-    size_t at = (size_t)(pos % l->rows) * kv->shape.row;
-    store_row(l->k, at, k, kv->shape.row, l->half);
-    store_row(l->v, at, v, kv->shape.row, l->half);
+    uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
+    size_t at = (size_t)(pos % l->rows) * heads * l->head;
+    for (uint32_t h = 0; h < heads; h++, at += l->head) {
+        store[l->type](l->k + at, k + (size_t)h * d, d);
+        store[l->type](l->v + at, v + (size_t)h * d, d);
+    }
 }
 
 void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }

@@ -1,7 +1,7 @@
-/* kv: the key/value cache. Rows are [kv head][head_dim]. Global layers hold every position, as f16;
- * sliding-window layers a ring of the last positions (row = position % rows), as f32: there f16
- * would cost more accuracy than all else (tests/vectors/parity.md), and rings are small. So a long
- * context costs little. Knows no model beyond sizes. */
+/* kv: the key/value cache. Rows are [kv head][head_dim] in one of the types of kernels.h. Global layers hold every
+ * position, sliding-window layers a ring of the last ones (row = position % rows), so a long context costs little.
+ * GW_KV_AUTO: f16 in global layers and f32 in rings, where f16 would cost more accuracy than all else
+ * (tests/vectors/parity.md) and bytes are few. Knows no model beyond sizes. */
 #ifndef GW_KV_H
 #define GW_KV_H
 
@@ -9,15 +9,18 @@
 
 typedef struct {
     uint32_t n_layer, n_ctx, window, batch;   /* window in positions; batch: most rows written at once */
-    uint32_t row;                             /* n_head_kv * head_dim */
+    uint32_t n_head_kv, head_dim;
     const uint8_t *is_global;                 /* [n_layer] */
+    int type;                                 /* GW_KV_*, of all layers */
 } gw_kv_shape;
 
-/* Position p is at row p % rows. Items are uint16_t (f16) if half, else float. */
+enum { GW_KV_AUTO, GW_KV_F32, GW_KV_F16, GW_KV_Q8, GW_KV_TYPES };
+
+/* Position p is at row p % rows; a row has n_head_kv heads of `head` bytes. */
 typedef struct {
-    void *k, *v;
-    uint32_t rows;
-    bool half;
+    uint8_t *k, *v;
+    uint32_t rows, head;
+    int type;                 /* not GW_KV_AUTO */
 } gw_kv_layer;
 
 typedef struct {

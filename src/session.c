@@ -7,8 +7,8 @@ static float *take(gw_arena *a, size_t rows, size_t columns) {
     return gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float));
 }
 
-static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, gw_arena *a) {
-    gw_kv_shape shape = { c->n_layer, n_ctx, c->window, GW_BATCH, c->n_head_kv * c->head_dim, c->is_global };
+static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
+    gw_kv_shape shape = { c->n_layer, n_ctx, c->window, GW_BATCH, c->n_head_kv, c->head_dim, c->is_global, type };
     gw_kv_init(kv, shape, a);
 }
 
@@ -32,17 +32,17 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
                 gw_attention_partials(heads, s->n_ctx), a);
 }
 
-gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx) {
+gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_type) {
     gw_session s = { .n_ctx = n_ctx };
     gw_arena kv = { 0 }, scratch = { 0 };
-    take_kv(&s.state.kv, c, n_ctx, &kv);
+    take_kv(&s.state.kv, c, n_ctx, kv_type, &kv);
     take_scratch(&s, c, NULL, &scratch);
     return (gw_session_need){ kv.used, scratch.used };
 }
 
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx,
-                    gw_error *e) {
-    gw_session_need need = gw_session_measure(c, n_ctx);
+                    int kv_type, gw_error *e) {
+    gw_session_need need = gw_session_measure(c, n_ctx, kv_type);
     uint64_t bytes = need.kv + need.scratch;
     memset(s, 0, sizeof *s);
     s->block = gw_alloc(gw_size(bytes));
@@ -54,7 +54,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     s->state.weights = w;
     s->error = e;
     s->n_ctx = n_ctx;
-    take_kv(&s->state.kv, c, n_ctx, &a);
+    take_kv(&s->state.kv, c, n_ctx, kv_type, &a);
     take_scratch(s, c, pool, &a);
     return 0;
 }

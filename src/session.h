@@ -21,10 +21,11 @@ typedef struct {
     void *block;
 } gw_session;
 
-/* Bytes by part for a context of n_ctx. */
+/* Bytes by part for a context of n_ctx; kv_type: GW_KV_* of kv.h. */
 typedef struct { uint64_t kv, scratch; } gw_session_need;
-gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx);
-int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, gw_error *e);
+gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_type);
+int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, int kv_type,
+                    gw_error *e);
 void gw_session_free(gw_session *s);
 
 /* As documented in api.h. */

@@ -211,34 +211,6 @@ static void same_quantised(gw_narrow_kernel *narrow, gw_wide_kernel *wide) {
 }
 
 TEST(kernels_quantise_activations) { same_quantised(INT(narrow), INT(wide)); }
-
-TEST(kernels_attention) {
-    enum { D = 72, STRIDE = 80 };
-    static float query[D], rows[GW_KEYS * STRIDE], p[GW_KEYS], a[GW_KEYS], b[GW_KEYS], out_a[D], out_b[D];
-    for (int n = 1; n <= GW_KEYS; n++) {
-        for (int i = 0; i < D; i++) query[i] = random_float(), out_a[i] = out_b[i] = random_float();
-        for (int i = 0; i < GW_KEYS * STRIDE; i++) rows[i] = random_float();
-        for (int i = 0; i < n; i++) p[i] = random_float();
-        gw_ref_scores(query, rows, STRIDE, n, D, a);
-        gw_simd_scores(query, rows, STRIDE, n, D, b);
-        CHECK(!memcmp(a, b, n * sizeof *a));
-        gw_ref_mix(p, rows, STRIDE, n, D, 0.7f, out_a);
-        gw_simd_mix(p, rows, STRIDE, n, D, 0.7f, out_b);
-        CHECK(!memcmp(out_a, out_b, sizeof out_a));
-    }
-}
-
-TEST(kernels_widen_every_finite_f16) {
-    static uint16_t in[65536];
-    static float a[65536], b[65536];
-    int n = 0;
-    for (int i = 0; i < 65536; i++)
-        if ((i & 0x7c00) != 0x7c00) in[n++] = (uint16_t)i;
-    n = n / 8 * 8;
-    gw_ref_widen(in, a, n);
-    gw_simd_widen(in, b, n);
-    CHECK(!memcmp(a, b, n * sizeof *a));
-}
 #endif
 
 /* Quantising loses at most half a step. */

@@ -1,10 +1,11 @@
 /* The key/value cache against a naive model: a list of what was last stored at each position. Every
  * item of a row holds the number of its storing, so a row that was lost or mixed up shows. */
+#include "kernels.h"
 #include "kv.h"
 #include "quant.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 8, LAYERS = 3, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, HEADS = 2, HEAD = 8, ROW = HEADS * HEAD, LAYERS = 3, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */
 static const uint8_t is_global[LAYERS] = { 0, 1, 0 };
 
 typedef struct {
@@ -14,8 +15,8 @@ typedef struct {
     float count;
 } rig;
 
-static void rig_init(rig *r, uint32_t n_ctx) {
-    gw_kv_shape shape = { LAYERS, n_ctx, WINDOW, BATCH, ROW, is_global };
+static void rig_of(rig *r, uint32_t n_ctx, int type) {
+    gw_kv_shape shape = { LAYERS, n_ctx, WINDOW, BATCH, HEADS, HEAD, is_global, type };
     gw_arena a = { 0 };
     gw_kv_init(&r->kv, shape, &a);
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
@@ -26,6 +27,8 @@ static void rig_init(rig *r, uint32_t n_ctx) {
     CHECK_INT(a.used, a.size);
     r->count = 0;
 }
+
+static void rig_init(rig *r, uint32_t n_ctx) { rig_of(r, n_ctx, GW_KV_AUTO); }
 
 static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
     float k[ROW], v[ROW];
@@ -50,8 +53,15 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
 }
 
 static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_t i) {
-    size_t at = (size_t)(pos % l->rows) * ROW + i;
-    return l->half ? gw_f16_to_f32(((const uint16_t *)plane)[at]) : ((const float *)plane)[at];
+    const uint8_t *head = (const uint8_t *)plane + ((size_t)(pos % l->rows) * HEADS + i / HEAD) * l->head;
+    float f;
+    uint16_t h, scale;
+    i %= HEAD;
+    memcpy(&f, head + (l->type == GW_KV_F32 ? 4 * i : 0), sizeof f);
+    memcpy(&h, head + (l->type == GW_KV_F16 ? 2 * i : 0), sizeof h);
+    if (l->type != GW_KV_Q8) return l->type == GW_KV_F16 ? gw_f16_to_f32(h) : f;
+    memcpy(&scale, head + HEAD, sizeof scale);
+    return gw_bf16_to_f32(scale) * (float)(int8_t)head[i];
 }
 
 /* All that a query at kv.pos could see is what was stored last. */
@@ -62,7 +72,9 @@ static void check_visible(const rig *r) {
             for (uint32_t i = 0; i < ROW; i++) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
-                if (k != expected || v != -expected)
+                /* half a step, and the rounding of a scale */
+                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250 : 0;   
+                if (!(fabsf(k - expected) <= off && fabsf(v + expected) <= off))
                     gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p,
                                  r->kv.pos, expected, k, v);
             }
@@ -74,7 +86,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
     CHECK_INT(r.kv.layers[1].rows, 304);   /* whole blocks of 16 */
-    CHECK(!r.kv.layers[0].half && r.kv.layers[1].half && !r.kv.layers[2].half);
+    CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_F16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
     gw_free(r.block);
@@ -150,9 +162,9 @@ static uint32_t draw(uint64_t *state, uint32_t below) {
     return (uint32_t)(*state >> 33) % below;
 }
 
-TEST(kv_random_walk) {
+static void random_walk(int type) {
     rig r;
-    rig_init(&r, CONTEXT);
+    rig_of(&r, CONTEXT, type);
     uint64_t state = 1;
     uint32_t restored = 0, emptied = 0;
     for (int i = 0; i < 5000; i++) {
@@ -176,21 +188,35 @@ TEST(kv_random_walk) {
     gw_free(r.block);
 }
 
+TEST(kv_random_walk) {
+    for (int type = GW_KV_AUTO; type < GW_KV_TYPES; type++) random_walk(type);
+}
+
 TEST(kv_sizes_of_one_b) {
     uint8_t global[26];
     for (int l = 0; l < 26; l++) global[l] = l % 6 == 5;
-    gw_kv_shape shape = { 26, 32768, 512, 64, 256, global };
+    gw_kv_shape shape = { 26, 32768, 512, 64, 1, 256, global, GW_KV_AUTO };
     gw_arena whole = { 0 }, none = { 0 };
     gw_kv kv;
     gw_kv_init(&kv, shape, &whole);
     CHECK(whole.used < 200000000);
+    uint64_t used[GW_KV_TYPES];
+    for (shape.type = 0; shape.type < GW_KV_TYPES; shape.type++) {
+        gw_arena a = { 0 };
+        gw_kv_init(&kv, shape, &a);
+        used[shape.type] = a.used;
+    }
+    CHECK_NEAR((double)used[GW_KV_F16] / (double)used[GW_KV_F32], 0.5, 1e-4);
+    CHECK_NEAR((double)used[GW_KV_Q8] / (double)used[GW_KV_F32], 34.0 / 128, 1e-4);
+    CHECK(used[GW_KV_F16] < used[GW_KV_AUTO] && used[GW_KV_AUTO] < used[GW_KV_F32]);
+    shape.type = GW_KV_AUTO;
     shape.n_ctx = 1;
     gw_kv_init(&kv, shape, &none);
     CHECK(none.used < 26u * 16 * 256 * 4 * 2 + 10000);
 }
 
 TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
-    gw_kv_shape shape = { 1, 1 << 20, 512, 64, 1u << 31, (const uint8_t[]){ 1 } };
+    gw_kv_shape shape = { 1, 1 << 20, 512, 64, 1u << 20, 1u << 11, (const uint8_t[]){ 1 }, GW_KV_AUTO };
     gw_arena a = { 0 };
     gw_kv kv;
     gw_kv_init(&kv, shape, &a);
@@ -202,7 +228,7 @@ TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
 TEST(kv_f16_rows_saturate) {
     rig r;
     rig_init(&r, CONTEXT);
-    float big[ROW] = { 1e9f, -1e9f, 65504, -65504, 65520, 0, -0.0f, 6e-8f };
+    float big[ROW] = { 1e9f, -1e9f, 65504, -65504, 65520, 0, -0.0f, 6e-8f, 1, 2, 3, 4, 5, 6, 7, 8 };
     gw_kv_store(&r.kv, 1, 3, big, big);
     gw_kv_store(&r.kv, 0, 3, big, big);
     CHECK_NEAR(item(&r.kv.layers[1], r.kv.layers[1].k, 3, 0), 65504, 0);
@@ -210,4 +236,29 @@ TEST(kv_f16_rows_saturate) {
     CHECK_NEAR(item(&r.kv.layers[1], r.kv.layers[1].k, 3, 4), 65504, 0);
     CHECK_NEAR(item(&r.kv.layers[0], r.kv.layers[0].k, 3, 0), 1e9f, 0);   /* rings keep floats */
     gw_free(r.block);
+}
+
+/* A row of one type: blocks of 32 and a shorter last one, each by its own scale; none far from what it was. */
+TEST(kv_q8_rows_keep_half_a_step) {
+    enum { D = 72 };
+    uint8_t plane[2][GW_KEYS * (D + 6)];
+    gw_kv_layer layer = { plane[0], plane[1], GW_KEYS, D + 6, GW_KV_Q8 };
+    gw_kv kv = { .shape = { 1, GW_KEYS, 0, 1, 1, D, NULL, GW_KV_Q8 }, .layers = &layer };
+    float in[D], out[D];
+    for (int power = -40; power <= 38; power += 2) {
+        for (int i = 0; i < D; i++) in[i] = sinf((float)i) * powf(10, (float)(i < GW_BLOCK ? power : -3));
+        gw_kv_store(&kv, 0, 5, in, in);
+        gw_ref_widen_q8(plane[1] + 5 * layer.head, layer.head, 1, D, out);
+        for (int b = 0; b < D; b += GW_BLOCK) {
+            float largest = 0;
+            for (int i = b; i < D && i < b + GW_BLOCK; i++) largest = fmaxf(largest, fabsf(in[i]));
+            for (int i = b; i < D && i < b + GW_BLOCK; i++)
+                CHECK_NEAR(out[i], in[i], largest > GW_TINY ? largest / 252 : largest);
+        }
+    }
+    for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
+    gw_kv_store(&kv, 0, 0, in, in);
+    gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
+    CHECK(isfinite(out[40]) && out[40] > 1e38f);   /* as large as can be */
+    CHECK_NEAR(out[0], 1, 1.0 / 252);
 }

@@ -418,7 +418,7 @@ TEST(load_sizes_beyond_32_bits) {
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
     check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));   /* global; ring, and its copy */
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
-    check_too_large(c, "scratch", 4096.0 / 2 * 1024 * 514 * 4);
+    check_too_large(c, "scratch", 8192.0 * 1024 * 514 * 4);
     c = small, c.n_embd = 65536, c.n_ff = 1 << 20, c.ffn = GW_F32;
     check_too_large(c, "weights", 65536.0 * 4 * (1 << 20) * 3 * 2);
     c.ffn = GW_Q8_0;
