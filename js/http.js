@@ -10,7 +10,8 @@ import { GemmaError } from './errors.js';
 /** @type {Tuning} */
 export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, journal: 3 << 20, attempts: 7, backoffMs: 500,
   longestMs: 60_000, stallMs: 20_000 };
-const CHUNK = 64 << 10;
+/** Of a read: small ones leave more garbage behind than is collected in time. */
+const CHUNK = 1 << 20;
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 

@@ -49,7 +49,8 @@ export function launch(name) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
   if (!executablePath) throw new Trouble(`${name} is not here`);
-  const common = { executablePath, headless: true, protocolTimeout: TIMEOUT };
+  // Watching the network, a browser's tools keep copies of what is fetched: up to 200 MB, and half of the time.
+  const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
   return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
 }
