@@ -73,7 +73,7 @@ static void check_visible(const rig *r) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
                 /* half a step, and the rounding of a scale */
-                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250 : 0;   
+                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250 : 0;
                 if (!(fabsf(k - expected) <= off && fabsf(v + expected) <= off))
                     gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p,
                                  r->kv.pos, expected, k, v);
