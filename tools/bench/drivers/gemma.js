@@ -6,6 +6,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
   const { model: source, threads, contextLength, variant } = job;
   const model = await loadModel(source, {
     threads, contextLength, variant: /** @type {'auto' | undefined} */ (variant),
+    cache: false,   // the peers are not made to write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
