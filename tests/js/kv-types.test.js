@@ -1,0 +1,92 @@
+/**
+ * kvType: how the cache holds keys and values. For each type: close to the truth, and the same bits whatever the way
+ * there (threads, steps or one go, going back, rings that wrap, a cloned chat). tests/vectors/kv-types.md has figures.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-types.js';
+import { open } from './helpers.js';
+import { testModel } from './models.js';
+
+/** Largest NMSE with float weights. Types below f32 lose what they lose; the models make attention sharp. */
+const LARGEST = { auto: 1e-6, f32: 1e-9, f16: 5e-5, q8_0: 2e-2 };
+/** How much perplexity of a trained model may move. */
+const APART = 2e-3;
+
+const idsOf = (/** @type {number} */ n, seed = 7) => Array.from({ length: n }, (_, i) => (i * i + seed) % 320);
+
+for (const kvType of KV_TYPES) {
+  test(`${kvType}: errors of float weights are below the bound of the type`, async (t) => {
+    for (const name of ['parity-f32', 'mqa-f32']) {
+      const errors = await errorsOf(name, kvType);
+      t.diagnostic(`${name}: largest ${Math.max(...errors).toExponential(1)}, mean ${mean(errors).toExponential(1)}`);
+      assert.ok(Math.max(...errors) <= LARGEST[kvType], `${name}: ${Math.max(...errors)}`);
+    }
+  });
+
+  test(`${kvType}: 1, 2 and 4 threads, steps and one go give the same bits`, async (t) => {
+    const ids = idsOf(100);
+    const first = await open(t, 'mqa-q4_0', { kvType });
+    const rows = await first.logits(ids, { all: true });
+    for (const threads of [1, 2, 4]) {
+      const model = await open(t, 'mqa-q4_0', { kvType, threads });
+      assert.deepEqual(await model.logits(ids, { all: true }), rows);
+      for (let k = 90; k <= ids.length; k++) {
+        const row = await model.logits(ids.slice(0, k));
+        assert.deepEqual(row, rows.slice((k - 1) * 320, k * 320), `${threads} threads, ${k} ids`);
+      }
+    }
+  });
+
+  test(`${kvType}: going back, within the window and past it, is as a fresh start`, async (t) => {
+    const model = await open(t, 'parity-q4_0', { kvType }), fresh = await open(t, 'parity-q4_0', { kvType });
+    const long = idsOf(150);
+    await model.logits(long);
+    for (const kept of [149, 140, 60, 5]) {
+      const ids = [...long.slice(0, kept), ...idsOf(9, kept)];
+      const { usage } = await model.generate(ids, { maxTokens: 70, temperature: 0 }).result();
+      if (kept === 149) assert.ok(usage.reusedTokens > 0);
+      const rows = await fresh.logits(ids, { all: true });
+      assert.deepEqual(await model.logits(ids), rows.subarray(rows.length - 320), `back to ${kept}`);
+    }
+  });
+}
+
+test('types differ, and auto is not one of the others', async (t) => {
+  const all = [];
+  for (const kvType of KV_TYPES) all.push(await (await open(t, 'parity-f32', { kvType })).logits(idsOf(60)));
+  for (const [i, a] of all.entries()) for (const b of all.slice(0, i)) assert.notDeepEqual(a, b);
+});
+
+test('a cloned chat answers as the chat itself', async (t) => {
+  const model = await open(t, 'tiny', { kvType: 'q8_0' });
+  const chat = model.chat();
+  await chat.send('Hello', { maxTokens: 20, temperature: 0 }).text();
+  const clone = chat.clone();
+  const [a, b] = [await clone.send('More', { maxTokens: 20, temperature: 0 }).text(),
+    await chat.send('More', { maxTokens: 20, temperature: 0 }).text()];
+  assert.equal(a, b);
+});
+
+test('perplexity of a trained model hardly moves', async (t) => {
+  const exact = await perplexityOf('f32');
+  for (const kvType of KV_TYPES) {
+    const found = await perplexityOf(kvType);
+    t.diagnostic(`${kvType}: ${found.toFixed(4)}`);
+    assert.ok(Math.abs(found / exact - 1) <= APART, `${kvType}: ${found}, f32: ${exact}`);
+  }
+});
+
+test('the plan knows the type: q8_0 takes 34 bytes for 32 items, f16 half of f32', async () => {
+  const path = await testModel('mqa-f32');
+  const [auto, f32, f16, q8] = await Promise.all(KV_TYPES.map(async (kvType) => {
+    const { info } = await inspectModel(path, { kvType });
+    const model = await loadModel(path, { kvType });
+    await model.dispose();
+    assert.equal(model.info.memory.kv, info.memory.kv);
+    return info.memory.kv;
+  }));
+  assert.ok(Math.abs(f16 / f32 - 1 / 2) < 1e-3 && Math.abs(q8 / f32 - 34 / 128) < 1e-3);
+  assert.ok(f16 < auto && auto < f32);
+});

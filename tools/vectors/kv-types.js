@@ -1,0 +1,104 @@
+/**
+ * What each kvType costs in accuracy and memory: writes tests/vectors/kv-types.md, a record; tests/js/kv-types.test.js
+ * asserts bounds with the same functions. Needs the package built, and nothing else.
+ *
+ *   node tools/vectors/kv-types.js
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { testModel } from '../../tests/js/models.js';
+import { SHIPPED } from '../../tests/js/storyteller-files.js';
+import { at } from '../proc.js';
+
+export const KV_TYPES = /** @type {const} */ (['auto', 'f32', 'f16', 'q8_0']);
+/** @typedef {typeof KV_TYPES[number]} KvType */
+
+const MODELS = ['parity-f32', 'mqa-f32', 'parity-q8_0', 'parity-q4_0'];
+const CONTEXTS = [4096, 16384, 32768];
+
+const vectors = (/** @type {string} */ name) => readFileSync(at('tests', 'vectors', name));
+const json = (/** @type {string} */ name) => JSON.parse(vectors(name).toString());
+
+/** sum (a - b)^2 / sum b^2 of each position against the truth of tests/vectors/parity.md.
+ * @param {string} name @param {KvType} kvType @param {import('../../js/model.js').LoadOptions} [options] */
+export async function errorsOf(name, kvType, options = {}) {
+  const model = await loadModel(await testModel(name), { threads: 2, ...options, kvType });
+  try {
+    const bytes = vectors(`${name}.bin`);
+    const truth = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+    const { vocabSize } = model.info, errors = [];
+    for (const ids of json('parity.json').models[name].prompts) {
+      const rows = await model.logits(ids, { all: true });
+      for (let k = 0; k < ids.length; k++) {
+        const from = errors.length * vocabSize;
+        let error = 0, size = 0;
+        for (let i = 0; i < vocabSize; i++) {
+          error += (rows[k * vocabSize + i] - truth[from + i]) ** 2;
+          size += truth[from + i] ** 2;
+        }
+        errors.push(error / size);
+      }
+    }
+    return errors;
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** Perplexity of the shipped storyteller, a trained model, on the texts of its vectors. @param {KvType} kvType */
+export async function perplexityOf(kvType) {
+  const model = await loadModel(SHIPPED, { threads: 1, kvType });
+  try {
+    let sum = 0, count = 0;
+    for (const { text } of json('storyteller.json').texts) {
+      const { nll, tokens } = await model.perplexity(text);
+      sum += nll * tokens;
+      count += tokens;
+    }
+    return Math.exp(sum / count);
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** Bytes of the cache of a 1B. @param {KvType} kvType @param {number} contextLength */
+export async function memoryOf(kvType, contextLength) {
+  return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
+}
+
+export const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
+
+async function main() {
+  const header = ['kvType', ...MODELS.map((name) => `\`${name}\`: largest, mean`), 'storyteller',
+    ...CONTEXTS.map((n) => `MB at ${n}`)];
+  const rows = [header, header.map(() => '---')];
+  for (const kvType of KV_TYPES) {
+    const row = [kvType];
+    for (const name of MODELS) {
+      const errors = await errorsOf(name, kvType);
+      row.push(`${Math.max(...errors).toExponential(1)}, ${mean(errors).toExponential(1)}`);
+    }
+    row.push((await perplexityOf(kvType)).toFixed(4));
+    for (const n of CONTEXTS) row.push((await memoryOf(kvType, n) / 1e6).toFixed(0));
+    rows.push(row);
+  }
+  const llama = MODELS.map((name) => {
+    const errors = json('parity-llama.json').models[name].default;
+    return `${Math.max(...errors).toExponential(1)}, ${mean(errors).toExponential(1)}`;
+  });
+  rows.push(['llama.cpp, f16', ...llama, '', ...CONTEXTS.map(() => '')]);
+  const table = rows.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+  writeFileSync(at('tests', 'vectors', 'kv-types.md'), `# What each \`kvType\` costs
+
+NMSE of a position against the truth of \`parity.md\` (windows of 32 and 24; models made so that attention is sharp),
+perplexity of the shipped storyteller, and the cache's memory in a 1B (26 layers, 4 of them global; rings of the window
+twice, for the way back), as \`inspectModel\` plans it.
+
+${table}
+
+Made by \`tools/vectors/kv-types.js\`.
+`);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();
