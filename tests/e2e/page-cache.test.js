@@ -23,13 +23,16 @@ const intercept = async (request, response) => {
     return true;
   }
   if (manner === 'slow' && !request.headers.range?.startsWith('bytes=0-')) {
-    const { write } = response;
-    response.write = (/** @type {any} */ chunk) => {
-      setTimeout(() => {
-        write.call(response, chunk);
-        response.emit('drain');
-      }, 15);
+    const { write, end } = response;
+    let sent = Promise.resolve();
+    response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
+      sent = sent.then(() => new Promise((resolve) => { setTimeout(resolve, chunk.length / 4400); }))
+        .then(() => { write.call(response, chunk, done); });
       return false;
+    };
+    response.end = () => {
+      void sent.then(() => end.call(response));
+      return response;
     };
   }
   return response.destroyed;
