@@ -1,8 +1,10 @@
 /**
  * strip-comments: JavaScript as it was written, without its comments and blank lines. Every other line
- * keeps its words and its indentation, so that what users step through is what is in this repository.
+ * keeps its words, and its indentation as tabs, so that what users step through is what is in this repository.
  */
 import ts from 'typescript';
+
+const INDENT = '  ';
 
 /**
  * The tokens of a file in order: TypeScript's own reading, which knows a regular expression from a
@@ -20,7 +22,7 @@ function tokens(node, file) {
  */
 function withoutRemarks(gap, before, after) {
   const lines = gap.split('\n');
-  if (lines.length > 1) return `\n${lines[lines.length - 1].match(/^ */)?.[0]}`;
+  if (lines.length > 1) return `\n${lines[lines.length - 1].match(/^ */)?.[0].replaceAll(INDENT, '\t')}`;
   const words = /\w$/.test(before) && /^\w/.test(after);
   return gap.startsWith(' ') || (gap && words) ? ' ' : '';
 }

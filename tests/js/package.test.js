@@ -30,7 +30,7 @@ function write(name, source) {
   return join(folder, name);
 }
 
-test('comments go, and nothing else', () => {
+test('comments go, and indentation becomes tabs', () => {
   const source = `#!/usr/bin/env node
 /* head */
 import { a } from './a.js';   // why
@@ -48,11 +48,11 @@ export function f(b) {
   assert.equal(stripComments(source), `#!/usr/bin/env node
 import { a } from './a.js';
 export function f(b) {
-  const text = \`/* text */
+\tconst text = \`/* text */
 
   // \${b} // text
 \`;
-  return /\\/*[/*]/.test(b) ? ((text)) / 2 : '// no /* comment */';
+\treturn /\\/*[/*]/.test(b) ? ((text)) / 2 : '// no /* comment */';
 }
 `);
 });
