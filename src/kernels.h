@@ -45,26 +45,29 @@ enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* what a block's larges
 
 #define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
 
-/* A batch of n rows of k activations. Pointers that no kernel of the batch needs are NULL. */
+/* A batch of n rows of k activations. Pointers that no kernel of the batch needs are NULL. Quantised ones lie
+ * block by block, the rows side by side: block b of row t is number b * stride + t. So a tile of some rows finds
+ * them at fixed distances. The stride is odd, lest a column of blocks meet in few sets of a cache. */
 typedef struct {
     int n;
-    size_t k;
+    size_t k, stride;
     const float *x; size_t ldx;     /* [n][ldx] */
-    gw_narrow *q8;                  /* [n][k], -127..127 */
-    float *s8;                      /* [n][k / 32] */
-    int32_t *sum8, *half8;          /* [n][k / 32], sums of q8 over a block and over its first 16 */
-    int16_t *q16;                   /* [n][k], -8192..8192; relaxed build: [n][k / 32] x (32 int8 hi, 32 int8 lo) */
-    float *s16;                     /* [n][k / 32] */
-    int32_t *sum16, *half16;        /* [n][k / 32] */
+    gw_narrow *q8;                  /* [k / 32][stride][32], -127..127 */
+    float *s8;                      /* [k / 32][stride] */
+    int32_t *sum8, *half8;          /* [k / 32][stride], sums of q8 over a block and over its first 16 */
+    int16_t *q16;                   /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
+    float *s16;                     /* [k / 32][stride] */
+    int32_t *sum16, *half16;        /* [k / 32][stride] */
     int streams;                    /* n = 1: panels read side by side; 1: one; else as many as a kernel likes */
 } gw_acts;
+
+static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
 
 /* y[t][0..4 * panels) = panels * activation row t, for all t < a->n; y has row stride ldy. */
 typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
 
-/* Quantise one row x[k] into block scales and sums; k is a multiple of 32. */
-typedef void gw_narrow_kernel(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half);
-typedef void gw_wide_kernel(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half);
+/* Quantise k columns of row t of a->x, from column `from` on; both are multiples of 32. */
+typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
 /* Attention: up to GW_HEADS queries take the same n <= GW_KEYS rows of a cache at once, so that a row is read
  * once for all of them. A row holds d items, a multiple of 8, in one of three types; rows are `stride` bytes apart:
@@ -109,8 +112,8 @@ typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
     X(gw_matmul_kernel, matmul_q4)           \
     X(gw_matmul_kernel, matmul_q4_wide)      \
     X(gw_matmul_kernel, matmul_q8_wide)      \
-    X(gw_narrow_kernel, narrow)              \
-    X(gw_wide_kernel, wide)
+    X(gw_quantise_kernel, narrow)              \
+    X(gw_quantise_kernel, wide)
 #define GW_FORMAT_KERNELS(NAME, name, ...)   \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name##_wide)

@@ -1,4 +1,4 @@
-/* kernels_quant_relaxed: products of quantised weights with int8 activations, and with wide ones as two planes of
+/* kernels_quant_relaxed: products of all quantised weights with int8 activations, and with wide ones as two planes of
  * int8, by the relaxed dot product of bytes, whose second operand is only defined for 7 bits. Codes (0..63) are well
  * inside. Bytes of Q8_0 and values of IQ4 are not. What an engine does with 8 bits is asked (takes): none, or as if
  * without a sign (x86: vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same. */
@@ -7,20 +7,20 @@
 #ifdef GW_HAVE_RELAXED
 
 #include "kernels_quant.h"
+#include "kernels_relaxed.h"
 
 enum { STREAMS = 4, TILE = 4, PAIR = 2, CHUNK = 40 };   /* CHUNK: blocks unpacked at once, whole groups */
 
 #define SPLAT(p) wasm_v128_load32_splat(p)
-#define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 #define TABLE_OFFSET 127
 
 volatile bool gw_relaxed_only_7_bits;
 
-typedef struct {   /* a batch's activations of one precision */
-    const int8_t *q;                  /* [n][blocks][planes][32] */
+typedef struct {   /* a batch's activations of one precision, see gw_acts */
+    const int8_t *q;                  /* [blocks][stride][planes][32] */
     const float *scale;
     const int32_t *sum, *half;
-    size_t blocks, row;               /* row: bytes of one */
+    size_t blocks, stride;
     int n;
 } acts;
 
@@ -100,9 +100,10 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
         for (int s = 0; s < n; s++) f->read(w + s * stride, scale[s], min[s]);
         KEEP_LOOP
         for (uint32_t j = 0; j < f->blocks; j++) {
-            v128_t sum[2], dot[2], c[COLUMNS], by = SPLAT(a->scale + b + j);
-            const int8_t *q = a->q + (b + j) * GW_BLOCK * planes;
-            sums_of(f, a->sum + b + j, a->half + b + j, sum);
+            size_t at = (b + j) * a->stride;
+            v128_t sum[2], dot[2], c[COLUMNS], by = SPLAT(a->scale + at);
+            const int8_t *q = a->q + at * GW_BLOCK * planes;
+            sums_of(f, a->sum + at, a->half + at, sum);
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 unpack_codes(f, how, codes_of(f, w + s * stride, j), c);
@@ -118,7 +119,7 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
 
 /* A chunk of PAIR panels: codes as bytes, vector g being columns 4 g … 4 g + 3. */
 typedef struct {
-    v128_t column[CHUNK][COLUMNS][PAIR], scale[CHUNK][2][PAIR], min[CHUNK][2][PAIR];
+    struct { v128_t column[COLUMNS][PAIR], scale[2][PAIR], min[2][PAIR]; } block[CHUNK];
 } unpacked;
 
 INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, unpacked *out, uint32_t first, int p) {
@@ -127,15 +128,15 @@ INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, u
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
         unpack_codes(f, how, codes_of(f, group, j), c);
-        for (int g = 0; g < COLUMNS; g++) out->column[first + j][g][p] = c[g];
+        for (int g = 0; g < COLUMNS; g++) out->block[first + j].column[g][p] = c[g];
         for (uint32_t i = 0; i < f->subs; i++) {
-            out->scale[first + j][i][p] = scale[j * f->subs + i];
-            if (f->mins) out->min[first + j][i][p] = min[j * f->subs + i];
+            out->block[first + j].scale[i][p] = scale[j * f->subs + i];
+            if (f->mins) out->block[first + j].min[i][p] = min[j * f->subs + i];
         }
     }
 }
 
-/* Where a tile works: tokens from `t` on against the chunk that begins at block b. */
+/* Where tiles work: against the chunk that begins at block b. */
 typedef struct {
     const acts *a;
     size_t b;
@@ -144,49 +145,53 @@ typedef struct {
     size_t ldy;
 } place;
 
-/* Products of scale `h` of block j, with `rows` tokens and `panels` panels. f: its subs, mins and table; `offset`. */
-INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w, uint32_t j, uint32_t h,
-                      const place *at, int t, int rows, int panels) {
-    const acts *a = at->a;
-    size_t block = t * a->blocks + at->b + j;
-    const int8_t *q = a->q + t * a->row + (at->b + j) * GW_BLOCK * planes, *low = q + (planes - 1) * GW_BLOCK;
+/* Products of scale `h` of block j with tokens t …; at: number of its block of activations. f: its subs, mins and
+ * table. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each sum's products. */
+INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w, uint32_t j, uint32_t h, const acts *a,
+                      size_t at, v128_t (*total)[PAIR], int rows, int panels) {
+    const int row = GW_BLOCK * planes, low = GW_BLOCK * (planes - 1);   /* bytes to the next row, to the low plane */
     uint32_t each = COLUMNS / f->subs;
     v128_t dot[TILE][PAIR], high[TILE][PAIR], sum[TILE][2];
     for (int i = 0; i < rows; i++) {
-        sums_of(f, a->sum + block + i * a->blocks, a->half + block + i * a->blocks, sum[i]);
+        sums_of(f, a->sum + at + i, a->half + at + i, sum[i]);
         for (int p = 0; p < panels; p++) {
             dot[i][p] = start_of(offset, sum[i][h]);
             high[i][p] = wasm_i32x4_splat(0);
         }
     }
+    const v128_t *c = w->block[j].column[h * each], *end = c + each * PAIR;
+    const int8_t *q = a->q + at * row + 4 * each * h;
     KEEP_LOOP
-    for (uint32_t g = h * each; g < (h + 1) * each; g++)
+    for (; c != end; c += PAIR, q += 4)
         for (int i = 0; i < rows; i++)
             for (int p = 0; p < panels; p++) {
-                dot[i][p] = dot_column(f, SPLAT(low + i * a->row + 4 * g), w->column[j][g][p], dot[i][p]);
-                if (planes == 2)
-                    high[i][p] = dot_column(f, SPLAT(q + i * a->row + 4 * g), w->column[j][g][p], high[i][p]);
+                dot[i][p] = dot_column(f, SPLAT(q + i * row + low), c[p], dot[i][p]);
+                if (planes == 2) high[i][p] = dot_column(f, SPLAT(q + i * row), c[p], high[i][p]);
             }
-    for (int i = 0; i < rows; i++)   /* totals stay in memory: the registers belong to the sums */
+    for (int i = 0; i < rows; i++) {
+        v128_t by = SPLAT(a->scale + at + i);
         for (int p = 0; p < panels; p++) {
-            float *y = at->y + (t + i) * at->ldy + p * GW_PANEL;
-            v128_t by = SPLAT(a->scale + block + i * a->blocks);
             v128_t all = planes == 2 ? joined(high[i][p], dot[i][p]) : dot[i][p];
-            v128_t total = add_scaled(wasm_v128_load(y), all, w->scale[j][h][p], by);
-            if (f->mins) total = add_min(total, w->min[j][h][p], sum[i][h], by);
-            wasm_v128_store(y, total);
+            total[i][p] = add_scaled(total[i][p], all, w->block[j].scale[h][p], by);
+            if (f->mins) total[i][p] = add_min(total[i][p], w->block[j].min[h][p], sum[i][h], by);
         }
+    }
 }
 
 INLINE void tile(const shape *f, int planes, int offset, const unpacked *w, const place *at, int t, int rows,
                  int panels) {
-    if (at->b == 0)
-        for (int i = 0; i < rows; i++)
-            for (int p = 0; p < panels; p++)
-                wasm_v128_store(at->y + (t + i) * at->ldy + p * GW_PANEL, wasm_f32x4_splat(0));
+    const acts *a = at->a;
+    float *y = at->y + t * at->ldy;
+    size_t block = at->b * a->stride + t;
+    v128_t total[TILE][PAIR];
+    for (int i = 0; i < rows; i++)
+        for (int p = 0; p < panels; p++)
+            total[i][p] = at->b ? wasm_v128_load(y + i * at->ldy + p * GW_PANEL) : wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (uint32_t j = 0; j < at->n_blocks; j++)
-        for (uint32_t h = 0; h < f->subs; h++) tile_part(f, planes, offset, w, j, h, at, t, rows, panels);
+    for (uint32_t j = 0; j < at->n_blocks; j++, block += a->stride)
+        for (uint32_t h = 0; h < f->subs; h++) tile_part(f, planes, offset, w, j, h, a, block, total, rows, panels);
+    for (int i = 0; i < rows; i++)
+        for (int p = 0; p < panels; p++) wasm_v128_store(y + i * at->ldy + p * GW_PANEL, total[i][p]);
 }
 
 /* All tokens against one chunk; shared by all types of the same subs, mins and table. */
@@ -253,19 +258,19 @@ INLINE void rows(const shape *f, bits_taken how, int planes, panel_rows *several
 /* Q8_0 on an engine that keeps to 7 bits: three products for one, a panel and a token at a time. */
 OUTLINE void rows_of_7_bits(const uint8_t *w, int panels, const acts *all, float *y, size_t ldy) {
     for (int t = 0; t < all->n; t++) {
-        size_t at = t * all->blocks;
-        acts a = { all->q + t * all->row, all->scale + at, all->sum + at, all->half + at, all->blocks, all->row, 1 };
+        acts a = *all;
+        a.q += 2 * t * GW_BLOCK, a.scale += t, a.sum += t, a.half += t, a.n = 1;
         for (int p = 0; p < panels; p++)
             streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, y + t * ldy + p * GW_PANEL, 0);
     }
 }
 
 INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->k, a->n };
+    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n };
 }
 
 INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ (const int8_t *)a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, 2 * a->k, a->n };
+    return (acts){ (const int8_t *)a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n };
 }
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,
@@ -300,6 +305,13 @@ GW_FORMATS(DEFINE_WIDE)
 DEFINE_ROWS(Q4_0, q4, )
 DEFINE_WIDE(Q4_0, q4, )
 DEFINE_ROWS(Q8_0, q8, )
+
+void gw_relaxed_rows_q4(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
+    acts a = narrow_of(all);
+    size_t panel = a.blocks * GW_Q4_BYTES;
+    for (int p = 0; p < panels; p += PAIR)
+        rows_of_q4(SEVEN, false, w + p * panel, (int)gw_min(PAIR, panels - p), &a, y + p * GW_PANEL, ldy);
+}
 
 void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
     acts a = wide_of(all);

@@ -17,7 +17,7 @@ typedef struct {   /* a batch's activations of one precision */
     const int16_t *q;
     const float *scale;
     const int32_t *sum, *half;
-    size_t k, blocks;
+    size_t blocks, stride;
     int n;
 } acts;
 
@@ -120,8 +120,8 @@ INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t f
 INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts *a, size_t b, int t, int rows,
                  float *y, size_t ldy) {
     v128_t total[TILE];
-    const int16_t *q = a->q + t * a->k + b * GW_BLOCK;
-    size_t at = t * a->blocks + b;
+    size_t at = b * a->stride + t;
+    const int16_t *q = a->q + at * GW_BLOCK;
     y += t * ldy;
     for (int i = 0; i < rows; i++) total[i] = b ? wasm_v128_load(y + i * ldy) : wasm_f32x4_splat(0);
     for (uint32_t j = 0; j < n_blocks; j++)
@@ -132,11 +132,11 @@ INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts
             KEEP_LOOP
             for (uint32_t c = h * each; c < (h + 1) * each; c++)
                 for (int i = 0; i < rows; i++) {
-                    v128_t x = SPLAT(q + i * a->k + j * GW_BLOCK + 2 * c);
+                    v128_t x = SPLAT(q + (j * a->stride + i) * GW_BLOCK + 2 * c);
                     dot[i] = wasm_i32x4_add(dot[i], DOT(w->column[j][c], x));
                 }
             for (int i = 0; i < rows; i++) {
-                size_t place = at + i * a->blocks + j;
+                size_t place = at + j * a->stride + i;
                 sums_of(f, a->sum + place, a->half + place, sum);
                 v128_t by = SPLAT(a->scale + place);
                 total[i] = add_scaled(total[i], dot[i], w->scale[j][h], by);
@@ -181,11 +181,11 @@ INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, 
 }
 
 INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k, a->k / GW_BLOCK, a->n };
+    return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n };
 }
 
 INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k, a->k / GW_BLOCK, a->n };
+    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n };
 }
 
 /* One product for both precisions, so that each type's loops are in a module once. */

@@ -54,49 +54,57 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
 
 #ifndef GW_HAVE_RELAXED
 
-INLINE void quantise16(const float *x, size_t k, float top, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
-    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+/* int16 in the order 0 2 1 3 */
+INLINE void store(int16_t *q, const v128_t *v) {
+    for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
+}
+
+void gw_simd_narrow(const gw_acts *a, int t, size_t from, size_t k) {
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
         v128_t v[4];
-        quantise(x + b * GW_BLOCK, top, v, scale + b, sum + b, half + b);
-        for (int i = 0; i < 4; i++)
-            wasm_v128_store(q + b * GW_BLOCK + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
+        size_t at = i / GW_BLOCK * a->stride + t;
+        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, v, a->s8 + at, a->sum8 + at, a->half8 + at);
+        store(a->q8 + at * GW_BLOCK, v);
     }
 }
 
-void gw_simd_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
-    quantise16(x, k, GW_NARROW_TOP, q, scale, sum, half);
-}
-
-void gw_simd_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
-    quantise16(x, k, GW_WIDE_TOP, q, scale, sum, half);
+void gw_simd_wide(const gw_acts *a, int t, size_t from, size_t k) {
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
+        v128_t v[4];
+        size_t at = i / GW_BLOCK * a->stride + t;
+        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, v, a->s16 + at, a->sum16 + at, a->half16 + at);
+        store(a->q16 + at * GW_BLOCK, v);
+    }
 }
 
 #else
 
-/* 16 numbers as bytes; they fit. */
-INLINE void store_bytes(int8_t *to, v128_t a, v128_t b) { wasm_v128_store(to, wasm_i8x16_narrow_i16x8(a, b)); }
+/* 32 numbers as bytes; they fit. */
+INLINE void store(int8_t *q, const v128_t *v) {
+    for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
+}
 
-void gw_relaxed_narrow(const float *x, size_t k, gw_narrow *q, float *scale, int32_t *sum, int32_t *half) {
-    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+void gw_relaxed_narrow(const gw_acts *a, int t, size_t from, size_t k) {
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
         v128_t v[4];
-        quantise(x + b * GW_BLOCK, GW_NARROW_TOP, v, scale + b, sum + b, half + b);
-        for (int i = 0; i < 2; i++) store_bytes(q + b * GW_BLOCK + 16 * i, v[2 * i], v[2 * i + 1]);
+        size_t at = i / GW_BLOCK * a->stride + t;
+        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, v, a->s8 + at, a->sum8 + at, a->half8 + at);
+        store(a->q8 + at * GW_BLOCK, v);
     }
 }
 
-void gw_relaxed_wide(const float *x, size_t k, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
-    for (size_t b = 0; b < k / GW_BLOCK; b++) {
+void gw_relaxed_wide(const gw_acts *a, int t, size_t from, size_t k) {
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
         v128_t low[4], high[4];
-        int8_t *planes = (int8_t *)(q + b * GW_BLOCK);
-        quantise(x + b * GW_BLOCK, GW_WIDE_TOP, low, scale + b, sum + b, half + b);
-        for (int i = 0; i < 4; i++) {
-            high[i] = wasm_i16x8_shr(wasm_i16x8_add(low[i], wasm_i16x8_splat(64)), 7);
-            low[i] = wasm_i16x8_sub(low[i], wasm_i16x8_shl(high[i], 7));
+        size_t at = i / GW_BLOCK * a->stride + t;
+        int8_t *planes = (int8_t *)(a->q16 + at * GW_BLOCK);
+        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, low, a->s16 + at, a->sum16 + at, a->half16 + at);
+        for (int j = 0; j < 4; j++) {
+            high[j] = wasm_i16x8_shr(wasm_i16x8_add(low[j], wasm_i16x8_splat(64)), 7);
+            low[j] = wasm_i16x8_sub(low[j], wasm_i16x8_shl(high[j], 7));
         }
-        for (int i = 0; i < 2; i++) {
-            store_bytes(planes + 16 * i, high[2 * i], high[2 * i + 1]);
-            store_bytes(planes + GW_BLOCK + 16 * i, low[2 * i], low[2 * i + 1]);
-        }
+        store(planes, high);
+        store(planes + GW_BLOCK, low);
     }
 }
 

@@ -68,8 +68,8 @@ static int q8_at(const uint8_t *block, int r, int c) {
                         const uint8_t *block = w + (p * blocks + b) * (bytes);                  \
                         int32_t sum = 0;                                                        \
                         for (int c = 0; c < GW_BLOCK; c++)                                      \
-                            sum += (at(block, r, c) - (offset)) * a->Q[t * a->k + b * GW_BLOCK + order(c)]; \
-                        float scale = gw_f16_to_f32(read16(block + 2 * r)) * a->S[t * blocks + b]; \
+                            sum += (at(block, r, c) - (offset)) * a->Q[(b * a->stride + t) * GW_BLOCK + order(c)]; \
+                        float scale = gw_f16_to_f32(read16(block + 2 * r)) * a->S[b * a->stride + t]; \
                         total += (float)sum * scale;                                            \
                     }                                                                           \
                     y[t * ldy + p * GW_PANEL + r] = total;                                      \
@@ -87,8 +87,13 @@ typedef struct {
     const float *scale;
 } activations;
 
-static int32_t narrow_at(const gw_acts *a, int t, size_t column) { return a->q8[t * a->k + NARROW_ORDER(column)]; }
-static int32_t wide_at(const gw_acts *a, int t, size_t column) { return a->q16[t * a->k + GW_WIDE_ORDER(column)]; }
+static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
+static int32_t narrow_at(const gw_acts *a, int t, size_t column) {
+    return a->q8[block_of(a, t, column) * GW_BLOCK + NARROW_ORDER(column % GW_BLOCK)];
+}
+static int32_t wide_at(const gw_acts *a, int t, size_t column) {
+    return a->q16[block_of(a, t, column) * GW_BLOCK + GW_WIDE_ORDER(column % GW_BLOCK)];
+}
 
 /* total + the product of row r of a packed group with token t's activations from `column` on. */
 static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
@@ -97,7 +102,7 @@ static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     gw_format_unpack(f, group, r, code, scale, min);
     for (uint32_t i = 0; i < f->items; i += f->sub) {
-        float s = x.scale[t * (a->k / GW_BLOCK) + (column + i) / GW_BLOCK];
+        float s = x.scale[block_of(a, t, column + i)];
         int32_t dot = 0, sum = 0;
         for (uint32_t c = i; c < i + f->sub; c++) {
             int32_t q = x.at(a, t, column + c);
@@ -134,27 +139,29 @@ GW_FORMATS(DEFINE_FORMAT)
 
 /* --- activations --- */
 
-#define DEFINE_QUANTISE(name, item, top, order)                                                   \
-    void name(const float *x, size_t k, item *q, float *scale, int32_t *sum, int32_t *half) {   \
-        for (size_t b = 0; b < k / GW_BLOCK; b++, x += GW_BLOCK, q += GW_BLOCK) {               \
+#define DEFINE_QUANTISE(name, Q, S, SUM, HALF, top, order)                                      \
+    void name(const gw_acts *a, int t, size_t from, size_t k) {                                 \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                    \
+            const float *x = a->x + t * a->ldx + i;                                             \
+            size_t at = block_of(a, t, i);                                                      \
             float largest = 0;                                                                  \
-            for (int i = 0; i < GW_BLOCK; i++) largest = fmaxf(largest, fabsf(x[i]));           \
-            float inverse = largest > GW_TINY ? (top) / largest : 0;                                  \
+            for (int c = 0; c < GW_BLOCK; c++) largest = fmaxf(largest, fabsf(x[c]));           \
+            float inverse = largest > GW_TINY ? (top) / largest : 0;                            \
             int32_t total = 0, first = 0;                                                       \
-            for (int i = 0; i < GW_BLOCK; i++) {                                                \
-                item v = (item)rintf(fmaxf(-(top), fminf((top), x[i] * inverse)));              \
-                q[order(i)] = v;                                                                \
+            for (int c = 0; c < GW_BLOCK; c++) {                                                \
+                int v = (int)rintf(fmaxf(-(top), fminf((top), x[c] * inverse)));                \
+                a->Q[at * GW_BLOCK + order(c)] = v;                                             \
                 total += v;                                                                     \
-                if (i < GW_BLOCK / 2) first += v;                                               \
+                if (c < GW_BLOCK / 2) first += v;                                               \
             }                                                                                   \
-            scale[b] = largest / (top);                                                         \
-            sum[b] = total;                                                                     \
-            half[b] = first;                                                                    \
+            a->S[at] = largest / (top);                                                         \
+            a->SUM[at] = total;                                                                 \
+            a->HALF[at] = first;                                                                \
         }                                                                                       \
     }
 
-DEFINE_QUANTISE(gw_ref_narrow, gw_narrow, (float)GW_NARROW_TOP, NARROW_ORDER)
-DEFINE_QUANTISE(gw_ref_wide, int16_t, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
+DEFINE_QUANTISE(gw_ref_narrow, q8, s8, sum8, half8, (float)GW_NARROW_TOP, NARROW_ORDER)
+DEFINE_QUANTISE(gw_ref_wide, q16, s16, sum16, half16, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
 
 /* --- attention --- */
 

@@ -14,6 +14,9 @@
 #define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 #define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
 
+/* Q4_0 with several rows of narrow activations: kernels_quant_relaxed.c */
+gw_matmul_kernel gw_relaxed_rows_q4;
+
 typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
 INLINE v128_t unknown(volatile const uint32_t *bits) { return wasm_i32x4_splat((int32_t)*bits); }

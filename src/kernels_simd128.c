@@ -80,8 +80,8 @@ INLINE void widen_q8(const uint8_t *block, v128_t *out) {
     }
 }
 
-INLINE void wide_tile(const widened *w, int n_blocks, const int16_t *q, size_t ldq, const float *scale,
-                      size_t lds, float *y, size_t ldy, int rows, int first) {
+INLINE void wide_tile(const widened *w, int n_blocks, const int16_t *q, const float *scale, size_t stride, float *y,
+                      size_t ldy, int rows, int first) {
     v128_t total[TILE];
     for (int t = 0; t < rows; t++) total[t] = first ? wasm_f32x4_splat(0) : wasm_v128_load(y + t * ldy);
     for (int b = 0; b < n_blocks; b++) {
@@ -90,30 +90,30 @@ INLINE void wide_tile(const widened *w, int n_blocks, const int16_t *q, size_t l
         for (int c = 0; c < 16; c++)
             for (int t = 0; t < rows; t++)
                 sum[t] = wasm_i32x4_add(sum[t], wasm_i32x4_dot_i16x8(w->column[b][c],
-                                        wasm_v128_load32_splat(q + t * ldq + b * GW_BLOCK + 2 * c)));
-        for (int t = 0; t < rows; t++) total[t] = add_scaled(total[t], sum[t], w->scales[b], scale + t * lds + b);
+                                        wasm_v128_load32_splat(q + (b * stride + t) * GW_BLOCK + 2 * c)));
+        for (int t = 0; t < rows; t++) total[t] = add_scaled(total[t], sum[t], w->scales[b], scale + b * stride + t);
     }
     for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, total[t]);
 }
 
 /* One panel against all rows, CHUNK blocks at a time. */
-INLINE void wide_rows(const uint8_t *panel, size_t bytes, void (*widen)(const uint8_t *, v128_t *), int n,
-                      size_t k, const int16_t *q, const float *scale, float *y, size_t ldy) {
-    size_t blocks = k / GW_BLOCK;
+INLINE void wide_rows(const uint8_t *panel, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
     widened w;
     for (size_t b = 0; b < blocks; b += CHUNK) {
         int n_blocks = (int)gw_min(CHUNK, blocks - b);
         for (int i = 0; i < n_blocks; i++) {
-            widen(panel + (b + i) * bytes, w.column[i]);
-            w.scales[i] = load_f16(panel + (b + i) * bytes);
+            widen_q8(panel + (b + i) * GW_Q8_BYTES, w.column[i]);
+            w.scales[i] = load_f16(panel + (b + i) * GW_Q8_BYTES);
         }
+        size_t at = b * a->stride;
         int t = 0;
-        for (; t + TILE <= n; t += TILE)
-            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy,
-                      ldy, TILE, b == 0);
-        for (; t < n; t++)
-            wide_tile(&w, n_blocks, q + t * k + b * GW_BLOCK, k, scale + t * blocks + b, blocks, y + t * ldy,
-                      ldy, 1, b == 0);
+        for (; t + TILE <= a->n; t += TILE)
+            wide_tile(&w, n_blocks, a->q16 + (at + t) * GW_BLOCK, a->s16 + at + t, a->stride, y + t * ldy, ldy, TILE,
+                      b == 0);
+        for (; t < a->n; t++)
+            wide_tile(&w, n_blocks, a->q16 + (at + t) * GW_BLOCK, a->s16 + at + t, a->stride, y + t * ldy, ldy, 1,
+                      b == 0);
     }
 }
 
@@ -121,7 +121,7 @@ void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, floa
     size_t blocks = a->k / GW_BLOCK, panel = blocks * GW_Q8_BYTES;
     if (a->n > 1) {
         for (int p = 0; p < panels; p++)
-            wide_rows(w + p * panel, GW_Q8_BYTES, widen_q8, a->n, a->k, a->q16, a->s16, y + p * GW_PANEL, ldy);
+            wide_rows(w + p * panel, a, y + p * GW_PANEL, ldy);
         return;
     }
     int each = panels / 4, p = each * 4;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena) {
-    size_t items = batch * k_max, blocks = batch * (k_max / GW_BLOCK + 1);
+    size_t blocks = gw_acts_stride((int)batch) * (k_max / GW_BLOCK + 1), items = blocks * GW_BLOCK;
     o->pool = pool;
     o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);
     o->acts.s8 = gw_arena_take(arena, blocks * sizeof(float));
@@ -54,17 +54,16 @@ typedef struct {
     int count, step;      /* step: panels per item */
 } matmul_job;
 
-static void quantise_token(void *ctx, int t) {
+enum { QUANTISED_AT_ONCE = 512 };   /* columns, of all rows: threads write lines of their own */
+
+static void quantise_columns(void *ctx, int item) {
     const matmul_job *j = ctx;
     const gw_acts *a = &j->acts;
-    size_t blocks = a->k / GW_BLOCK;
-    const float *x = a->x + t * a->ldx;
-    if (j->needs & NEEDS_NARROW)
-        GW_KERNEL_INT(narrow)(x, a->k, a->q8 + t * a->k, a->s8 + t * blocks, a->sum8 + t * blocks,
-                                 a->half8 + t * blocks);
-    if (j->needs & NEEDS_WIDE)
-        GW_KERNEL_INT(wide)(x, a->k, a->q16 + t * a->k, a->s16 + t * blocks, a->sum16 + t * blocks,
-                        a->half16 + t * blocks);
+    size_t from = (size_t)item * QUANTISED_AT_ONCE, k = gw_min(QUANTISED_AT_ONCE, a->k - from);
+    for (int t = 0; t < a->n; t++) {
+        if (j->needs & NEEDS_NARROW) GW_KERNEL_INT(narrow)(a, t, from, k);
+        if (j->needs & NEEDS_WIDE) GW_KERNEL_INT(wide)(a, t, from, k);
+    }
 }
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
@@ -91,6 +90,7 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
     matmul_job j = { .acts = o->acts, .count = count };
     j.acts.n = n;
     j.acts.k = m[0]->k;
+    j.acts.stride = gw_acts_stride(n);
     j.acts.x = x;
     j.acts.ldx = ldx;
     int panels = 0, items = 0;
@@ -105,7 +105,12 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
         items += (panels_of(m[i]) + j.step - 1) / j.step;
         j.needs |= wide ? p->wide_needs : p->narrow_needs;
     }
-    if (j.needs) gw_parallel(o->pool, quantise_token, &j, n);
+    if (j.needs && n == 1) {
+        if (j.needs & NEEDS_NARROW) GW_KERNEL_INT(narrow)(&j.acts, 0, 0, j.acts.k);
+        if (j.needs & NEEDS_WIDE) GW_KERNEL_INT(wide)(&j.acts, 0, 0, j.acts.k);
+    } else if (j.needs) {
+        gw_parallel(o->pool, quantise_columns, &j, (int)((j.acts.k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
+    }
     gw_parallel(o->pool, matmul_item, &j, items);
 }
 

@@ -55,15 +55,18 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
 }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {
+    gw_acts a = { n, k, gw_acts_stride(n), x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16, 0 };
+    gw_acts own = a;
+    own.q16 = own16;
     for (int t = 0; t < n; t++) {
         for (size_t i = 0; i < k; i++) x[t * ldx + i] = random_float();
         if (k % 32) continue;
         if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
-        gw_ref_narrow(x + t * ldx, k, q8 + t * k, s8 + t * (k / 32), sum8 + t * (k / 32), half8 + t * (k / 32));
-        GW_KERNEL_INT(wide)(x + t * ldx, k, own16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32), half16 + t * (k / 32));
-        gw_ref_wide(x + t * ldx, k, q16 + t * k, s16 + t * (k / 32), sum16 + t * (k / 32), half16 + t * (k / 32));
+        gw_ref_narrow(&a, t, 0, k);
+        GW_KERNEL_INT(wide)(&own, t, 0, k);
+        gw_ref_wide(&a, t, 0, k);
     }
-    return (gw_acts){ n, k, x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16, 0 };
+    return a;
 }
 
 static const struct { int rows, n; size_t k; } cases[] = {
@@ -76,10 +79,10 @@ enum { CASES = sizeof cases / sizeof *cases };
 typedef enum { AS_FLOAT, AS_NARROW, AS_WIDE } precision;
 
 static double activation(const gw_acts *a, int t, size_t i, precision as) {
-    size_t block = t * (a->k / 32) + i / 32, wide = t * a->k + GW_WIDE_ORDER(i);
+    size_t block = i / 32 * a->stride + t, c = i % 32;
     if (as == AS_FLOAT) return a->x[t * a->ldx + i];
-    if (as == AS_WIDE) return (double)a->q16[wide] * a->s16[block];
-    return (double)a->q8[sizeof(gw_narrow) == 1 ? t * a->k + i : wide] * a->s8[block];
+    if (as == AS_WIDE) return (double)a->q16[block * 32 + GW_WIDE_ORDER(c)] * a->s16[block];
+    return (double)a->q8[block * 32 + (sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))] * a->s8[block];
 }
 
 /* Sum of the sizes of scale * code * activation and of min * activation. */
@@ -178,35 +181,41 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-static int wide_at(const int16_t *q, int i) {   /* activation i of a row that the build's kernel made */
+static int wide_at(const gw_acts *a, size_t block, int c) {   /* one activation that the build's kernel made */
 #ifdef GW_HAVE_RELAXED
-    const int8_t *planes = (const int8_t *)(q + i / 32 * 32);
-    return 128 * planes[i % 32] + planes[32 + i % 32];
+    const int8_t *planes = (const int8_t *)(a->q16 + block * 32);
+    return 128 * planes[c] + planes[32 + c];
 #else
-    return q[GW_WIDE_ORDER(i)];
+    return a->q16[block * 32 + GW_WIDE_ORDER(c)];
 #endif
 }
 
-static void same_quantised(gw_narrow_kernel *narrow, gw_wide_kernel *wide) {
-    enum { K = 256 };
+static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide) {
+    enum { K = 256, N = 2, BLOCKS = K / 32 * (N | 1) };
+    static gw_narrow n8[2][BLOCKS * 32];
+    static int16_t w16[2][BLOCKS * 32];
+    static float s[4][BLOCKS];
+    static int32_t sums[8][BLOCKS];
+    static float rows[N * K];
+    gw_acts a = { N, K, gw_acts_stride(N), rows, K, n8[0], s[0], sums[0], sums[1], w16[0], s[1], sums[2], sums[3], 0 };
+    gw_acts b = { N, K, gw_acts_stride(N), rows, K, n8[1], s[2], sums[4], sums[5], w16[1], s[3], sums[6], sums[7], 0 };
     for (int round = 0; round < 200; round++) {
-        float row[K];
-        gw_narrow a[K], b[K];
-        int16_t c[K], d[K];
-        float sa[K / 32], sb[K / 32];
-        int32_t ta[K / 32], tb[K / 32], ha[K / 32], hb[K / 32];
         float size = ldexpf(1.0f, (int)(random_bits() % 80) - 60);
-        for (int i = 0; i < K; i++) row[i] = random_float() * size;
-        if (round == 0) memset(row, 0, sizeof row);
-        gw_ref_narrow(row, K, a, sa, ta, ha);
-        narrow(row, K, b, sb, tb, hb);
-        CHECK(!memcmp(ha, hb, sizeof ha));
-        CHECK(!memcmp(a, b, sizeof a) && !memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
-        gw_ref_wide(row, K, c, sa, ta, ha);
-        wide(row, K, d, sb, tb, hb);
-        CHECK(!memcmp(ha, hb, sizeof ha));
-        CHECK(!memcmp(sa, sb, sizeof sa) && !memcmp(ta, tb, sizeof ta));
-        for (int i = 0; i < K; i++) CHECK_INT(wide_at(d, i), c[GW_WIDE_ORDER(i)]);
+        for (int i = 0; i < N * K; i++) rows[i] = random_float() * size;
+        if (round == 0) memset(rows, 0, sizeof rows);
+        for (int t = 0; t < N; t++) {
+            gw_ref_narrow(&a, t, 0, K);
+            gw_ref_wide(&a, t, 0, K);
+            for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) {   /* pieces */
+                narrow(&b, t, from, k);
+                wide(&b, t, from, k);
+            }
+        }
+        CHECK(!memcmp(n8[0], n8[1], sizeof n8[0]));
+        CHECK(!memcmp(s[0], s[2], sizeof s[0]) && !memcmp(s[1], s[3], sizeof s[1]));
+        CHECK(!memcmp(sums[0], sums[4], 4 * sizeof sums[0]));
+        for (size_t i = 0; i < BLOCKS * 32; i++)
+            if (i / 32 % a.stride < N) CHECK_INT(wide_at(&b, i / 32, i % 32), a.q16[i / 32 * 32 + GW_WIDE_ORDER(i % 32)]);
     }
 }
 
@@ -218,7 +227,7 @@ TEST(kernels_quantised_activations_are_close) {
     gw_acts a = random_acts(3, 320, 328);
     for (int t = 0; t < a.n; t++)
         for (size_t i = 0; i < a.k; i++) {
-            size_t block = t * (a.k / 32) + i / 32;
+            size_t block = i / 32 * a.stride + t;
             CHECK_NEAR(activation(&a, t, i, AS_NARROW), a.x[t * a.ldx + i], 0.50001 * a.s8[block]);
             CHECK_NEAR(activation(&a, t, i, AS_WIDE), a.x[t * a.ldx + i], 0.51 * a.s16[block]);
         }

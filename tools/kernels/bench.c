@@ -46,17 +46,16 @@ static void random_rows(const gw_type *type, uint8_t *out, size_t bytes) {
 }
 
 static void set_acts(int n, size_t k) {
-    size_t items = n * k, blocks = items / GW_BLOCK;
-    float *x = malloc(items * sizeof *x);
-    for (size_t i = 0; i < items; i++) x[i] = (float)(int32_t)random_bits() / 2147483648.0f;
-    acts = (gw_acts){ .n = n, .k = k, .x = x, .ldx = k,
-        .q8 = malloc(items * sizeof(gw_narrow)), .s8 = malloc(blocks * 4), .sum8 = malloc(blocks * 4),
-        .half8 = malloc(blocks * 4), .q16 = malloc(items * 2), .s16 = malloc(blocks * 4), .sum16 = malloc(blocks * 4),
-        .half16 = malloc(blocks * 4) };
+    size_t stride = gw_acts_stride(n), blocks = k / GW_BLOCK * stride;
+    float *x = malloc(n * k * sizeof *x);
+    for (size_t i = 0; i < n * k; i++) x[i] = (float)(int32_t)random_bits() / 2147483648.0f;
+    acts = (gw_acts){ .n = n, .k = k, .stride = stride, .x = x, .ldx = k,
+        .q8 = malloc(blocks * GW_BLOCK * sizeof(gw_narrow)), .s8 = malloc(blocks * 4), .sum8 = malloc(blocks * 4),
+        .half8 = malloc(blocks * 4), .q16 = malloc(blocks * GW_BLOCK * 2), .s16 = malloc(blocks * 4),
+        .sum16 = malloc(blocks * 4), .half16 = malloc(blocks * 4) };
     for (int t = 0; t < n; t++) {
-        size_t b = t * (k / GW_BLOCK);
-        GW_KERNEL_INT(narrow)(x + t * k, k, acts.q8 + t * k, acts.s8 + b, acts.sum8 + b, acts.half8 + b);
-        GW_KERNEL_INT(wide)(x + t * k, k, acts.q16 + t * k, acts.s16 + b, acts.sum16 + b, acts.half16 + b);
+        GW_KERNEL_INT(narrow)(&acts, t, 0, k);
+        GW_KERNEL_INT(wide)(&acts, t, 0, k);
     }
 }
 
