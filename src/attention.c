@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SPAN = 128, QUERIES = 16, MAX_HEAD_DIM = 512, FEW_SPANS = 8 };
+enum { SPAN = 128, QUERIES = 16, MAX_HEAD_DIM = 512, FEW_SPANS = 8, CACHE_LINE = 64 };
 
 /* One query in one span: acc[head_dim] = sum of exp(score - max) * value, total = sum of the weights. */
 typedef struct {
@@ -84,6 +84,14 @@ static int take_block(query *qs, int most, const rows *r) {
     return count;
 }
 
+/* Reads a block's rows in one go before they are used bit by bit: else the memory system, which follows no stream
+ * over the end of a page, would be waited for at each. Decode only; in prefill a row is used often. */
+static void touch(const gw_kv_layer *kv, const uint8_t *plane, int kv_head, size_t stride, uint32_t block) {
+    const volatile uint8_t *at = plane + block % kv->rows * stride + (size_t)kv_head * kv->head;
+    for (int row = 0; row < GW_KEYS; row++, at += stride)
+        for (uint32_t i = 0; i < kv->head; i += CACHE_LINE) (void)at[i];
+}
+
 /* All queries of qs through the positions from .. to - 1 of one kv head. Where they are many, rows are widened
  * once for all of them. */
 static void attend(const job *j, int kv_head, query *qs, int n_queries, uint32_t from, uint32_t to) {
@@ -105,6 +113,11 @@ static void attend(const job *j, int kv_head, query *qs, int n_queries, uint32_t
             widen(r.k, stride, n, r.d, keys);
             widen(r.v, stride, n, r.d, values);
             r = (rows){ &kernels_of[GW_KV_F32], (uint8_t *)keys, (uint8_t *)values, r.d * sizeof(float), block, r.d };
+        }
+        if (n_queries <= GW_HEADS) {
+            if (block <= from) touch(kv, kv->v, kv_head, stride, block);
+            if (to - block > 2 * GW_KEYS) touch(kv, kv->k, kv_head, stride, block + GW_KEYS);
+            if (to - block > 2 * GW_KEYS) touch(kv, kv->v, kv_head, stride, block + GW_KEYS);
         }
         for (int i = 0; i < n_queries;) i += take_block(&qs[i], n_queries - i, &r);
     }
