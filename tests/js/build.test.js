@@ -159,6 +159,24 @@ test('ranges, HEAD, ETag and an empty file', async () => {
   assert.deepEqual([empty.status, empty.body, empty.headers['content-length']], [200, '', '0']);
 });
 
+test('a long file arrives whole, also its middle; who leaves early does no harm', async () => {
+  const bytes = Buffer.alloc(3_000_001).map((_, i) => (i * 7919) >> 8);
+  fs.writeFileSync(path.join(folder, 'page/long.bin'), bytes);
+  const ranges = [[0, bytes.length - 1], [1, 1_000_000], [262_143, 786_433]];
+  for (const [from, to] of ranges) {
+    const answer = await fetch(`${server.url}long.bin`, { headers: { range: `bytes=${from}-${to}` } });
+    assert.ok(bytes.subarray(from, to + 1).equals(Buffer.from(await answer.arrayBuffer())), `${from} to ${to}`);
+  }
+  for (let i = 0; i < 3; i++) {
+    await new Promise((done) => {
+      const request = http.get(`${server.url}long.bin`, (response) => response.once('data', () => request.destroy()));
+      request.on('close', done);
+      request.on('error', () => {});
+    });
+  }
+  assert.equal((await ask('/long.bin')).headers['content-length'], '3000001');
+});
+
 test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', async () => {
   const outside = ['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/models/../../secret.txt',
     '/models/..%2f..%2fsecret.txt', '/..%5csecret.txt', '/link.txt', '/.git/config', '/%00', '/%', '/nothing'];
