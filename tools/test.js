@@ -1,29 +1,44 @@
 /**
  * test: `npm test`. Installs what is missing, builds everything, runs every kind of test, and
- * closes with one line that counts single tests over all of them. A stage that fails does not stop
- * the others.
+ * closes with one line that counts single tests over all of them. What fails does not stop the rest.
  *
  *   npm test -- [--list] [--only STAGE,…] [FILE-SUBSTRING …]
  *
- * FILE-SUBSTRING picks test files of the JavaScript stages. Output of each stage: build/logs/.
+ * FILE-SUBSTRING picks test files of the JavaScript stages. Stages consist of pieces (a program, a test
+ * file), which run two at a time (lanes.js). Output of each piece: build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { inLanes } from './lanes.js';
 import { Trouble, at, cli, logged, tail } from './proc.js';
 import { builds, ensure, goals, testEnvironment } from './setup.js';
 
-const LONGEST_STAGE = 30 * 60;   // seconds: a hanging test must not hang the whole run
+const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the whole run
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
-/** @typedef {[program: string, ...args: string[]]} Command */
+
+/**
+ * @typedef {object} Piece
+ * @property {string} name         of its log
+ * @property {[program: string, ...args: string[]]} command
+ */
 
 /**
  * @typedef {object} Stage
  * @property {string} name
  * @property {(keyof typeof builds)[]} needs
- * @property {() => Command[] | string} commands    a string: why the stage is skipped
+ * @property {() => Piece[] | string} pieces    a string: why the stage is skipped
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
+
+/** Pieces with nothing beside them: the peak memory of a browser depends on how soon what arrives is used. */
+const ALONE = /^e2e-big$/;
+/** Pieces that make dist/ or build/page/ anew or look at them, and all that drives a browser: one after the
+ * other. Two browsers at once, with two engine threads each, would wait for processors, and their tests
+ * for them. */
+const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
+/** The longest of the rest begin, so that no lane ends long before the other. */
+const LONG = /^(c-tsan|c-asan|js(-relaxed)?-(exactness|memory)|js-(download|hostile-template|tokenizer))$/;
 
 /** @type {string[]} */
 let filters = [];
@@ -34,25 +49,34 @@ function list(folder, pattern) {
   return readdirSync(at(folder)).filter((name) => pattern.test(name)).sort();
 }
 
-/** Files that say nothing new with another wasm variant: tools, text, sources; and the tokenizer, which has no SIMD. */
+/** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
+ * and memory, which end to end tests with the relaxed build in Chromium. */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
-  'bench', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template',
+  'bench', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'memory',
   'options', 'package', 'quantise', 'source', 'split', 'template', 'text', 'tokenizer',
 ].join('|')})\\.test\\.js$`);
 
 /**
- * One run of Node's test runner over a folder's files.
- * @param {string} node @param {string} folder @param {RegExp} [without] @returns {Command[]}
+ * Node's test runner, once for each of a folder's files.
+ * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]}
  */
-function nodeTests(node, folder, without = /^$/) {
+function nodeTests(stage, program, folder, without = /^$/) {
   const picked = (/** @type {string} */ name) => !filters.length || filters.some((part) => name.includes(part));
   const files = list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
-  if (!files.length) return [];
-  const concurrency = folder.endsWith('e2e') ? ['--test-concurrency=1'] : [];
-  return [[node, '--test', '--test-reporter=spec', ...concurrency, ...files.map((name) => at(folder, name))]];
+  return files.map((file) => ({
+    name: `${stage}-${file.replace('.test.js', '')}`,
+    command: [program, '--test', '--test-reporter=spec', at(folder, file)],
+  }));
 }
 
-/** The corpus of each fuzz harness and the malformed files, then inputs of its own. @returns {Command[]} */
+/** The C test files that start threads: what one thread does is no race. */
+function threaded() {
+  const starts = /pthread_create\(|gw_pool_new\((?!1\))/;
+  const files = list('tests/c', /^test_.*\.c$/);
+  return files.filter((name) => starts.test(readFileSync(at('tests/c', name), 'utf8')));
+}
+
+/** The corpus of each fuzz harness and the malformed files, then inputs of its own. @returns {Piece[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
@@ -60,34 +84,44 @@ function fuzzRuns() {
     const files = [corpus, 'tests/fuzz/corpus/malformed']
       .flatMap((folder) => list(folder, /./).map((file) => at(folder, file)));
     const program = at('build', 'asan', name);
-    return /** @type {Command[]} */ ([[program, ...files], [program]]);
+    return [
+      { name, command: /** @type {Piece['command']} */ ([program, ...files]) },
+      { name: `${name}-own`, command: /** @type {Piece['command']} */ ([program]) },
+    ];
   });
 }
 
+const node = process.execPath;
 const newer = () => testEnvironment().GW_NODE_NEW;
 const noNewer = 'no Node with relaxed SIMD for this platform (give one in GW_NODE_NEW)';
 const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
 
+/** A stage that is one program. @param {string} name @param {Stage['counted']} counted
+ * @param {Stage['needs']} needs @param {() => [string, ...string[]]} command @returns {Stage} */
+function single(name, counted, needs, command) {
+  return { name, counted, needs, pieces: () => [{ name, command: command() }] };
+}
+
 /** @type {Stage[]} */
 const stages = [
-  { name: 'c-native', needs: ['native'], counted: 'tests', commands: () => [[at('build/native/gw_tests')]] },
-  { name: 'c-asan', needs: ['asan'], counted: 'tests', commands: () => [[at('build/asan/gw_tests')]] },
-  { name: 'c-tsan', needs: ['tsan'], counted: 'tests', commands: () => [[at('build/tsan/gw_tests')]] },
-  { name: 'c-simd128', needs: ['wasm'], counted: 'tests',
-    commands: () => [[process.execPath, at('build/wasm/gw_tests_simd128.mjs')]] },
+  single('c-native', 'tests', ['native'], () => [at('build/native/gw_tests')]),
+  single('c-asan', 'tests', ['asan'], () => [at('build/asan/gw_tests')]),
+  single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), ...threaded()]),
+  single('c-simd128', 'tests', ['wasm'], () => [node, at('build/wasm/gw_tests_simd128.mjs')]),
   { name: 'c-relaxed', needs: ['wasm'], counted: 'tests',
-    commands: () => (newer() ? [[newer(), at('build/wasm/gw_tests_relaxed.mjs')]] : noNewer) },
-  { name: 'fuzz', needs: ['asan'], counted: 'one', commands: fuzzRuns },
-  { name: 'tsc', needs: [], counted: 'one', commands: () => [[process.execPath, tsc, '-p', at('tsconfig.json')]] },
-  { name: 'deps', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-deps.js')]] },
-  { name: 'style', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/check-style.js')]] },
-  { name: 'docs', needs: [], counted: 'one', commands: () => [[process.execPath, at('tools/readme.js'), '--check']] },
-  { name: 'size', needs: ['wasm', 'package', 'types'], counted: 'one',
-    commands: () => [[process.execPath, at('tools/size-report.js')]] },
-  { name: 'js', needs: ['wasm'], counted: 'node', commands: () => nodeTests(process.execPath, 'tests/js') },
+    pieces: () => {
+      return newer() ? [{ name: 'c-relaxed', command: [newer(), at('build/wasm/gw_tests_relaxed.mjs')] }] : noNewer;
+    } },
+  { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
+  single('tsc', 'one', [], () => [node, tsc, '-p', at('tsconfig.json')]),
+  single('deps', 'one', [], () => [node, at('tools/check-deps.js')]),
+  single('style', 'one', [], () => [node, at('tools/check-style.js')]),
+  single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),
+  single('size', 'one', ['wasm', 'package', 'types'], () => [node, at('tools/size-report.js')]),
+  { name: 'js', needs: ['wasm'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
   { name: 'js-relaxed', needs: ['wasm'], counted: 'node',
-    commands: () => (newer() ? nodeTests(newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
-  { name: 'e2e', needs: ['wasm', 'page'], counted: 'node', commands: () => nodeTests(process.execPath, 'tests/e2e') },
+    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
+  { name: 'e2e', needs: ['wasm', 'page'], counted: 'node', pieces: () => nodeTests('e2e', node, 'tests/e2e') },
 ];
 
 /** The number that a pattern finds in a text, 0 if it is not there. @param {string} text @param {RegExp} pattern */
@@ -113,39 +147,61 @@ function count(counted, text, status) {
 }
 
 /**
- * Runs one command of a stage and counts; what goes wrong counts as at least one failure.
- * @param {Stage} stage @param {Command} command @param {string} logName
+ * Runs a piece of a stage and counts; what goes wrong counts as at least one failure.
+ * @param {Stage} stage @param {Piece} piece
  */
-async function runCommand(stage, [program, ...args], logName) {
+async function runPiece(stage, { name, command: [program, ...args] }) {
   const env = { ...testEnvironment(), UBSAN_OPTIONS: 'print_stacktrace=1', FORCE_COLOR: '0' };
-  const { status, log } = await logged(logName, program, args, { env, timeout: LONGEST_STAGE });
+  const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_PIECE });
   const counts = count(stage.counted, readFileSync(log, 'utf8'), status) ?? { passed: 0, failed: 1, skipped: 0 };
-  const nothing = counts.passed + counts.failed + counts.skipped === 0;
-  if ((status !== 0 || nothing) && counts.failed === 0) counts.failed = 1;
+  if (status !== 0 && counts.failed === 0) counts.failed = 1;
   if (counts.failed) console.log(`\n--- ${program} ${args.join(' ')} (status ${status}); end of ${log}:\n${tail(log, 60)}\n---`);
   return counts;
 }
 
-/** @param {Stage} stage @param {Set<string>} broken builds that failed @returns {Promise<Counts>} */
-async function runStage(stage, broken) {
+/** @param {Counts} sum @param {Counts} counts */
+function add(sum, counts) {
+  for (const key of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[key] += counts[key];
+}
+
+/** The line of a stage that has ended; one that tested nothing has failed.
+ * @param {string} name @param {Counts} sum @param {string} why */
+function report(name, sum, why) {
+  if (sum.passed + sum.failed + sum.skipped === 0) sum.failed = 1;
+  const result = sum.failed ? `FAILED ${sum.failed}, passed ${sum.passed}` : `passed ${sum.passed}`;
+  console.log(`${name.padEnd(12)} ${result}${sum.skipped ? `, skipped ${sum.skipped}` : ''} (${why})`);
+}
+
+/**
+ * The pieces of a stage as jobs; it is reported with the last of them.
+ * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
+ * @returns {import('./lanes.js').Job[]}
+ */
+function jobsOf(stage, broken, done) {
   const sum = { passed: 0, failed: 0, skipped: 0 };
   const lost = stage.needs.filter((name) => broken.has(name));
-  const commands = lost.length ? [] : stage.commands();
-  if (typeof commands === 'string') {
-    console.log(`${stage.name.padEnd(12)} skipped: ${commands}`);
-    return { ...sum, skipped: 1 };
+  const pieces = lost.length ? [] : stage.pieces();
+  if (typeof pieces === 'string') {
+    console.log(`${stage.name.padEnd(12)} skipped: ${pieces}`);
+    done({ ...sum, skipped: 1 });
+    return [];
   }
-  const started = Date.now();
-  for (const [i, command] of commands.entries()) {
-    const counts = await runCommand(stage, command, commands.length > 1 ? `${stage.name}-${i + 1}` : stage.name);
-    for (const key of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[key] += counts[key];
+  if (!pieces.length) {
+    report(stage.name, sum, lost.length ? `not built: ${lost.join(', ')}` : 'found no tests');
+    done(sum);
   }
-  const seconds = ((Date.now() - started) / 1000).toFixed(1);
-  if (!commands.length) sum.failed = 1;
-  const why = lost.length ? `not built: ${lost.join(', ')}` : commands.length ? `${seconds} s` : 'found no tests';
-  const result = sum.failed ? `FAILED ${sum.failed}, passed ${sum.passed}` : `passed ${sum.passed}`;
-  console.log(`${stage.name.padEnd(12)} ${result}${sum.skipped ? `, skipped ${sum.skipped}` : ''} (${why})`);
-  return sum;
+  let [left, milliseconds] = [pieces.length, 0];
+  return pieces.map((piece) => ({
+    alone: ALONE.test(piece.name), inTurn: ONE_BY_ONE.test(piece.name), long: LONG.test(piece.name),
+    run: async () => {
+      const started = Date.now();
+      add(sum, await runPiece(stage, piece));
+      milliseconds += Date.now() - started;
+      if (--left > 0) return;
+      report(stage.name, sum, `${(milliseconds / 1000).toFixed(1)} s`);
+      done(sum);
+    },
+  }));
 }
 
 /** Builds what the stages need. @param {Stage[]} chosen @returns {Promise<Set<string>>} those that failed */
@@ -180,13 +236,12 @@ function options() {
 await cli(async () => {
   const { chosen, listOnly } = options();
   if (listOnly) return console.log(chosen.map((stage) => stage.name).join('\n'));
+  const started = Date.now();
   await ensure(goals.testTools);
   const broken = await build(chosen);
   const sum = { passed: 0, failed: 0, skipped: 0 };
-  for (const stage of chosen) {
-    const counts = await runStage(stage, broken);
-    for (const key of /** @type {(keyof Counts)[]} */ (Object.keys(sum))) sum[key] += counts[key];
-  }
+  await inLanes(chosen.flatMap((stage) => jobsOf(stage, broken, (counts) => add(sum, counts))));
   if (sum.failed) process.exitCode = 1;
-  console.log(`\n${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped`);
+  const minutes = ((Date.now() - started) / 60000).toFixed(1);
+  console.log(`\n${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped (${minutes} min)`);
 });

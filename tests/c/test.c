@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
         for (const gw_test *l = first; l; l = l->next) printf("%s %s\n", l->file, l->name);
         return 0;
     }
+    for (int i = 1; i < argc; i++) printf("%s%s%s", i == 1 ? "only " : ", ", argv[i], i == argc - 1 ? "\n" : "");
     static int passed, failed, skipped;   /* static: they live across longjmp */
     static gw_test *t;
     for (t = first; t; t = t->next) {
