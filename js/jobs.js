@@ -38,6 +38,7 @@ export async function generate(context, job, args) {
   const { native, runner, outbox, assembler } = run;
   setSampler(run);
   run.reused = native.sync(run.prompt);
+  if (args.logprobs === null) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';

@@ -278,8 +278,11 @@ int gw_append(gw_model *m, int32_t id) {
 }
 
 int gw_run(gw_model *m, int layers) {
+    gw_session *s = &m->session;
     int bad = not_ready(m);
-    return bad ? bad : gw_session_run(&m->session, layers);
+    if (bad) return bad;
+    s->n_exact = s->want_top ? gw_sampler_arg_max(m->sampler, s->exact, GW_MOST_EXACT) : -1;
+    return gw_session_run(s, layers);
 }
 
 int gw_rehearse(gw_model *m, int streams) {
@@ -289,6 +292,7 @@ int gw_rehearse(gw_model *m, int streams) {
 }
 
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
+void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {

@@ -142,6 +142,11 @@ int gw_rehearse(gw_model *m, int streams);
 /* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. It keeps nothing of
  * the cache; the next gw_sync turns it off. */
 void gw_want_all(gw_model *m, int on);
+/* For greedy decoding: after gw_sync. Where the sampler's next draw is an arg max, gw_run then computes only the logits
+ * that decide it, if that saves time; gw_logits() has -INFINITY for the others. gw_sampler_draw gives the id that it
+ * would give anyway, as long as the sampler is told nothing between gw_run and the draw. The next gw_sync turns it
+ * off. */
+void gw_want_top(gw_model *m, int on);
 const float *gw_logits(gw_model *m);
 uint32_t gw_logit_rows(const gw_model *m);
 uint32_t gw_logit_first(const gw_model *m);

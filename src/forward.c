@@ -1,6 +1,5 @@
 /* forward: see forward.h */
 #include "forward.h"
-#include "pack.h"
 
 #include <string.h>
 
@@ -11,7 +10,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n) {
     b->pos = pos;
     for (int t = 0; t < n; t++) {
         float *x = b->x + t * gw_ld(c->n_embd);
-        gw_unpack_row(s->weights->embedding.type, s->weights->embedding.data, ids[t], c->n_embd, x);
+        gw_matrix_row(&s->weights->embedding, ids[t], x);
         for (uint32_t i = 0; i < c->n_embd; i++) x[i] *= c->embedding_scale;
     }
     gw_rope_angles(b->angles[0], n, pos, c->head_dim, c->rope_base_local, 1.0);
@@ -67,4 +66,12 @@ void gw_forward_head(gw_state *s, int first, int rows) {
     if (ldv != c->n_vocab)   /* callers see rows of exactly n_vocab */
         for (int r = 1; r < rows; r++)
             memmove(s->logits + (size_t)r * c->n_vocab, s->logits + r * ldv, c->n_vocab * sizeof(float));
+}
+
+void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n) {
+    const gw_config *c = s->config;
+    gw_batch *b = &s->batch;
+    size_t ld = gw_ld(c->n_embd);
+    gw_rmsnorm(&s->ops, b->x + token * ld, ld, s->weights->output_norm, 1, 1, c->n_embd, c->eps, false, b->h, ld);
+    gw_matmul_top(&s->ops, b->h, &s->weights->head, exact, n, s->logits);
 }

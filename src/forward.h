@@ -36,5 +36,8 @@ void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n);
 void gw_forward_layer(gw_state *s, uint32_t layer);
 /* logits[rows][n_vocab] of the batch's tokens first .. first + rows - 1. */
 void gw_forward_head(gw_state *s, int first, int rows);
+/* The same for one token, but only the logits of `exact`, and those that may be the greatest of the others: see
+ * gw_matmul_top. */
+void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n);
 
 #endif

@@ -90,6 +90,31 @@ typedef float gw_weigh_kernel(float *p, int n, float max);
  * or below; k is a multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
+/* Q8_0 in two planes, for the output head (see ops_head.c): code + 128 = 16 n + l. The high plane has the layout of
+ * Q4_0 with n for nibbles; the low plane has the same without scales, l for nibbles, 64 bytes for a block.
+ * y[4 panels) = one row of narrow activations times the high plane, where code stands for 16 n - 120. */
+typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y);
+/* The whole product with wide activations: bit by bit what matmul_q8_wide gives for the same codes. */
+typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
+                              size_t ldy);
+/* The same for one row of activations and n panels of a matrix: y[4 panel[i] ..) for i < n. */
+typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+                            float *y);
+
+enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 };   /* of a block in a panel */
+
+/* Column c of the block at `block` of q8 or q16, as the build's kernels have it. */
+static inline int32_t gw_narrow_at(const gw_narrow *block, size_t c) {
+    return block[sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c)];
+}
+static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
+#if defined(__wasm_relaxed_simd__)
+    return 128 * ((const int8_t *)block)[c] + ((const int8_t *)block)[GW_BLOCK + c];
+#else
+    return block[GW_WIDE_ORDER(c)];
+#endif
+}
+
 #define GW_FLOAT_KERNELS(X)                  \
     X(gw_matmul_kernel, matmul_f32)          \
     X(gw_matmul_kernel, matmul_f16)          \
@@ -112,7 +137,10 @@ typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
     X(gw_matmul_kernel, matmul_q4)           \
     X(gw_matmul_kernel, matmul_q4_wide)      \
     X(gw_matmul_kernel, matmul_q8_wide)      \
-    X(gw_quantise_kernel, narrow)              \
+    X(gw_high_kernel, head_high)             \
+    X(gw_planes_kernel, head_planes)         \
+    X(gw_some_kernel, head_some)             \
+    X(gw_quantise_kernel, narrow)            \
     X(gw_quantise_kernel, wide)
 #define GW_FORMAT_KERNELS(NAME, name, ...)   \
     GW_KERNEL_X(gw_matmul_kernel, matmul_##name) \

@@ -331,28 +331,36 @@ int gw_loader_reserve(gw_loader *l) {
 
 typedef struct {
     const gw_tensor *t;
-    uint8_t *rows, *panels;
-    size_t n_rows, row_bytes, packed_bytes, step;   /* bytes of a row, in the file and packed */
+    uint8_t *rows;
+    size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
+
+/* n <= 4 rows, of the packed type, to where row `row` of the matrix belongs. */
+static void pack_rows(const gw_matrix *m, const uint8_t *rows, int n, size_t row) {
+    size_t at = row / GW_PANEL * (m->k / GW_BLOCK);
+    if (m->low)
+        gw_pack_planes(rows, n, m->k, m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, m->norms + row,
+                       m->norms + gw_ld(m->rows) + row);
+    else gw_pack_panel(m->type, rows, n, m->k, m->data + row * gw_row_bytes(m->type, m->k));
+}
 
 static void pack_item(void *ctx, int item) {
     const pack_job *j = ctx;
     const gw_matrix *m = j->t->matrix;
-    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += 4) {
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
         uint8_t *rows = j->rows + r * j->row_bytes;
-        int n = (int)gw_min(4, j->n_rows - r);
+        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
         if (m->type != j->t->type) gw_round_rows(j->t->type, rows, n, m->k);
-        gw_pack_panel(m->type, rows, n, m->k, j->panels + r * j->packed_bytes);
+        pack_rows(m, rows, n, j->first + r);
     }
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
 static size_t take_rows(gw_loader *l, const gw_tensor *t, uint8_t *bytes, size_t n) {
-    const gw_matrix *m = t->matrix;
-    size_t row_bytes = gw_row_bytes(t->type, m->k), packed_bytes = gw_row_bytes(m->type, m->k), rows = n / row_bytes;
-    if (l->done + rows * row_bytes < t->bytes) rows = rows / 4 * 4;
-    uint8_t *panels = m->data + l->done / row_bytes * packed_bytes;
-    pack_job j = { t, bytes, panels, rows, row_bytes, packed_bytes, gw_max(4, gw_round_up(65536 / row_bytes, 4)) };
+    size_t row_bytes = gw_row_bytes(t->type, t->matrix->k), rows = n / row_bytes;
+    if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
+    size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
+    pack_job j = { t, bytes, first, rows, row_bytes, step };
     gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
     return rows * row_bytes;
 }

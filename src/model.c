@@ -276,7 +276,7 @@ static int bind_matrix(gw_file *f, gw_tensor *t, gw_matrix *m, uint32_t k, uint3
         return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "tensor %s: type\none of %s\n%s", t->info.name,
                        gw_type_list, t->type->name);
     if (m->type) return gw_fail(&f->error, GW_E_DUPLICATE, "tensor %s\nonce\ntwice", t->info.name);
-    *m = (gw_matrix){ t->type, rows, k, NULL };
+    *m = (gw_matrix){ .type = t->type, .rows = rows, .k = k };
     t->matrix = m;
     return 0;
 }
@@ -407,14 +407,32 @@ static void choose_types(gw_file *f) {
     }
 }
 
+/* The output head, which may be the embedding. */
+static const gw_matrix *head_of(gw_file *f) {
+    for (uint32_t i = 0; i < gw_file_tensors(f); i++)
+        if (gw_file_tensor(f, i)->matrix == &f->weights.head) return &f->weights.head;
+    return &f->weights.embedding;
+}
+
+static void place_matrix(gw_matrix *m, bool in_planes, gw_arena *arena) {
+    uint64_t bytes = gw_packed_bytes(m->type, m->rows, m->k), low = bytes / GW_Q8_BYTES * GW_LOW_BYTES;
+    void *at = gw_arena_take(arena, in_planes ? bytes - low : bytes);
+    void *low_at = in_planes ? gw_arena_take(arena, low) : NULL;
+    void *norms = in_planes ? gw_arena_take(arena, 2 * gw_ld(m->rows) * sizeof(float)) : NULL;
+    if (!arena->base) return;
+    m->data = at;
+    m->low = low_at;
+    m->norms = norms;
+}
+
 void gw_file_place(gw_file *f, gw_arena *arena) {
     choose_types(f);
+    const gw_matrix *head = head_of(f);
     for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
         gw_tensor *t = gw_file_tensor(f, i);
         gw_matrix *m = t->matrix;
         if (m) {
-            void *at = gw_arena_take(arena, gw_packed_bytes(m->type, m->rows, m->k));
-            if (arena->base) m->data = at;
+            place_matrix(m, m == head && gw_planes_fit(m->type, m->k), arena);
         } else if (t->vector) {
             void *at = gw_arena_take(arena, t->info.shape[0] * sizeof(float));
             if (arena->base) *t->vector = at;

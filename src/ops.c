@@ -1,5 +1,6 @@
 /* ops: see ops.h. Attention has a file of its own. */
 #include "ops.h"
+#include "pack.h"
 
 #include <math.h>
 #include <string.h>
@@ -75,8 +76,15 @@ static void matmul_item(void *ctx, int item) {
     const gw_matrix *m = j->part[i].m;
     int first = (item - j->part[i].first) * j->step;
     int panels = (int)gw_min(j->step, panels_of(m) - first);
+    float *y = j->part[i].y + first * GW_PANEL;
+    if (m->low) {
+        size_t at = first * (m->k / GW_BLOCK);
+        GW_KERNEL_INT(head_planes)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y,
+                                   gw_ld(m->rows));
+        return;
+    }
     const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);
-    j->part[i].kernel(w, panels, &j->acts, j->part[i].y + first * GW_PANEL, gw_ld(m->rows));
+    j->part[i].kernel(w, panels, &j->acts, y, gw_ld(m->rows));
 }
 
 /* Items small enough to balance threads, large enough to stream. */
@@ -112,6 +120,11 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
         gw_parallel(o->pool, quantise_columns, &j, (int)((j.acts.k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     }
     gw_parallel(o->pool, matmul_item, &j, items);
+}
+
+void gw_matrix_row(const gw_matrix *m, size_t row, float *out) {
+    if (m->low) gw_unpack_planes(m->data, m->low, row, m->k, out);
+    else gw_unpack_row(m->type, m->data, row, m->k, out);
 }
 
 /* --- element-wise, token by token --- */

@@ -12,7 +12,9 @@
 typedef struct {
     const gw_type *type;
     uint32_t rows, k;
-    uint8_t *data;        /* packed, see kernels.h; owned by the model's arena */
+    uint8_t *data;        /* packed, see kernels.h; owned by the model's arena, as are the next two */
+    uint8_t *low;         /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
+    float *norms;         /* [2][gw_ld(rows)] of its rows: high parts, low parts */
 } gw_matrix;
 
 typedef struct {
@@ -32,6 +34,18 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t 
  * Q8_0 always has them; otherwise types of 2 to 6 bits have narrow ones. */
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide);
+
+/* The same for one row and one matrix, for an arg max: y[r] is what gw_matmul gives for the n rows in exact, the
+ * greatest of all others, those equal to it, and those that a bound does not tell from it, and -INFINITY for the
+ * rest. All are as gw_matmul gives them where the matrix has no planes, or the bound excludes too few. Returns how
+ * many panels the bound did not exclude. */
+uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int32_t *exact, int n, float *y);
+
+/* For tests: what it knows of rows before any is computed exactly: y[r] approximates them, upper[r] is no less. */
+void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
+
+/* Row `row` of a matrix as floats[k]. */
+void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
 
 /* out[n][ldo] = rmsnorm(x[n][ldx]) * w over `heads` groups of d columns each; add: out += instead.
  * y = x / sqrt(mean(x^2) + eps) * w (Zhang & Sennrich 2019; a GGUF stores Gemma's 1 + w). */

@@ -25,4 +25,13 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
 /* Row `row` of a packed matrix as floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
 
+/* Q8_0 in two planes, one of the upper and one of the lower halves of all codes (kernels.h), with the norms of
+ * each row's parts rounded up: of scale * (16 n - 120) and of scale * (l - 8), infinite where a scale is. */
+enum { GW_PLANES_MAX_K = 8192 };
+bool gw_planes_fit(const gw_type *type, size_t k);   /* type: the packed one */
+/* As gw_pack_panel of Q8_0, to a panel of each plane and to four norms each. */
+void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low,
+                    float *high_norm, float *low_norm);
+void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_t k, float *out);
+
 #endif

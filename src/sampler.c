@@ -411,6 +411,14 @@ static int32_t accepted(const gw_sampler *s, uint32_t i) {
     return s->history[(s->next + HISTORY - i) % HISTORY];
 }
 
+int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap) {
+    uint32_t window = penalises(s) ? (uint32_t)fmin(s->option[WINDOW], s->n_history) : 0, n = s->n_bias + window;
+    if (s->option[TEMPERATURE] != 0 || n > (uint32_t)cap) return -1;
+    for (uint32_t i = 0; i < s->n_bias; i++) changed[i] = s->bias[i].id;
+    for (uint32_t i = 1; i <= window; i++) changed[s->n_bias + i - 1] = accepted(s, i);
+    return (int)n;
+}
+
 /* Once for each id in the window: repetition divides a positive logit and multiplies others. */
 static void penalise(gw_sampler *s) {
     const double *o = s->option;

@@ -34,6 +34,11 @@ void gw_sampler_accept(gw_sampler *s, int32_t id);
  * +INFINITY. Does not accept(). */
 int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 
+/* If the next draw is the arg max (temperature 0): how many logits bias and penalties will change before it, their
+ * ids in changed, some maybe twice; a draw needs these, the greatest of the others and all that equal it. -1 if it is
+ * not, or there are more than cap. */
+int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap);
+
 /* What the next draw will be made from, without drawing: tokens that can come, best first, with their
  * probabilities, at most cap of each written. Returns how many there are, or an error as draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);

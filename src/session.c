@@ -89,7 +89,7 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     memcpy(s->ids, ids, n * sizeof *ids);
     s->n_ids = n;
     s->is_prompt = true;
-    s->want_all = false;
+    s->want_all = s->want_top = false;
     s->logit_rows = 0;
     atomic_store(&s->abort, 0);
     return (int)kept;
@@ -112,6 +112,8 @@ void gw_session_want_all(gw_session *s, bool on) {
         gw_kv_rewind(&s->state.kv, 0);
     }
 }
+
+void gw_session_want_top(gw_session *s, bool on) { s->want_top = on; }
 
 void gw_session_clear(gw_session *s) {
     drop_batch(s);
@@ -157,7 +159,9 @@ static int end_batch(gw_session *s) {
     if (s->want_all && s->row < (uint32_t)s->state.batch.n) return give_rows(s);
     bool last = s->state.kv.pos + s->state.batch.n == s->n_ids;
     if (last && !s->want_all) {
-        gw_forward_head(&s->state, s->state.batch.n - 1, 1);
+        if (s->want_top && s->n_exact >= 0)
+            gw_forward_top(&s->state, s->state.batch.n - 1, s->exact, s->n_exact);
+        else gw_forward_head(&s->state, s->state.batch.n - 1, 1);
         s->logit_first = s->n_ids - 1;
         s->logit_rows = 1;
     }

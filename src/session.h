@@ -7,6 +7,8 @@
 
 #include "forward.h"
 
+enum { GW_MOST_EXACT = 256 };
+
 typedef struct {
     gw_state state;
     gw_error *error;
@@ -16,7 +18,9 @@ typedef struct {
     uint32_t layer;           /* of the batch under way; state.batch.n == 0: none */
     bool is_prompt;           /* the pending ids came by sync */
     uint32_t logit_first, logit_rows, row;   /* row: of the batch, next one to get logits when all are wanted */
-    bool want_all;
+    bool want_all, want_top;
+    int n_exact;              /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
+    int32_t exact[GW_MOST_EXACT];
     _Atomic int32_t abort;
     void *block;
 } gw_session;
@@ -34,6 +38,7 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
+void gw_session_want_top(gw_session *s, bool on);
 void gw_session_clear(gw_session *s);
 /* As documented in api.h. */
 void gw_session_rehearse(gw_session *s, int streams);

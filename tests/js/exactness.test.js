@@ -178,3 +178,19 @@ for (const threads of [1, 2]) {
     sameBits(await model.logits(again), await fresh(model, again), 'logits after the abort');
   });
 }
+
+/* Without log probabilities greedy decoding computes only logits that may be the greatest. */
+for (const name of ['tiny', 'parity-q8_0', 'parity-f16', 'mqa-q4_0']) {
+  test(`${name}: greedy draws are those from all logits`, async (t) => {
+    for (const variant of /** @type {const} */ (['auto', 'simd128'])) {
+      const model = await open(t, name, { threads: 2, variant });
+      const bias = { logitBias: { 7: 3, 9: -Infinity } }, penalty = { repetitionPenalty: 1.3 };
+      for (const options of [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }]) {
+        const ids = idsOf(model, 12), greedy = { temperature: 0, ...options };
+        const some = await draw(model, ids, 40, greedy);
+        assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
+        sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');
+      }
+    }
+  });
+}
