@@ -239,6 +239,6 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     else for (int head = 0; head < h.n_head; head++) merge_head(&j, head);
 }
 
-size_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {
-    return ((size_t)n_ctx / SPAN + 2) * h.n_head * (h.head_dim + 2);
+uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {
+    return ((uint64_t)n_ctx / SPAN + 2) * (uint64_t)h.n_head * (uint64_t)(h.head_dim + 2);
 }

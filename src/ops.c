@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena) {
+void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena) {
     size_t blocks = gw_acts_stride((int)batch) * (k_max / GW_BLOCK + 1), items = blocks * GW_BLOCK;
     o->pool = pool;
     o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);

@@ -26,7 +26,7 @@ typedef struct {
 static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
 
 /* Buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
-void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, size_t partials, gw_arena *arena);
+void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
 
 /* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
  * `wide`: wide activations (kernels.h) for all quantised types: for the output head, where the error is seen
@@ -70,6 +70,6 @@ typedef struct {
 void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
                   float *out);
 /* Floats that gw_ops_init needs for it. */
-size_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
+uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 
 #endif
