@@ -219,11 +219,11 @@ static void same_by(gw_heads heads, int type, uint32_t length, uint32_t batch, i
 }
 
 TEST(attention_by_any_batch_and_threads_gives_the_same_bits) {
-    static const struct { uint32_t batch; int threads; } ways[] = {
+    enum { WAYS = 6 };
+    static const struct { uint32_t batch; int threads; } ways[WAYS] = {
         { 1, 1 }, { 1, 2 }, { 5, 3 }, { 64, 1 }, { 7, 1 }, { 1, 3 } };
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int s = 0; s < (int)(sizeof shapes / sizeof *shapes); s++)
         for (int type = 0; type < GW_KV_TYPES; type++)
-            for (size_t w = s % 2; w < sizeof ways / sizeof *ways; w += 2)
-                same_by(shapes[s], type, LENGTH, ways[w].batch, ways[w].threads);
+            same_by(shapes[s], type, LENGTH, ways[(s + type) % WAYS].batch, ways[(s + type) % WAYS].threads);
     same_by(shapes[0], GW_KV_AUTO, MAX_POS, 1, 2);   /* so many spans that threads share their merging */
 }
