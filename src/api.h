@@ -68,6 +68,9 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     type. Of a block of 32 with the largest magnitude M, no weight changes by more than
  *                     M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
  *                     below, M / 254 + 3.8e-6).
+ *   "head"            "auto" "whole" "planes": how an output head of Q8_0 lies; planes: in two of 4 bits, of which
+ *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more. auto: planes
+ *                     from 2^22 weights on. It changes no result. For tests.
  *   "kvType"          "auto" "f32" "f16" "q8_0": how the cache holds keys and values of all layers; q8_0: bytes, and
  *                     a scale for each 32 of a head. auto: f16 in global layers, f32 in those with a window.
  * 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE when it is too late. */

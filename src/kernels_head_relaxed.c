@@ -5,14 +5,12 @@
 
 #ifdef GW_HAVE_RELAXED
 
-#include <wasm_simd128.h>
+#include "kernels_relaxed.h"
 
-#define INLINE static inline __attribute__((always_inline))
 #define OUTLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
 #define KEEP_LOOP _Pragma("nounroll")
 #define SPLAT(p) wasm_v128_load32_splat(p)
-#define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 
 enum { STREAMS = 4, TILE = 4 };   /* panels walked at once; rows of activations at once */
 
@@ -42,46 +40,45 @@ OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const
     }
 }
 
-INLINE v128_t scales_of(const uint8_t *block) {   /* exact f16 -> f32, see kernels_simd128.c */
-    v128_t u = wasm_u32x4_load16x4(block);
-    v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
-    v128_t sign = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16);
-    return wasm_v128_or(wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000)), sign);
-}
-
 /* total + (float)sum * (weight scales * activation scale) */
-INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
-    v128_t scales = wasm_f32x4_mul(weight_scales, SPLAT(scale));
+INLINE v128_t add_scaled(v128_t total, v128_t sum, const uint8_t *block, const float *scale, const gw_masks *m) {
+    v128_t scales = wasm_f32x4_mul(scales_from(block, m), SPLAT(scale));
     return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
 }
 
-INLINE v128_t first_of(v128_t nibbles) { return wasm_v128_and(nibbles, wasm_i8x16_splat(15)); }
-INLINE v128_t second_of(v128_t nibbles) { return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), wasm_i8x16_splat(15)); }
+INLINE v128_t first_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(nibbles, m->low); }
+INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
+    return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low);
+}
 
 /* --- the high plane --- */
 
+INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m) {
+    v128_t x = wasm_v128_load(q), x16 = wasm_v128_load(q + 16), dot = wasm_i32x4_splat(0), dot16 = dot;
+#define GROUP(g)                                                                              \
+    v128_t v##g = wasm_v128_load(high + 8 + 16 * g);                                          \
+    dot = DOT(LANE(x, g), first_of(v##g, m), dot);                                            \
+    dot16 = DOT(LANE(x16, g), second_of(v##g, m), dot16);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
+    return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_add(dot, dot16), 4), minus);
+}
+
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
+    const gw_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
-    for (size_t b = 0; b < blocks; b++) {
-        size_t at = b * a->stride;
-        const int8_t *q = a->q8 + at * GW_BLOCK;
-        v128_t dot[STREAMS], offset = wasm_i32x4_mul(SPLAT(a->sum8 + at), wasm_i32x4_splat(-120));
-        for (int s = 0; s < STREAMS; s++) dot[s] = wasm_i32x4_splat(0);
-        for (int g = 0; g < 4; g++) {
-            v128_t x = SPLAT(q + 4 * g), x16 = SPLAT(q + 16 + 4 * g);
-            for (int s = 0; s < STREAMS; s++) {
-                v128_t v = wasm_v128_load(w->high[s] + b * GW_HIGH_BYTES + 8 + 16 * g);
-                dot[s] = DOT(x16, second_of(v), DOT(x, first_of(v), dot[s]));
-            }
-        }
+    KEEP_LOOP
+    for (size_t b = 0; b < blocks; b++)
+        UNROLL
         for (int s = 0; s < STREAMS; s++) {
-            v128_t sum = wasm_i32x4_add(wasm_i32x4_shl(dot[s], 4), offset);
-            total[s] = add_scaled(total[s], sum, scales_of(w->high[s] + b * GW_HIGH_BYTES), a->s8 + at);
+            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
+            v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m);
+            total[s] = add_scaled(total[s], dot, high, a->s8 + b, &m);
         }
-    }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
@@ -106,12 +103,14 @@ INLINE v128_t joined(sums s, const int32_t *sum) {
 }
 
 /* One block of one panel by one row of activations, upper bytes at q, lower ones behind. */
-INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum) {
+INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
+                        const gw_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
-    for (int g = 0; g < 4; g++) {
+    KEEP_LOOP
+    for (int g = 0; g < 4; g++, q += 4) {
         v128_t n = wasm_v128_load(high + 8 + 16 * g), l = wasm_v128_load(low + 16 * g);
-        s = add_nibbles(s, SPLAT(q + 4 * g), SPLAT(q + GW_BLOCK + 4 * g), first_of(n), first_of(l));
-        s = add_nibbles(s, SPLAT(q + 16 + 4 * g), SPLAT(q + GW_BLOCK + 16 + 4 * g), second_of(n), second_of(l));
+        s = add_nibbles(s, SPLAT(q), SPLAT(q + GW_BLOCK), first_of(n, m), first_of(l, m));
+        s = add_nibbles(s, SPLAT(q + 16), SPLAT(q + GW_BLOCK + 16), second_of(n, m), second_of(l, m));
     }
     return joined(s, sum);
 }
@@ -125,40 +124,46 @@ INLINE bool takes_8_bits(void) {
 }
 
 /* block_dot where the engine takes 8 bits: half the products, of codes + 128. */
-INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum) {
-    v128_t up = wasm_i32x4_splat(0), down = up, mask = wasm_i8x16_splat(15);
-    for (int g = 0; g < 4; g++) {
-        v128_t n = wasm_v128_load(high + 8 + 16 * g), l = wasm_v128_load(low + 16 * g);
-        v128_t first = wasm_v128_or(wasm_v128_and(l, mask), wasm_v128_andnot(wasm_i16x8_shl(n, 4), mask));
-        v128_t second = wasm_v128_or(wasm_v128_andnot(n, mask), wasm_v128_and(wasm_u16x8_shr(l, 4), mask));
-        up = DOT(SPLAT(q + 16 + 4 * g), second, DOT(SPLAT(q + 4 * g), first, up));
-        down = DOT(SPLAT(q + GW_BLOCK + 16 + 4 * g), second, DOT(SPLAT(q + GW_BLOCK + 4 * g), first, down));
-    }
+INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
+                        const gw_masks *m) {
+    v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
+    v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
+#define GROUP(g)                                                                              \
+    v128_t n##g = wasm_v128_load(high + 8 + 16 * g), l##g = wasm_v128_load(low + 16 * g);     \
+    v128_t a##g = wasm_v128_or(first_of(l##g, m), wasm_v128_andnot(wasm_i16x8_shl(n##g, 4), m->low)); \
+    v128_t b##g = wasm_v128_or(wasm_v128_andnot(n##g, m->low), second_of(l##g, m));           \
+    up = DOT(LANE(up16, g), b##g, DOT(LANE(up0, g), a##g, up));                               \
+    down = DOT(LANE(low16, g), b##g, DOT(LANE(low0, g), a##g, down));
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
 OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;
+    const gw_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     const int8_t *q = (const int8_t *)a->q16;
     bool whole = takes_8_bits();
     v128_t total[STREAMS];
     for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    KEEP_LOOP
     for (size_t b = 0; b < blocks && whole; b++)
         UNROLL
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             size_t at = b * a->stride;
-            v128_t dot = whole_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at);
-            total[s] = add_scaled(total[s], dot, scales_of(high), a->s16 + at);
+            v128_t dot = whole_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
+            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
         }
+    KEEP_LOOP
     for (size_t b = 0; b < blocks && !whole; b++)
         KEEP_LOOP
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             size_t at = b * a->stride;
-            v128_t dot = block_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at);
-            total[s] = add_scaled(total[s], dot, scales_of(high), a->s16 + at);
+            v128_t dot = block_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
+            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
         }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
@@ -171,6 +176,7 @@ void gw_relaxed_head_some(const uint8_t *high, const uint8_t *low, const uint32_
 /* TILE rows of activations, one panel. */
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
+    const gw_masks m = masks();
     v128_t total[TILE];
     for (int i = 0; i < TILE; i++) total[i] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
@@ -178,8 +184,8 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
         const int8_t *q = (const int8_t *)(a->q16 + at * GW_BLOCK);
         KEEP_LOOP
         for (int i = 0; i < TILE; i++) {
-            v128_t dot = block_dot(high, low, q + 2 * i * GW_BLOCK, a->sum16 + at + i);
-            total[i] = add_scaled(total[i], dot, scales_of(high), a->s16 + at + i);
+            v128_t dot = block_dot(high, low, q + 2 * i * GW_BLOCK, a->sum16 + at + i, &m);
+            total[i] = add_scaled(total[i], dot, high, a->s16 + at + i, &m);
         }
     }
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);

@@ -414,11 +414,18 @@ static const gw_matrix *head_of(gw_file *f) {
     return &f->weights.embedding;
 }
 
-static void place_matrix(gw_matrix *m, bool in_planes, gw_arena *arena) {
+enum { LARGE_HEAD = 1 << 22 };   /* weights */
+
+static bool in_planes(gw_file *f, const gw_matrix *m) {
+    bool wanted = f->head == GW_HEAD_AUTO ? gw_times(m->rows, m->k) >= LARGE_HEAD : f->head == GW_HEAD_PLANES;
+    return wanted && m == head_of(f) && gw_planes_fit(m->type, m->k);
+}
+
+static void place_matrix(gw_matrix *m, bool planes, gw_arena *arena) {
     uint64_t bytes = gw_packed_bytes(m->type, m->rows, m->k), low = bytes / GW_Q8_BYTES * GW_LOW_BYTES;
-    void *at = gw_arena_take(arena, in_planes ? bytes - low : bytes);
-    void *low_at = in_planes ? gw_arena_take(arena, low) : NULL;
-    void *norms = in_planes ? gw_arena_take(arena, 2 * gw_ld(m->rows) * sizeof(float)) : NULL;
+    void *at = gw_arena_take(arena, planes ? bytes - low : bytes);
+    void *low_at = planes ? gw_arena_take(arena, low) : NULL;
+    void *norms = planes ? gw_arena_take(arena, 2 * gw_ld(m->rows) * sizeof(float)) : NULL;
     if (!arena->base) return;
     m->data = at;
     m->low = low_at;
@@ -427,12 +434,11 @@ static void place_matrix(gw_matrix *m, bool in_planes, gw_arena *arena) {
 
 void gw_file_place(gw_file *f, gw_arena *arena) {
     choose_types(f);
-    const gw_matrix *head = head_of(f);
     for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
         gw_tensor *t = gw_file_tensor(f, i);
         gw_matrix *m = t->matrix;
         if (m) {
-            place_matrix(m, m == head && gw_planes_fit(m->type, m->k), arena);
+            place_matrix(m, in_planes(f, m), arena);
         } else if (t->vector) {
             void *at = gw_arena_take(arena, t->info.shape[0] * sizeof(float));
             if (arena->base) *t->vector = at;

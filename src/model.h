@@ -38,6 +38,10 @@ typedef struct {
  * quantised, where they are a foreign body (QAT files keep their embedding in F16), else they stay. */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
+/* How an output head of Q8_0 is packed. AUTO: in two planes, of which greedy decoding reads one (ops_head.c), if it is
+ * large; a small one stays in a cache, and its bound would cost more than its bytes. */
+enum { GW_HEAD_AUTO, GW_HEAD_WHOLE, GW_HEAD_PLANES };
+
 /* One tensor of the file and where its weights go. */
 typedef struct {
     gw_gguf_tensor info;
@@ -66,7 +70,7 @@ typedef struct {
     gw_buffer tensors;        /* gw_tensor[] */
     uint8_t layer_pattern[GW_MAX_LAYERS];   /* sliding_window_pattern given as an array: 1 = local */
     uint32_t version, alignment;
-    int floats;               /* GW_FLOATS_*; may be changed until weights have their places */
+    int floats, head;         /* GW_FLOATS_*, GW_HEAD_*; may be changed until weights have their places */
     gw_error error;
 } gw_file;
 

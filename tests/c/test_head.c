@@ -458,6 +458,7 @@ static engine start(int head, int threads) {
     engine e = { gw_pool_new(threads), NULL };
     e.m = gw_model_new(e.pool);
     CHECK(e.m);
+    CHECK_INT(gw_load_option(e.m, "head", "planes"), 0);   /* by default only large ones are */
     CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
     tiny_free(&f);
     return e;
@@ -543,6 +544,28 @@ TEST(head_all_logits_are_there_unless_an_arg_max_is_wanted) {
     gw_want_all(e.m, 1);                             /* all rows: none is cut down */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
     stop(&e);
+}
+
+TEST(head_in_planes_takes_the_bytes_of_its_norms_more) {
+    static const char *const how[] = { "auto", "whole", "planes" };
+    double bytes[3];
+    for (int i = 0; i < 3; i++) {
+        tiny_config c = { .n_embd = 64, .n_layer = 1, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 8,
+                          .n_ctx = 50, .n_vocab = VOCAB, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0,
+                          .ffn = GW_Q8_0, .head = -1, .seed = 3, .header_only = true };
+        tiny_file f = tiny_make(&c);
+        gw_pool *pool = gw_pool_new(1);
+        gw_model *m = gw_model_new(pool);
+        memcpy(gw_load_window(m), f.data, f.header);
+        CHECK_INT(gw_load_commit(m, f.header), 1);
+        CHECK_INT(gw_load_option(m, "head", how[i]), 0);
+        bytes[i] = gw_plan_bytes(m, 0, "weights");
+        gw_model_free(m);
+        gw_pool_free(pool);
+        tiny_free(&f);
+    }
+    CHECK_NEAR(bytes[0], bytes[1], 0);
+    CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
 }
 
 TEST(head_abort_leaves_nothing_behind) {

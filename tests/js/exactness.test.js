@@ -179,8 +179,8 @@ for (const threads of [1, 2]) {
   });
 }
 
-/* Without log probabilities greedy decoding computes only logits that may be the greatest. */
-for (const name of ['tiny', 'parity-q8_0', 'parity-f16', 'mqa-q4_0']) {
+/* Without log probabilities greedy decoding computes only logits that may be the greatest, if the head is large. */
+for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: greedy draws are those from all logits`, async (t) => {
     for (const variant of /** @type {const} */ (['auto', 'simd128'])) {
       const model = await open(t, name, { threads: 2, variant });
