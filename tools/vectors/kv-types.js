@@ -74,7 +74,7 @@ async function main() {
     ...CONTEXTS.map((n) => `MB at ${n}`)];
   const rows = [header, header.map(() => '---')];
   for (const kvType of KV_TYPES) {
-    const row = [kvType];
+    const row = /** @type {string[]} */ ([kvType]);
     for (const name of MODELS) {
       const errors = await errorsOf(name, kvType);
       row.push(`${Math.max(...errors).toExponential(1)}, ${mean(errors).toExponential(1)}`);
