@@ -1,23 +1,9 @@
 /* kernels_attention: attention's part of kernels.h with 128-bit vectors, for both SIMD builds. Also built natively
  * through SIMDe. A row of the cache is widened in registers once for all queries of a tile; tiles are as large as
  * sixteen registers allow. */
-#include "kernels.h"
+#include "kernels_simd.h"
 
 #ifdef GW_HAVE_SIMD
-
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
-#define ROLLED _Pragma("nounroll")
-#else
-#define ROLLED
-#endif
 
 /* Items i .. i + 7 of a row of d. */
 typedef struct { v128_t low, high; } eight;
@@ -26,12 +12,6 @@ typedef eight load_eight(const uint8_t *row, int i, int d);
 INLINE eight load_f32(const uint8_t *row, int i, int d) {
     (void)d;
     return (eight){ wasm_v128_load(row + 4 * i), wasm_v128_load(row + 4 * i + 16) };
-}
-
-/* Exact for every finite value, denormals too: sign and magnitude where a float has them, times 2^112. */
-INLINE v128_t f16x4(const uint8_t *p) {
-    v128_t u = wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int)0x8fffe000));
-    return wasm_f32x4_mul(u, wasm_i32x4_splat(0x77800000));
 }
 
 INLINE eight load_f16(const uint8_t *row, int i, int d) {
@@ -60,7 +40,7 @@ INLINE void scores_tile(load_eight *load, const float *const *q, int heads, cons
     v128_t sum[GW_HEADS][4];
     for (int h = 0; h < heads; h++)
         for (int j = 0; j < n; j++) sum[h][j] = wasm_f32x4_splat(0);
-    ROLLED
+    KEEP_LOOP
     for (int i = 0; i < d; i += 8) {
         eight k[4];
         for (int j = 0; j < n; j++) k[j] = load(keys + j * stride, i, d);
@@ -92,7 +72,7 @@ INLINE void mix_of(load_eight *load, const float *p, const float *keep, int head
             low[h] = wasm_f32x4_mul(wasm_v128_load(out[h] + i), k);
             high[h] = wasm_f32x4_mul(wasm_v128_load(out[h] + i + 4), k);
         }
-        ROLLED
+        KEEP_LOOP
         for (int j = 0; j < n; j++) {
             eight v = load(values + j * stride, i, d);
             for (int h = 0; h < heads; h++) {
@@ -128,7 +108,7 @@ DEFINE_TYPE(q8)
 
 INLINE void widen(load_eight *load, const uint8_t *rows, size_t stride, int n, int d, float *out) {
     for (int j = 0; j < n; j++, out += d)
-        ROLLED
+        KEEP_LOOP
         for (int i = 0; i < d; i += 8) {
             eight v = load(rows + j * stride, i, d);
             wasm_v128_store(out + i, v.low);

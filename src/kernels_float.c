@@ -1,39 +1,15 @@
 /* kernels_float: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. Also built natively
  * through SIMDe. One row of activations (decode): several panels at once, far apart, for the memory system follows
  * several streams better than one. Several rows (prefill): tiles of a panel and some rows. */
-#include "kernels.h"
+#include "kernels_simd.h"
 
 #ifdef GW_HAVE_SIMD
-
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL
-#endif
 
 enum { TILE = 4, STREAMS = 4 };   /* rows of activations of a tile; panels at once */
 
 typedef v128_t loader(const uint8_t *);
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
-INLINE v128_t load_bf16(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
-
-/* Four f16 times 2^-112: sign, exponent and mantissa go where a float has them. Exact for every finite value,
- * denormals too (no inf, no NaN). */
-INLINE v128_t load_small_f16(const uint8_t *p) {
-    return wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int)0x8fffe000));
-}
-
-#define LARGE wasm_i32x4_splat(0x77800000)   /* 2^112 */
-INLINE v128_t load_f16(const uint8_t *p) { return wasm_f32x4_mul(load_small_f16(p), LARGE); }
 
 /* --- one row of activations --- */
 
@@ -41,7 +17,7 @@ INLINE v128_t load_f16(const uint8_t *p) { return wasm_f32x4_mul(load_small_f16(
 INLINE void add_column(v128_t *sum, const uint8_t *w, size_t stride, int streams, loader *load, const float *x,
                        bool small) {
     v128_t xi = wasm_v128_load32_splat(x);
-    if (small) xi = wasm_f32x4_mul(xi, LARGE);
+    if (small) xi = wasm_f32x4_mul(xi, TWO_112);
     UNROLL
     for (int s = 0; s < streams; s++)
         sum[s] = wasm_f32x4_add(sum[s], wasm_f32x4_mul(load(w + s * stride), xi));
@@ -115,13 +91,13 @@ void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y
 /* Products with weights of 2^-112 and activations of 2^112 have the same bits, and the factor is multiplied in
  * once for all panels. */
 void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    if (a->n == 1 && has_room(a->x, a->k)) float_row(w, panels, 2, load_small_f16, true, a, y);
-    else float_rows(w, panels, 2, load_f16, a, y, ldy);
+    if (a->n == 1 && has_room(a->x, a->k)) float_row(w, panels, 2, small_f16x4, true, a, y);
+    else float_rows(w, panels, 2, f16x4, a, y, ldy);
 }
 
 void gw_simd_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    if (a->n == 1) float_row(w, panels, 2, load_bf16, false, a, y);
-    else float_rows(w, panels, 2, load_bf16, a, y, ldy);
+    if (a->n == 1) float_row(w, panels, 2, bf16x4, false, a, y);
+    else float_rows(w, panels, 2, bf16x4, a, y, ldy);
 }
 
 #endif

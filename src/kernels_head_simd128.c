@@ -5,59 +5,9 @@
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
+#include "kernels_head.h"
 
-#define INLINE static inline __attribute__((always_inline))
-#define OUTLINE static __attribute__((noinline))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#define KEEP_LOOP _Pragma("nounroll")
-#else
-#define UNROLL
-#define KEEP_LOOP
-#endif
-#define SPLAT(p) wasm_v128_load32_splat(p)
 #define DOT wasm_i32x4_dot_i16x8
-
-enum { STREAMS = 4, TILE = 4 };   /* panels walked at once; rows of activations at once */
-
-/* Where panels begin that are walked together, and where their results go. */
-typedef struct {
-    const uint8_t *high[STREAMS], *low[STREAMS];
-    float *y[STREAMS];
-} walk;
-
-typedef void walker(const walk *w, const gw_acts *a);
-
-/* n panels, STREAMS at a time: those listed, or all, then far apart. The last ones are walked more than once. */
-OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
-                       const gw_acts *a, float *y) {
-    size_t blocks = a->k / GW_BLOCK;
-    int steps = (n + STREAMS - 1) / STREAMS;
-    for (int i = 0; i < steps; i++) {
-        walk w;
-        for (int s = 0; s < STREAMS; s++) {
-            int at = (int)gw_min(i + s * steps, n - 1);
-            size_t p = panel ? panel[at] : (size_t)at;
-            w.high[s] = high + p * blocks * GW_HIGH_BYTES;
-            w.low[s] = low + p * blocks * GW_LOW_BYTES;
-            w.y[s] = y + p * GW_PANEL;
-        }
-        f(&w, a);
-    }
-}
-
-INLINE v128_t scales_of(const uint8_t *block) {   /* exact f16 -> f32, see kernels_simd128.c */
-    v128_t u = wasm_u32x4_load16x4(block);
-    v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
-    v128_t sign = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16);
-    return wasm_v128_or(wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000)), sign);
-}
 
 /* total + (float)sum * (weight scales * activation scale) */
 INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
@@ -93,7 +43,7 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *block = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = wasm_i32x4_add(nibble_dot(block + 8, a->q8 + at * GW_BLOCK), offset);
-            total[s] = add_scaled(total[s], dot, scales_of(block), a->s8 + at);
+            total[s] = add_scaled(total[s], dot, f16x4(block), a->s8 + at);
         }
     }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
@@ -139,7 +89,7 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             v128_t dot = wasm_i32x4_sub(join_dot(high + 8, low, a->q16 + at * GW_BLOCK), offset);
-            total[s] = add_scaled(total[s], dot, scales_of(high), a->s16 + at);
+            total[s] = add_scaled(total[s], dot, f16x4(high), a->s16 + at);
         }
     }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
@@ -170,7 +120,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
                 }
         }
         for (int i = 0; i < TILE; i++)
-            total[i] = add_scaled(total[i], dot[i], scales_of(high), a->s16 + at + i);
+            total[i] = add_scaled(total[i], dot[i], f16x4(high), a->s16 + at + i);
     }
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }

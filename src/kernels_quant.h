@@ -6,24 +6,7 @@
 #ifndef GW_KERNELS_QUANT_H
 #define GW_KERNELS_QUANT_H
 
-#include "kernels.h"
-
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-#define OUTLINE static __attribute__((noinline))
-#ifdef __clang__
-#define KEEP_LOOP _Pragma("nounroll")   /* unrolled, the next loop's registers would spill */
-#define UNROLL _Pragma("unroll")
-#else
-#define KEEP_LOOP
-#define UNROLL
-#endif
+#include "kernels_simd.h"
 
 enum { COLUMNS = 8, SUBS = GW_MAX_SUBS };   /* vectors of 32 columns of bytes; scales of a group at most */
 
@@ -117,14 +100,6 @@ INLINE const uint8_t *codes_of(const shape *f, const uint8_t *group, uint32_t j)
 
 /* --- scales --- */
 
-/* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
-INLINE v128_t halves(const uint8_t *p) {
-    v128_t u = wasm_u32x4_load16x4(p);
-    v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
-    v128_t sign = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16);
-    return wasm_v128_or(wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000)), sign);   /* times 2^112 */
-}
-
 INLINE v128_t byte_of(v128_t v, int i) { return wasm_v128_and(wasm_u32x4_shr(v, 8 * i), wasm_i32x4_splat(255)); }
 
 /* d * (n - bias) for n below 2^23: put under the exponent of 2^23, n is a float. (Where a compiler knows that
@@ -135,17 +110,17 @@ INLINE v128_t times(v128_t d, v128_t n, float bias) {
 }
 
 INLINE void head_q5_0(const uint8_t *head, v128_t *scale, v128_t *min) {
-    scale[0] = halves(head);
+    scale[0] = f16x4(head);
     (void)min;
 }
 
 INLINE void head_q4_1(const uint8_t *head, v128_t *scale, v128_t *min) {
-    scale[0] = halves(head);
-    min[0] = halves(head + 8);
+    scale[0] = f16x4(head);
+    min[0] = f16x4(head + 8);
 }
 
 OUTLINE void head_q2_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head), m = wasm_f32x4_neg(halves(head + 8));
+    v128_t d = f16x4(head), m = wasm_f32x4_neg(f16x4(head + 8));
     for (int w = 0; w < 4; w++) {
         v128_t v = LOAD(head + 16, w), low = AND(v, 15), high = AND(RIGHT(v, 4), 15);
         for (int i = 0; i < 4; i++) {
@@ -156,7 +131,7 @@ OUTLINE void head_q2_k(const uint8_t *head, v128_t *scale, v128_t *min) {
 }
 
 OUTLINE void head_q3_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head), top = LOAD(head + 8, 2);
+    v128_t d = f16x4(head), top = LOAD(head + 8, 2);
     (void)min;
     for (int w = 0; w < 4; w++) {
         v128_t v = LOAD(head + 8, w & 1), low = w < 2 ? AND(v, 15) : AND(RIGHT(v, 4), 15);
@@ -166,7 +141,7 @@ OUTLINE void head_q3_k(const uint8_t *head, v128_t *scale, v128_t *min) {
 }
 
 OUTLINE void head_q4_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head), m = wasm_f32x4_neg(halves(head + 8));
+    v128_t d = f16x4(head), m = wasm_f32x4_neg(f16x4(head + 8));
     v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2);
     v128_t scales[2] = { AND(a, 63), OR(AND(c, 15), AND(RIGHT(a, 2), 48)) };
     v128_t mins[2] = { AND(b, 63), OR(AND(RIGHT(c, 4), 15), AND(RIGHT(b, 2), 48)) };
@@ -178,7 +153,7 @@ OUTLINE void head_q4_k(const uint8_t *head, v128_t *scale, v128_t *min) {
 }
 
 OUTLINE void head_q6_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head);
+    v128_t d = f16x4(head);
     (void)min;
     for (int w = 0; w < 4; w++) {
         v128_t v = LOAD(head + 8, w);
@@ -190,7 +165,7 @@ OUTLINE void head_q6_k(const uint8_t *head, v128_t *scale, v128_t *min) {
 }
 
 OUTLINE void head_iq4_xs(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = halves(head), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
+    v128_t d = f16x4(head), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
     v128_t three = wasm_i32x4_splat(3), fifteen = wasm_i32x4_splat(15);
     (void)min;
     for (int i = 0; i < 8; i++) {

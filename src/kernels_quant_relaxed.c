@@ -11,7 +11,6 @@
 
 enum { STREAMS = 4, TILE = 4, PAIR = 2, CHUNK = 40 };   /* CHUNK: blocks unpacked at once, whole groups */
 
-#define SPLAT(p) wasm_v128_load32_splat(p)
 #define TABLE_OFFSET 127
 
 volatile bool gw_relaxed_only_7_bits;

@@ -10,7 +10,6 @@
 
 enum { STREAMS = 4, TILE = 4, CHUNK = 32 };   /* panels walked at once; rows of a tile; blocks widened at once */
 
-#define SPLAT(p) wasm_v128_load32_splat(p)
 #define DOT wasm_i32x4_dot_i16x8
 
 typedef struct {   /* a batch's activations of one precision */

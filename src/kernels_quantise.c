@@ -1,17 +1,8 @@
 /* kernels_quantise: activations made integers with 128-bit vectors, for both SIMD builds: what kernels.h says
  * a block's scale, values and sums are, in the order that the build's products read them in. */
-#include "kernels.h"
+#include "kernels_simd.h"
 
 #ifdef GW_HAVE_SIMD
-
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
 
 INLINE float largest_of(v128_t v) {
     v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));

@@ -6,11 +6,8 @@
 #ifndef GW_KERNELS_RELAXED_H
 #define GW_KERNELS_RELAXED_H
 
-#include "kernels.h"
+#include "kernels_simd.h"
 
-#include <wasm_simd128.h>
-
-#define INLINE static inline __attribute__((always_inline))
 #define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
 #define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
 

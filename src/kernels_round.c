@@ -1,33 +1,24 @@
 /* kernels_round: floats of a file to blocks of Q8_0, with 128-bit vectors of fixed semantics: while a model
  * loads, 32 weights at a time. Bit for bit what quantise_q8_0 in quant.c makes of them, which is what ggml's
  * reference quantiser does: the scale is the largest magnitude / 127, halves round away from zero. */
-#include "kernels.h"
+#include "kernels_simd.h"
 #include "quant.h"
 
 #ifdef GW_HAVE_SIMD
 
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
 #include <math.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
 
 enum { VECTORS = GW_BLOCK / 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
-INLINE v128_t load_bf16(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
 
 /* Exact for every f16, infinities and NaN too, for nobody has looked at these yet. */
 INLINE v128_t load_f16(const uint8_t *p) {
     v128_t u = wasm_u32x4_load16x4(p);
     v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
     v128_t special = wasm_i32x4_gt(magnitude, wasm_i32x4_splat(0x0f7fffff));
-    v128_t value = wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000));   /* times 2^112 */
+    v128_t value = wasm_f32x4_mul(magnitude, TWO_112);
     value = wasm_v128_or(value, wasm_v128_and(special, wasm_i32x4_splat(0x7f800000)));
     return wasm_v128_or(value, wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16));
 }
@@ -72,6 +63,6 @@ INLINE void round_row(const uint8_t *row, size_t item, v128_t (*load)(const uint
 
 void gw_simd_round_f32(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(row, 4, load_f32, k, blocks); }
 void gw_simd_round_f16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(row, 2, load_f16, k, blocks); }
-void gw_simd_round_bf16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(row, 2, load_bf16, k, blocks); }
+void gw_simd_round_bf16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(row, 2, bf16x4, k, blocks); }
 
 #endif

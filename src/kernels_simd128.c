@@ -4,35 +4,11 @@
  * One row of activations (decode): each call walks several panels at once, far apart, because the
  * memory system follows several streams better than one. Several rows (prefill): a few panels are
  * widened into a small buffer once and multiplied with tiles of four rows. */
-#include "kernels.h"
+#include "kernels_simd.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)   /* that build has products and quantisers of its own */
 
-#ifdef GW_SIMDE
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#include <simde/wasm/simd128.h>
-#else
-#include <wasm_simd128.h>
-#endif
-
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL
-#endif
-
 enum { TILE = 4, CHUNK = 32 };   /* rows of a tile; blocks of a panel that are widened at once */
-
-/* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
-INLINE v128_t f16x4(v128_t u) {
-    v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
-    v128_t sign = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16);
-    v128_t value = wasm_f32x4_mul(magnitude, wasm_i32x4_splat(0x77800000));   /* times 2^112 */
-    return wasm_v128_or(value, sign);
-}
-
-INLINE v128_t load_f16(const uint8_t *p) { return f16x4(wasm_u32x4_load16x4(p)); }
 
 /* --- Q8_0, int16 activations (order 0 2 1 3); the other quantised types: kernels_quant_simd128.c --- */
 
@@ -61,7 +37,7 @@ INLINE void q8_streams(const uint8_t *w, size_t stride, int streams, const int16
         UNROLL
         for (int s = 0; s < streams; s++) {
             const uint8_t *block = w + s * stride + b * GW_Q8_BYTES;
-            total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), load_f16(block), scale + b);
+            total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), f16x4(block), scale + b);
         }
     for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, total[s]);
 }
@@ -104,7 +80,7 @@ INLINE void wide_rows(const uint8_t *panel, const gw_acts *a, float *y, size_t l
         int n_blocks = (int)gw_min(CHUNK, blocks - b);
         for (int i = 0; i < n_blocks; i++) {
             widen_q8(panel + (b + i) * GW_Q8_BYTES, w.column[i]);
-            w.scales[i] = load_f16(panel + (b + i) * GW_Q8_BYTES);
+            w.scales[i] = f16x4(panel + (b + i) * GW_Q8_BYTES);
         }
         size_t at = b * a->stride;
         int t = 0;
