@@ -224,9 +224,9 @@ export class Host {
 }
 
 /** Some processors read one stream of weights fastest, others many at once: these are asked. The first rounds are
- * slow, for the code is not optimised yet. @param {Engine} native */
+ * slow, for the code is not optimised yet. Other variants have one way only. @param {Engine} native */
 function chooseStreams(native) {
-  if (native.planBytes(1, 'weights') < MEMORY_BOUND) return;
+  if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
   const one = [], many = [];
   for (let round = 0; round < REHEARSALS; round++) {
     one.push(native.rehearse(1));
