@@ -3,17 +3,20 @@
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
  *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
- *                    [--busy N] [--patience SECONDS]
+ *                    [--busy N] [--patience SECONDS] [--slow SECONDS]
  *
  * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
- * 1024 tokens, decode behind 0, 4096 and 16384 tokens where a side is fast enough. That takes hours, for the slow
- * sides are slow. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
+ * 1024 tokens, decode behind 0, 4096 and 16384 tokens where a side is fast enough: an hour or two for each model, for
+ * the slow sides are slow. --quick: gemma-wasm against wllama 2.4.0, Q4_0, 2 threads, no long prompts: minutes.
  *
  * Rounds: in each, every side is measured once, in an order that turns from round to round, so that a
  * slow minute of the machine is shared by all. Every visit has a browser or a process of its own, and
  * times the same: load from a local server until ready, prefill (until the first token), decode
  * (greedy, end tokens ignored), peak memory of the process that holds the model. Printed are medians,
  * and how many times better gemma-wasm in Chromium is than each other side at as many threads.
+ * Long contexts have visits of their own, with most threads only, which time decode at 0 too: load and memory are
+ * compared with one context length on all sides, and a share of the speed at 0 is of the same minutes.
+ * A visit that took longer than --slow seconds is not repeated in later rounds.
  *
  * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
  * processes that compute. --patience N: before each visit wait until the machine is calm, N seconds at most.
@@ -32,10 +35,11 @@ import { buildPage } from './bench/browser.js';
 import { install, isInstalled } from './bench/peers.js';
 import { TURN } from './bench/measure.js';
 import { OURS, QUICK, SIDES } from './bench/sides.js';
-import { median, medians, ratios, render } from './bench/table.js';
+import { median, medians, ratios, remarks, render, summary } from './bench/table.js';
 import { readBandwidth, visit } from './bench/visit.js';
 
 /** @typedef {import('./bench/table.js').Result} Result */
+/** @typedef {import('./bench/measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
 /** @typedef {{ threads: number, bytesPerSecond: number[] }} Reads */
 
@@ -57,6 +61,7 @@ const FLAGS = /** @type {const} */ ({
   turn: { type: 'boolean', default: false },
   busy: { type: 'string', default: '0' },
   patience: { type: 'string', default: '0' },
+  slow: { type: 'string', default: '200' },
   json: { type: 'string', default: at('build', 'bench.json') },
 });
 
@@ -77,8 +82,9 @@ function readOptions() {
   const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
   const [busy] = integers(values.busy, 'busy', 0);
   const [patience] = integers(values.patience, 'patience', 0);
+  const [slow] = integers(values.slow, 'slow', 0);
   return {
-    ...values, sides, runs, tokens, busy, patience,
+    ...values, sides, runs, tokens, busy, patience, slow,
     models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
     prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1),
@@ -131,18 +137,35 @@ async function settleDown({ patience, busy }) {
 /** @param {Options} options */
 function plan({ sides, threads }) {
   return sides.flatMap((side) => threads.map((count) => {
-    return /** @type {Result} */ ({ side, title: SIDES[side].title, threads: count, samples: [] });
+    return /** @type {Result} */ ({ side, title: SIDES[side].title, threads: count, samples: [], deep: [] });
   }));
 }
 
-/** What one visit of a result is asked for: long contexts only of sides that get there.
- * @param {Options} options @param {Result} result @param {number} round */
-function settings({ prefill, contexts, tokens, turn }, { side, threads }, round) {
-  const own = contexts.filter((context) => context === 0 || SIDES[side].deep);
-  const turnTokens = turn ? TURN.history + TURN.message : 0;
-  const longest = Math.max(...prefill, ...own, turnTokens) + tokens + 1;
-  const contextLength = Math.ceil(longest / CONTEXT_STEP) * CONTEXT_STEP;
-  return { threads, prefill, contexts: own, tokens, turn, contextLength, seed: 1000 * round };
+/** @param {number[]} lengths of what is evaluated @param {number} tokens drawn after it */
+const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
+
+/** What the visits of a result are asked for. @param {Options} options @param {Result} result @param {number} round */
+function settings({ prefill, contexts, tokens, turn, threads: counts }, { side, threads }, round) {
+  const common = { threads, tokens, seed: 1000 * round };
+  const short = contexts.filter((context) => context === 0), long = contexts.filter((context) => context > 0);
+  const contextLength = room([...prefill, turn ? TURN.history + TURN.message : 0], tokens);
+  const deep = long.length > 0 && SIDES[side].deep && threads === Math.max(...counts);
+  const far = { ...common, prefill: [], contexts: [0, ...long, 0], turn: false, contextLength: room(long, tokens) };
+  return { plain: { ...common, prefill, contexts: short, turn, contextLength }, deep: deep ? far : null };
+}
+
+/** One visit, unless the last one was too slow to be repeated. Gives how busy the machine was.
+ * @param {string} model @param {Options} options @param {Result} result @param {number} round
+ * @param {'plain' | 'deep'} kind */
+async function pay(model, options, result, round, kind) {
+  const asked = settings(options, result, round)[kind];
+  const samples = kind === 'deep' ? result.deep : result.samples;
+  if (!asked || samples.some(({ seconds }) => Number(seconds) > options.slow)) return [];
+  const share = await settleDown(options), before = performance.now();
+  const sample = await visit(SIDES[result.side], model, asked);
+  samples.push({ ...sample, seconds: (performance.now() - before) / 1000 });
+  report(result, samples, round);
+  return [share];
 }
 
 /** @param {string} model @param {Options} options @param {Result[]} results @param {number} round */
@@ -151,10 +174,10 @@ async function playRound(model, options, results, round) {
   const shares = [];
   for (const result of round % 2 ? turned.reverse() : turned) {
     if (result.error) continue;
-    shares.push(await settleDown(options));
     try {
-      result.samples.push(await visit(SIDES[result.side], model, settings(options, result, round)));
-      report(result, round);
+      for (const kind of /** @type {const} */ (['plain', 'deep'])) {
+        shares.push(...await pay(model, options, result, round, kind));
+      }
     } catch (error) {
       result.error = String(error instanceof Error ? error.message : error).split('\n')[0];
       console.error(`${result.side}, ${result.threads} threads: ${result.error}`);
@@ -163,8 +186,9 @@ async function playRound(model, options, results, round) {
   return shares;
 }
 
-/** One line for whoever waits. @param {Result} result @param {number} round */
-function report({ side, threads, samples }, round) {
+/** One line for whoever waits. @param {Result} result @param {Sample[]} samples the last of them is told
+ * @param {number} round */
+function report({ side, threads }, samples, round) {
   const figures = Object.entries(medians(samples.slice(-1)));
   const text = figures.map(([column, value]) => `${column} ${value?.toFixed(2) ?? '-'}`).join(', ');
   console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
@@ -190,9 +214,9 @@ function machine() {
  * @param {Result[]} results */
 function withRatios(results) {
   return results.map((result) => {
-    const own = medians(result.samples);
+    const own = summary(result);
     const ours = results.find((other) => other.side === OURS && other.threads === result.threads);
-    return { ...result, medians: own, oursIsBetterBy: ours ? ratios(medians(ours.samples), own) : {} };
+    return { ...result, medians: own, oursIsBetterBy: ours ? ratios(summary(ours), own) : {} };
   });
 }
 
@@ -250,6 +274,7 @@ function print({ model, load, results, decodeShare }, { runs, busy }) {
   const { processor, cores } = machine();
   console.log(`${processor}, ${cores} cores; ${model}; medians of ${runs}; tokens/s\n`);
   console.log(`${render(results, OURS)}\n`);
+  for (const line of remarks(results)) console.log(line);
   for (const { threads, bytesPerSecond, share } of decodeShare) {
     const speed = (bytesPerSecond / 1e9).toFixed(1);
     const ours = `decode @0 of ${SIDES[OURS].title}: ${percent(share)} of it`;

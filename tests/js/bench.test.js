@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
-import { median, medians, ratios, render } from '../../tools/bench/table.js';
+import { median, medians, ratios, remarks, render } from '../../tools/bench/table.js';
 import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
 
 const JOB = {
@@ -58,15 +58,34 @@ test('medians, and ratios that are above one where ours is better', () => {
 test('the table has a row for each side, a ratio for each peer at as many threads, and names what failed', () => {
   const sample = (rate) => ({ loadMs: 500, prefill: { 256: rate }, decode: { 0: rate / 4 }, facts: {} });
   const text = render([
-    { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)] },
-    { side: 'b', title: 'Peer', threads: 2, samples: [sample(10)] },
-    { side: 'b', title: 'Peer', threads: 1, samples: [sample(5)] },
-    { side: 'c', title: 'Broken', threads: 2, samples: [], error: 'no memory' },
+    { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)], deep: [] },
+    { side: 'b', title: 'Peer', threads: 2, samples: [sample(10)], deep: [] },
+    { side: 'b', title: 'Peer', threads: 1, samples: [sample(5)], deep: [] },
+    { side: 'c', title: 'Broken', threads: 2, samples: [], deep: [], error: 'no memory' },
   ], 'a');
-  assert.match(text, /^Ours, 2 threads +0\.50 +100 +25\.0 +-$/m);
+  assert.match(text, /^Ours, 2 threads +0\.50 +100 +25\.0 +- +1$/m);
   assert.match(text, /^better than Peer, 2 threads +1\.00 x +10\.0 x +10\.0 x +-$/m);
   assert.doesNotMatch(text, /better than Peer, 1 thread/);
   assert.match(text, /^Broken, 2 threads failed: no memory$/m);
+});
+
+test('long contexts have columns of their own, and their share is of the speed at 0 in the same visit', () => {
+  const plain = { loadMs: 500, prefill: { 256: 90 }, decode: { 0: 50 }, facts: {} };
+  const deep = [10, 40].map((rate) => ({ loadMs: 1, prefill: {}, decode: { 0: rate, 4096: 0.9 * rate }, facts: {} }));
+  const two = { side: 'a', title: 'Ours', threads: 2, samples: [plain], deep };
+  const one = { ...two, threads: 1, samples: [{ ...plain, prefill: { 256: 45 }, decode: { 0: 40 } }], deep: [] };
+  assert.match(render([two], 'a'), /decode @0 +decode @4096 .*\n.* 50\.0 +22\.5 /);
+  assert.deepEqual(remarks([two, one]), [
+    'Ours, 2 threads: decode of the speed at 0 in the same visit, at 4096: 90 %',
+    'Ours: 2 threads over 1: prefill 256 2.00 x, decode @0 1.25 x',
+  ]);
+});
+
+test('a context that is asked for twice gives the mean of both', async () => {
+  const calls = [];
+  const sample = await measure(fake(calls), { ...JOB, contexts: [0, 256, 0], turn: false });
+  assert.equal(calls.filter(({ tokens }) => tokens === JOB.tokens).length, 3);
+  assert.deepEqual(sample.decode, { 0: 100, 256: 100 });
 });
 
 test('the reading module reads every byte of each stream, and no other', async () => {

@@ -35,10 +35,11 @@
  * @typedef {object} Sample
  * @property {number} loadMs
  * @property {Record<string, number>} prefill   tokens/s by prompt length
- * @property {Record<string, number>} decode    tokens/s by context length
+ * @property {Record<string, number>} decode    tokens/s by context length; the mean where one was asked for twice
  * @property {number} [turnMs]                  until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak, bytes
+ * @property {number} [seconds]                 that the whole visit took
  */
 
 const WARM_UP = { prompt: 32, tokens: 4 };
@@ -91,7 +92,8 @@ export async function measure(open, job) {
   for (const context of job.contexts) {
     const timing = await run(makePrompt(Math.max(1, context), seed++), job.tokens);
     if (timing.tokens < job.tokens / 2) throw new Error(`only ${timing.tokens} tokens instead of ${job.tokens}`);
-    sample.decode[context] = perSecond(timing.tokens, timing.tokensMs);
+    const rate = perSecond(timing.tokens, timing.tokensMs);
+    sample.decode[context] = context in sample.decode ? (sample.decode[context] + rate) / 2 : rate;
   }
   if (job.turn && keepsPrefix) sample.turnMs = await timeTurn(run, seed++);
   return sample;

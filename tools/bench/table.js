@@ -1,7 +1,15 @@
 /** table: samples to medians, medians to the lines that are printed. Pure. */
 
 /** @typedef {import('./measure.js').Sample} Sample */
-/** @typedef {{ side: string, title: string, threads: number, samples: Sample[], error?: string }} Result */
+/**
+ * @typedef {object} Result
+ * @property {string} side
+ * @property {string} title
+ * @property {number} threads
+ * @property {Sample[]} samples
+ * @property {Sample[]} deep     of visits with long contexts
+ * @property {string} [error]
+ */
 /** @typedef {Record<string, number | undefined>} Figures  by column */
 
 /** @param {(number | undefined)[]} values */
@@ -32,6 +40,42 @@ export function medians(samples) {
   const columns = new Set(all.flatMap((one) => Object.keys(one)));
   return Object.fromEntries([...columns].map((column) => [column, median(all.map((one) => one[column]))]));
 }
+
+/** Decode behind long contexts. @param {Sample[]} deep @returns {Figures} */
+function decodes(deep) {
+  return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
+}
+
+/** Medians of a side: those at long contexts beside those of the plain visits.
+ * @param {Result} result @returns {Figures} */
+export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
+
+/** @param {number | undefined} share */
+const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
+
+/** Shares of the speed at context 0 in the same visits. @param {Result} result */
+function depths(result) {
+  const contexts = Object.keys(decodes(result.deep));
+  if (!contexts.length) return [];
+  const texts = contexts.map((column) => {
+    const context = column.slice('decode @'.length);
+    return `${context}: ${percent(median(result.deep.map(({ decode }) => decode[context] / decode[0])))}`;
+  });
+  return [`${label(result)}: decode of the speed at 0 in the same visit, at ${texts.join(', ')}`];
+}
+
+/** How much faster two threads are than one. @param {Result} one @param {Result[]} results */
+function scaling(one, results) {
+  const two = results.find(({ side, threads }) => side === one.side && threads === 2);
+  if (one.threads !== 1 || !two) return [];
+  const ratio = ratios(summary(two), summary(one));
+  const texts = Object.entries(ratio).filter(([column]) => /^(prefill|decode)/.test(column))
+    .map(([column, value]) => `${column} ${show(value, '')} x`);
+  return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
+}
+
+/** Lines on what the columns do not show. @param {Result[]} results */
+export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
 /** How many times better `ours` is than `theirs`, column by column.
  * @param {Figures} ours @param {Figures} theirs @returns {Figures} */
@@ -85,13 +129,13 @@ const label = ({ title, threads }) => `${title}, ${threads} thread${threads > 1 
  * @param {Result[]} results @param {string} reference */
 export function render(results, reference) {
   const entries = results.filter(({ samples }) => samples.length)
-    .map((result) => ({ result, figures: medians(result.samples) }));
+    .map((result) => ({ result, figures: summary(result) }));
   const columns = columnsOf(entries);
   const rows = entries.map(({ result, figures: own }) => {
-    return [label(result), ...columns.map((column) => show(own[column], column))];
+    return [label(result), ...columns.map((column) => show(own[column], column)), String(result.samples.length)];
   });
   const compared = comparisons(entries, reference, columns);
-  const lines = align([['', ...columns], ...rows, ...compared]);
+  const lines = align([['', ...columns, 'visits'], ...rows, ...compared]);
   const ours = entries.find(({ result }) => result.side === reference)?.result.title;
   const title = compared.length ? [`\n${ours} is`] : [];
   const failed = results.filter(({ error }) => error).map((result) => `${label(result)} failed: ${result.error}`);
