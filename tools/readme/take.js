@@ -21,7 +21,7 @@ import { Trouble, at, output } from '../proc.js';
  * @property {number} weightBytes
  * @property {number[]} busy    share of the machine that other programs used before each visit
  * @property {{ side: string, title: string, threads: number, medians: Record<string, number>,
- *   oursIsBetterBy: Record<string, number>, samples: number, error?: string }[]} results
+ *   oursIsBetterBy: Record<string, number>, samples: number, deep?: number, error?: string }[]} results
  * @property {{ threads: number, bytesPerSecond: number, share: number }[]} decodeShare
  */
 /** @typedef {{ what: string, kilobytes: number, compressed?: number }[]} Sizes */
@@ -49,7 +49,9 @@ function speed({ date, machine, options, models }) {
 function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare }) {
   return {
     model, modelBytes, weightBytes, busy: load.busy,
-    results: results.map((/** @type {any} */ { samples, ...result }) => ({ ...result, samples: samples.length })),
+    results: results.map((/** @type {any} */ { samples, deep, ...result }) => {
+      return { ...result, samples: samples.length, deep: deep.length };
+    }),
     decodeShare,
   };
 }
