@@ -4,7 +4,7 @@
 /** @import { GenerateOptions } from './model.js' */
 /** @import { Prefix } from './template.js' */
 import { GemmaError } from './errors.js';
-import { GENERATE_OPTIONS, checkOptions, checkValue, object, string } from './options.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, object, rule, string } from './options.js';
 
 /** 'model' is the same as 'assistant'; aborted: an answer that was cut short by its reader.
  * @typedef {{ role: 'system' | 'user' | 'assistant' | 'model', content: string, aborted?: boolean
@@ -96,10 +96,8 @@ const ROLES = ['system', 'user', 'assistant', 'model'];
 
 /** @param {any} messages @returns {ChatMessage[]} */
 export function checkMessages(messages) {
-  if (!Array.isArray(messages)) {
-    throw new GemmaError('bad-option', 'messages', { expected: 'an array of { role, content }' });
-  }
-  return messages.map((message, i) => {
+  checkValue('messages', messages, rule('an array of { role, content }', Array.isArray));
+  return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, aborted } = message ?? {};
     if (!ROLES.includes(role)) {
       throw new GemmaError('bad-option', `role of message ${i}`,

@@ -125,7 +125,9 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant float-matrices kv-type no-cache help`);
   if (values.help) return void process.stdout.write(USAGE);
-  if (positionals.length === words.length && existsSync(STORYTELLER)) {
+  // `tokenize MODEL` lacks its TEXT, not its MODEL.
+  const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
+  if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: no MODEL is named: taking the tiny storyteller\n');
     positionals.unshift(STORYTELLER);
   }

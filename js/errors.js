@@ -57,11 +57,11 @@ export class GemmaError extends Error {
   }
 }
 
-/** @param {string} code @param {string} what @param {unknown} cause */
-export function failure(code, what, cause) {
+/** @param {string} code @param {string} what @param {unknown} cause @param {string} [expected] */
+export function failure(code, what, cause, expected) {
   if (cause instanceof GemmaError) return cause;
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new GemmaError(code, `${what}: ${why}`, { cause });
+  const got = cause instanceof Error ? cause.message : String(cause);
+  return new GemmaError(code, what, { expected, got, cause });
 }
 
 /** What f gives, or throws as a GemmaError.

@@ -131,7 +131,8 @@ export class Remote {
       const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
-      throw new Passing(code, what, { ...facts, cause: tells ? undefined : cause });
+      const got = tells ? 'none' : cause.message || cause.code || String(cause);
+      throw new Passing(code, what, { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause });
     } finally {
       clearTimeout(timer);
     }

@@ -210,7 +210,7 @@ export async function perplexity({ runner, vocabulary, contextLength }, job, { t
   const ids = vocabulary.encode(text, { bos: true });
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
-    throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score' });
+    throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });
   }
   const stride = Math.floor(width / 2);
   let sum = 0;

@@ -1,5 +1,6 @@
 /* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
  * given. docs/api.md explains the options. */
+/// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './host.js' */
@@ -12,7 +13,7 @@ import { environment } from './env.js';
 import { GemmaError, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
-  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
+  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable, rule,
   signal, string,
 } from './options.js';
 import { describeSource } from './source.js';
@@ -141,18 +142,23 @@ export class HeaderModel {
     await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
   }
 
+  /** Where the symbol is not known yet nobody can call it. */
+  async [Symbol.asyncDispose]() {
+    await this.dispose();
+  }
+
   /** @internal @param {string} method @param {object} args @param {AbortSignal} [signal] */
   async call(method, args, signal) {
     if (signal?.aborted) throw abortError(signal);
     return this.connection.call(method, args, signal).answer;
   }
 
-  /** @protected @param {any} ids @param {number} least @returns {number[]} */
-  checkIds(ids, least) {
-    const list = typeof ids?.length === 'number' && typeof ids !== 'string' ? Array.from(ids) : null;
-    if (!list || list.length < least) {
-      throw new GemmaError('bad-option', 'ids', { expected: 'a list with at least one token id' });
-    }
+  /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
+   * @returns {number[]} */
+  checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
+    const isList = typeof ids === 'object' && typeof ids?.length === 'number';
+    const list = isList ? Array.from(ids) : [];
+    checkValue(name, ids, rule(expected, () => isList && list.length >= least));
     const top = this.info.vocabSize - 1;
     const wrong = list.find((id) => !(Number.isInteger(id) && id >= 0 && id <= top));
     if (wrong === undefined) return list;
@@ -165,13 +171,8 @@ export class HeaderModel {
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
       return { messages: checkMessages(prompt) };
     }
-    return { ids: this.checkIds(prompt, 1) };
+    return { ids: this.checkIds(prompt, 1, 'prompt', 'a string, token ids, or messages [{ role, content }]') };
   }
-}
-
-if (Symbol.asyncDispose) {
-  Object.defineProperty(HeaderModel.prototype, Symbol.asyncDispose,
-    { value: HeaderModel.prototype.dispose });
 }
 
 export class Model extends HeaderModel {

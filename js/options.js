@@ -18,7 +18,7 @@ const range = (what, is) => (min, max, sampler) => ({
 export const integer = range('an integer', Number.isInteger);
 const number = range('a number', (value) => typeof value === 'number');
 /** @param {string} expected @param {(value: any) => boolean} fits @returns {Rule} */
-const rule = (expected, fits) => ({ expected, fits });
+export const rule = (expected, fits) => ({ expected, fits });
 
 /** @param {string} expected */
 const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
@@ -99,9 +99,10 @@ function unknownOption(name, known) {
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
 }
 
-/** A value for a message, short. @param {any} value */
+/** A value for a message, short. @param {any} value @returns {string} */
 function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
+  if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
   return value instanceof Object ? Object.prototype.toString.call(value) : String(value);
 }
 

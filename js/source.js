@@ -30,7 +30,7 @@ export function describeSource(source, describeString) {
   // Files that were chosen together come in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
-  throw new GemmaError('unsupported-source', 'an empty list of model sources');
+  throw new GemmaError('unsupported-source', 'model source', { expected: 'at least one file', got: 'an empty list' });
 }
 
 /** The name of the first part stands for all. @param {Part} part @returns {Part[]} */
@@ -73,7 +73,7 @@ function describeText(text, describe) {
   try {
     const descriptor = describe(text);
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
-    if (!username && !password) return descriptor;
+    if (text && !username && !password) return descriptor;
   } catch { /* Refused as well. */ }
   throw new GemmaError('unsupported-source', 'model source',
     { expected: 'a path or URL, without a password' });
@@ -214,7 +214,7 @@ export async function reading(name, f) {
   try {
     return await f();
   } catch (cause) {
-    throw failure('read-error', `${name} could not be read`, cause);
+    throw failure('read-error', `${name} could not be read`, cause, 'bytes');
   }
 }
 

@@ -57,7 +57,8 @@ export class Vocabulary {
   #makeTemplate() {
     const source = this.#native.text('chat_template');
     if (!source) {
-      throw new GemmaError('missing-template', 'a model without chat template takes strings only');
+      throw new GemmaError('missing-template', 'a model without chat template takes strings and ids only',
+        { expected: 'tokenizer.chat_template', got: 'none' });
     }
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));

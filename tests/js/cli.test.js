@@ -162,6 +162,9 @@ test('without MODEL: the storyteller where it lies beside the package, else wron
     assert.equal(status, 0, stderr);
     assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
     assert.match(stderr, /^gemma-wasm: no MODEL[^\n]*storyteller\n$/);
+    for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
+      assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
+    }
   } finally {
     await rm(home, { recursive: true });
   }

@@ -69,7 +69,10 @@ test('every range that JavaScript lets through, the engine takes too', async (t)
 
 test('bad prompts and ids are refused', async (t) => {
   const model = await open(t);
-  for (const prompt of [undefined, null, 5, {}, []]) await refuses(() => model.generate(prompt), 'bad-option');
+  for (const [prompt, got] of [[undefined, 'undefined'], [null, 'null'], [5, '5'], [{}, '[object Object]'], [[], '[]']]) {
+    const error = await refuses(() => model.generate(prompt), 'bad-option');
+    assert.equal(error.message, `prompt: expected a string, token ids, or messages [{ role, content }], got ${got}`);
+  }
   for (const ids of [[-1], [1024], [0.5], ['a'], new Float32Array([0.5])]) {
     await refuses(() => model.generate(ids), 'bad-token');
     await refuses(model.logits(ids), 'bad-token');

@@ -105,11 +105,12 @@ test('TypeScript finds its types', () => {
     const reason: 'aborted' extends (typeof answer)['finishReason'] ? string : never = 'c';
     const answer = await chat.send('d').result();
     const caches: ModelCache[] = [modelCache, openCache('e')];
+    await using brief = await loadModel(new URL('https://x/y.gguf'));
     // @ts-expect-error: no such option
     model.generate('a', { maxToken: 4 });
     // @ts-expect-error: a number it is
     model.info.threads.length;
-    export default [reason, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('f', 'g').code, CODES];`);
+    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('f', 'g').code, CODES];`);
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const compilerOptions = { strict: true, noEmit: true, target: 'es2022', types: [], module: 'nodenext' };
   write('tsconfig.json', JSON.stringify({ compilerOptions, files: ['use.ts'] }));

@@ -75,9 +75,10 @@ test('what is no source is refused', async () => {
   for (const source of [5, null, undefined, {}, { repo: 'x', file: 'y' }, { repo: 'a/b' }, true]) {
     await refuses(loadModel(source), 'unsupported-source');
   }
-  await refuses(loadModel([]), 'unsupported-source');
+  for (const source of [[], '']) assert.ok((await refuses(loadModel(source), 'unsupported-source')).expected);
   await refuses(loadModel(new Blob(['a']).stream().pipeThrough(new TextDecoderStream())), 'read-error');
-  await refuses(loadModel('/no/such/file.gguf'), 'read-error');
+  const { message } = await refuses(loadModel('/no/such/file.gguf'), 'read-error');
+  assert.match(message, /^\/no\/such\/file\.gguf could not be read: expected bytes, got ENOENT/);
 });
 
 test('damaged files are refused by their codes, from a stream and from a file of known size', async () => {
@@ -121,7 +122,8 @@ test('HTTP errors: the status, words for it, and no secret of the request', asyn
     assert.match(error.message, new RegExp(status));
     assert.doesNotMatch(`${error.message} ${error.stack} ${error.cause}`, /SECRET/);
   }
-  await refuses(loadModel('http://127.0.0.1:9/model.gguf', { threads: 1 }), 'network-error');
+  const { message } = await refuses(loadModel('http://127.0.0.1:9/model.gguf', { threads: 1 }), 'network-error');
+  assert.match(message, /: expected an answer, got \S/);
 });
 
 test('headers are sent with the request for the model', async (t) => {
