@@ -138,8 +138,6 @@ export class Download {
     this.total = stored.journal.total;
     this.network = false;
     this.kept = 'cached';
-    // When it was used; another tab may have it, which does not matter.
-    if (!readOnly) await stored.close().catch(() => {});
   }
 
   /** @param {Answer} answer the first one @param {number} at what was asked for */
@@ -381,8 +379,14 @@ export class Download {
     const { digest } = this, entry = this.#entry;
     this.#entry = undefined;
     for (const answer of this.#open) answer.close();
-    if (!entry || this.#around.readOnly || (this.kept === 'cached' && !error && !digest)) return;
+    if (!entry) return;
     try {
+      if (this.#around.readOnly) return await entry.leave();
+      if (this.kept === 'cached' && !error && !digest) {
+        // When it was used; another tab may have it, which does not matter, and is not waited for.
+        entry.close().catch(() => {});
+        return;
+      }
       if (error?.code && !INNOCENT.includes(error.code)) return await entry.remove();
       if (!error && digest) entry.journal.sha256 = digest;
       await entry.close();

@@ -129,8 +129,16 @@ export class Entry {
 
   async close() {
     await this.#saving;
-    await this.save();
-    await this.#store.flush?.(this.#name);
+    try {
+      await this.save();
+      await this.#store.flush?.(this.#name);
+    } finally {
+      await this.leave();
+    }
+  }
+
+  /** As it is. */
+  async leave() {
     await this.#store.close?.(this.#name);
   }
 

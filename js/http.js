@@ -2,6 +2,7 @@
  * means, and whether asking again may help. */
 /** @import { ErrorDetails } from './errors.js' */
 import { GemmaError } from './errors.js';
+import { cutter, pumpOf } from './pump.js';
 
 /** How much at a time, how many at once, and how patiently. alone: bytes per ms from which one request for
  * all does better than many. Tests use other numbers.
@@ -10,8 +11,6 @@ import { GemmaError } from './errors.js';
 /** @type {Tuning} */
 export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, journal: 3 << 20, attempts: 7, backoffMs: 500,
   longestMs: 60_000, stallMs: 20_000 };
-/** Of a read: small ones leave more garbage behind than is collected in time. */
-const CHUNK = 1 << 20;
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
@@ -193,41 +192,5 @@ export class Answer {
     const piece = await this.#take(most);
     this.at += piece.length;
     return piece;
-  }
-}
-
-/** Cuts chunks (null: the end), of which it holds one: at most so many bytes, none at the end.
- * @param {() => Promise<Uint8Array | null>} next */
-export function cutter(next) {
-  /** @type {Uint8Array} */
-  let rest = new Uint8Array(0);
-  return async (/** @type {number} */ most) => {
-    while (!rest.length) {
-      const chunk = await next();
-      if (!chunk) break;
-      rest = chunk;
-    }
-    const piece = rest.subarray(0, most);
-    rest = rest.subarray(piece.length);
-    return piece;
-  };
-}
-
-/** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
- * would be most of the memory peak.
- * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
-function pumpOf(body) {
-  let buffer = new ArrayBuffer(CHUNK);
-  /** @type {(result: any) => Uint8Array | null} */
-  const taken = ({ done, value }) => {
-    if (value) buffer = value.buffer;
-    return done ? null : value;
-  };
-  try {
-    const reader = body.getReader({ mode: 'byob' });
-    return async () => taken(await reader.read(new Uint8Array(buffer)));
-  } catch {
-    const reader = body.getReader();
-    return async () => taken(await reader.read());
   }
 }

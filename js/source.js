@@ -2,8 +2,8 @@
  * opens it as something that fills views of the heap, in order, each byte once. */
 import { Download } from './download.js';
 import { GemmaError, failure } from './errors.js';
-import { cutter } from './http.js';
 import { CHUNK } from './protocol.js';
+import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { Surroundings } from './download.js' */
 /** @import { Platform } from './engine.js' */
@@ -194,18 +194,9 @@ async function openPath(path, { openFile }) {
 
 /** @param {Blob} blob @returns {Source} */
 function openBlob(blob) {
-  let at = 0;
   const name = 'name' in blob ? String(blob.name) : 'Blob';
-  return {
-    total: blob.size,
-    async read(into) {
-      const part = blob.slice(at, Math.min(at + into.length, blob.size));
-      into.set(new Uint8Array(await reading(name, () => part.arrayBuffer())));
-      at += part.size;
-      return part.size;
-    },
-    close() {},
-  };
+  const fill = filler(pumpOf(blob.stream()));
+  return { total: blob.size, read: (into) => reading(name, () => fill(into)), close() {} };
 }
 
 /** What f gives; its failure as a `read-error`.

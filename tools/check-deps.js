@@ -48,7 +48,7 @@ const KNOWS_PLATFORM = new Set(['base', 'threads', 'kernels', 'api']);
  * they are gone at run time.
  */
 const JS_LAYERS = [
-  'errors features',
+  'errors features pump',
   'heap',
   'protocol text env port entries store',
   'env-node env-browser cache template engine helper http',

@@ -37,15 +37,16 @@ function which(name) {
   return spawnSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).stdout.trim();
 }
 
-/** A headless browser with an empty profile. @param {BrowserName} name */
-export function launch(name) {
+/** A headless browser with an empty profile, unless the options name one.
+ * @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
+export function launch(name, options) {
   if (name === 'firefox') {
     return puppeteer.launch({
-      browser: 'firefox', headless: true, executablePath: executable('GW_FIREFOX', ['firefox-esr', 'firefox']),
+      ...options, browser: 'firefox', headless: true, executablePath: executable('GW_FIREFOX', ['firefox-esr', 'firefox']),
     });
   }
   return puppeteer.launch({
-    headless: true, executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
+    ...options, headless: true, executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
     args: CHROMIUM_FLAGS,
   });
 }
