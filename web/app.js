@@ -5,7 +5,7 @@
 import { loadModel } from '../js/index.js';
 import { setUpComposer } from './composer.js';
 import { Conversation } from './conversation.js';
-import { action, announce, box, button, byId, el } from './dom.js';
+import { action, announce, box, button, byId, el, hasTouch } from './dom.js';
 import { codeOf } from './errors.js';
 import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
@@ -144,8 +144,7 @@ function begin(loaded, { label, kind }, threads) {
     used: (used) => showContext(used, loaded.info.contextLength),
     lost: (error) => unload(error),
   });
-  // On a touch screen the keyboard would come up and cover the suggestions.
-  if (!matchMedia('(pointer: coarse)').matches) composer.focus();
+  if (!hasTouch()) composer.focus();
   announce('The model is ready.');
 }
 

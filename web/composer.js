@@ -2,7 +2,7 @@
  * composer: the message field: Enter sends, Shift+Enter breaks the line, it grows with its text.
  * @module
  */
-import { button, byId } from './dom.js';
+import { button, byId, hasTouch } from './dom.js';
 
 /**
  * @param {{ send: (text: string) => void, stop: () => void, resized: () => void }} on
@@ -35,9 +35,11 @@ export function setUpComposer(on) {
   button('stop').addEventListener('click', on.stop);
 
   return {
-    /** While an answer runs the next message can be written, not sent. @param {boolean} now */
+    /** While an answer runs the next message can be written, not sent. The focus of a button that goes (in the
+     * transcript too, when an answer begins) comes here. @param {boolean} now */
     busy(now) {
-      const held = [button('send'), button('stop')].some((one) => one === document.activeElement);
+      const held = [button('send'), button('stop')].some((one) => one === document.activeElement)
+        || (now && document.activeElement === document.body && !hasTouch());
       busy = now;
       button('send').hidden = now;
       button('stop').hidden = !now;

@@ -52,6 +52,9 @@ export function action(text, onclick, className = '') {
   return el('button', { type: 'button', className, onclick }, text);
 }
 
+/** On a touch screen the keyboard comes up with the focus of a field, and covers things. */
+export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
+
 /** Copy text; says whether it worked. @param {string} text */
 export async function copy(text) {
   try {

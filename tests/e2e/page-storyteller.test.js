@@ -69,6 +69,20 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('a suggestion and Retry by keyboard: the focus is not lost with them, it goes to the message field', async () => {
+      const tab = await opened();
+      await setOptions(tab.page, { maxTokens: 4 });
+      for (const selector of ['.suggestions button', '.retry']) {
+        await tab.page.focus(selector);
+        const button = await tab.page.$(selector);
+        await tab.page.keyboard.press('Enter');
+        await tab.page.waitForFunction((old) => !old?.isConnected, {}, button);
+        await until(tab.page, ANSWERED);
+        assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input', selector);
+      }
+      await tab.close();
+    });
+
     test('one click leads to the other models, one back to the conversation, which goes on', async () => {
       const tab = await opened();
       await setOptions(tab.page, { maxTokens: 4 });
