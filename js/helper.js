@@ -20,7 +20,7 @@ export async function receive(message, post) {
     } catch {
       // A trap: the engine, which waits for this thread, must hear of it.
       exports._emscripten_stack_restore(stack);
-      exports.gw_pool_fail(pool);
+      exports.gw_pool_fail(pool, index);
     }
   }
 }

@@ -22,7 +22,7 @@ const char *gw_build(void);
  * For each helper i in 1..n-1 the host starts a worker that instantiates the same module on the
  * same memory, sets its stack pointer with _emscripten_stack_restore(gw_pool_stack(pool, i)),
  * and calls gw_pool_enter(pool, i), which returns after gw_pool_stop(pool). If that traps, the worker
- * calls gw_pool_fail(pool), on the same stack from its top: the call that waits for it, and all later
+ * calls gw_pool_fail(pool, i), on the same stack from its top: the call that waits for it, and all later
  * ones, give GW_E_WORKER.
  * Work may start before the helpers have arrived. */
 

@@ -6,7 +6,9 @@
 #include <string.h>
 
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena) {
-    size_t blocks = gw_acts_stride((int)batch) * (k_max / GW_BLOCK + 1), items = blocks * GW_BLOCK;
+    size_t rows = gw_acts_stride((int)gw_max(batch, GW_SLOTS));
+    o->row_blocks = k_max / GW_BLOCK + 1;
+    size_t blocks = rows * o->row_blocks, items = blocks * GW_BLOCK;
     o->pool = pool;
     o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);
     o->acts.s8 = gw_arena_take(arena, blocks * sizeof(float));
@@ -16,7 +18,21 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
     o->acts.s16 = gw_arena_take(arena, blocks * sizeof(float));
     o->acts.sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
     o->acts.half16 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    o->jobs = gw_arena_take(arena, GW_SLOTS * GW_JOB_BYTES);
     o->partial = gw_arena_take(arena, gw_times(partials, sizeof(float)));
+}
+
+gw_acts gw_ops_row(const gw_ops *o, int slot, const float *x, size_t k, bool narrow, bool wide) {
+    size_t block = slot * o->row_blocks, item = block * GW_BLOCK;
+    gw_acts a = o->acts;
+    a.n = a.stride = 1;
+    a.x = x;
+    a.k = a.ldx = k;
+    a.q8 += item, a.s8 += block, a.sum8 += block, a.half8 += block;
+    a.q16 += item, a.s16 += block, a.sum16 += block, a.half16 += block;
+    if (narrow) GW_KERNEL_INT(narrow)(&a, 0, 0, k);
+    if (wide) GW_KERNEL_INT(wide)(&a, 0, 0, k);
+    return a;
 }
 
 /* --- matrix products --- */
@@ -69,57 +85,99 @@ static void quantise_columns(void *ctx, int item) {
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
 
-static void matmul_item(void *ctx, int item) {
-    const matmul_job *j = ctx;
+/* Which part an item is of; its panels. */
+static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     int i = j->count - 1;
     while (item < j->part[i].first) i--;
+    *first = (item - j->part[i].first) * j->step;
+    *panels = (int)gw_min(j->step, panels_of(j->part[i].m) - *first);
+    return i;
+}
+
+/* y[n][ld]: the columns of an item */
+static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
     const gw_matrix *m = j->part[i].m;
-    int first = (item - j->part[i].first) * j->step;
-    int panels = (int)gw_min(j->step, panels_of(m) - first);
-    float *y = j->part[i].y + first * GW_PANEL;
     if (m->low) {
         size_t at = first * (m->k / GW_BLOCK);
-        GW_KERNEL_INT(head_planes)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y,
-                                   gw_ld(m->rows));
+        GW_KERNEL_INT(head_planes)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y, ld);
         return;
     }
     const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);
-    j->part[i].kernel(w, panels, &j->acts, y, gw_ld(m->rows));
+    j->part[i].kernel(w, panels, &j->acts, y, ld);
 }
+
+static void matmul_item(void *ctx, int item) {
+    const matmul_job *j = ctx;
+    int first, panels, i = part_of(j, item, &first, &panels);
+    multiply(j, i, first, panels, j->part[i].y + first * GW_PANEL, gw_ld(j->part[i].m->rows));
+}
+
+static void row_work(const void *ctx, int item, float *out) {
+    const matmul_job *j = ctx;
+    int first, panels, i = part_of(j, item, &first, &panels);
+    multiply(j, i, first, panels, out, 0);
+}
+
+static void row_place(void *ctx, int item, const float *out) {
+    const matmul_job *j = ctx;
+    int first, panels, i = part_of(j, item, &first, &panels);
+    memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
+}
+
+enum { MOST_PANELS = 256 };   /* of an item */
+_Static_assert(MOST_PANELS * GW_PANEL <= GW_PURE_FLOATS, "an item of one row");
 
 /* Items small enough to balance threads, large enough to stream. */
 static int panels_per_item(int panels, int threads) {
     int step = panels / (threads * 6) / 8 * 8;
-    return step < 8 ? 8 : step > 256 ? 256 : step;
+    return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
+}
+
+/* Products that read floats themselves are not pure: others write these next. */
+static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int items, bool pure) {
+    static const gw_pure row = { row_work, row_place };
+    _Static_assert(sizeof j <= GW_JOB_BYTES, "a job's place");
+    int slot = gw_pool_slot(o->pool);
+    matmul_job *own = (matmul_job *)(o->jobs + slot * GW_JOB_BYTES);
+    j.acts = gw_ops_row(o, slot, x, k, j.needs & NEEDS_NARROW, j.needs & NEEDS_WIDE);
+    *own = j;
+    if (pure) gw_parallel_pure(o->pool, &row, own, slot, items);
+    else gw_parallel(o->pool, matmul_item, own, items);
+}
+
+static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k, matmul_job j, int items) {
+    gw_pool_settle(o->pool);
+    j.acts = o->acts;
+    j.acts.n = n;
+    j.acts.k = k;
+    j.acts.stride = gw_acts_stride(n);
+    j.acts.x = x;
+    j.acts.ldx = ldx;
+    if (j.needs)
+        gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
+    gw_parallel(o->pool, matmul_item, &j, items);
 }
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide) {
-    matmul_job j = { .acts = o->acts, .count = count };
-    j.acts.n = n;
-    j.acts.k = m[0]->k;
-    j.acts.stride = gw_acts_stride(n);
-    j.acts.x = x;
-    j.acts.ldx = ldx;
+    matmul_job j = { .count = count };
     int panels = 0, items = 0;
+    bool pure = true;
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {
         const struct product *p = product_of(m[i]);
+        int needs = wide ? p->wide_needs : p->narrow_needs;
         j.part[i].m = m[i];
         j.part[i].kernel = wide ? p->wide : p->narrow;
         j.part[i].y = y[i];
         j.part[i].first = items;
         items += (panels_of(m[i]) + j.step - 1) / j.step;
-        j.needs |= wide ? p->wide_needs : p->narrow_needs;
+        j.needs |= needs;
+        pure &= needs != 0;
     }
-    if (j.needs && n == 1) {
-        if (j.needs & NEEDS_NARROW) GW_KERNEL_INT(narrow)(&j.acts, 0, 0, j.acts.k);
-        if (j.needs & NEEDS_WIDE) GW_KERNEL_INT(wide)(&j.acts, 0, 0, j.acts.k);
-    } else if (j.needs) {
-        gw_parallel(o->pool, quantise_columns, &j, (int)((j.acts.k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
-    }
-    gw_parallel(o->pool, matmul_item, &j, items);
+    if (n == 1) matmul_row(o, x, m[0]->k, j, items, pure);
+    else matmul_batch(o, x, ldx, n, m[0]->k, j, items);
 }
 
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out) {

@@ -20,13 +20,22 @@ typedef struct {
 typedef struct {
     gw_pool *pool;
     gw_acts acts;         /* buffers for quantised activations, shared by all products; streams: as in kernels.h */
+    size_t row_blocks;    /* of acts, at most */
+    uint8_t *jobs;        /* [GW_SLOTS][GW_JOB_BYTES]: for products of one row */
     float *partial;       /* attention of one token in spans: [spans][n_head][head_dim + 2] */
 } gw_ops;
+
+enum { GW_JOB_BYTES = 16384 };
 
 static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
 
 /* Buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
+
+/* Products of one row have pure items (threads.h): their job and their activations, x[k] quantised here, lie in a slot,
+ * and late threads may read both when the product is done. gw_pool_settle before they are freed, or before a batch
+ * takes the buffers. */
+gw_acts gw_ops_row(const gw_ops *o, int slot, const float *x, size_t k, bool narrow, bool wide);
 
 /* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
  * `wide`: wide activations (kernels.h) for all quantised types: for the output head, where the error is seen

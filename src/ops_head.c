@@ -21,8 +21,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Parts that threads share; panels looked at together; where more than 1 / MOST_EXACT are open, all are computed. */
-enum { PARTS = 256, AT_ONCE = 64, MOST_EXACT = 4 };
+/* Parts that threads share, as a rule and at most; panels looked at together; where more than 1 / MOST_EXACT are open,
+ * all are computed. */
+enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, MOST_EXACT = 4 };
+_Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest head");
 
 #define HUGE_NORM 1e28f   /* times f16's largest scale, 128 and the root of any k is below FLT_MAX */
 
@@ -37,8 +39,9 @@ typedef struct {
     uint32_t panels, step;          /* step: panels of a part */
     const int32_t *exact;           /* rows that are wanted anyway, and no candidates for the greatest */
     int n_exact;
-    part part[PARTS];
+    part part[MOST_PARTS];
 } top_job;
+_Static_assert(sizeof(top_job) <= GW_JOB_BYTES, "a job's place");
 
 static uint32_t begin_of(const top_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
 
@@ -87,14 +90,20 @@ static float greatest_of(const float *x, size_t n) {
     return greatest;
 }
 
-/* A of a part, and the row where it is greatest. */
-static void approximate(void *ctx, int i) {
-    top_job *j = ctx;
-    const gw_matrix *m = j->m;
+/* A of a part. */
+static void approximate(const void *ctx, int i, float *out) {
+    const top_job *j = ctx;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
-    size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, m->rows) - row, at = 0;
-    GW_KERNEL_INT(head_high)(m->data + begin * (m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
-                             j->y + row);
+    GW_KERNEL_INT(head_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
+                             out);
+}
+
+/* To its rows, and the row where it is greatest. */
+static void place_part(void *ctx, int i, const float *a) {
+    top_job *j = ctx;
+    uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
+    size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
+    memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
     for (int e = 0; e < j->n_exact; e++)
         if ((size_t)j->exact[e] >= row && (size_t)j->exact[e] < row + n) j->y[j->exact[e]] = -INFINITY;
     float best = greatest_of(j->y + row, n);
@@ -162,48 +171,41 @@ static void exact_rows(const top_job *j) {
     }
 }
 
-static void quantise(gw_acts *a, const float *x) {
-    a->n = 1;
-    a->stride = 1;
-    a->x = x;
-    a->ldx = a->k;
-    GW_KERNEL_INT(narrow)(a, 0, 0, a->k);
-    GW_KERNEL_INT(wide)(a, 0, 0, a->k);
-}
-
 static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
     gw_matmul(o, x, m->k, 1, &m, &y, 1, true);
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-static top_job job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
-    top_job j = { .acts = o->acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
-    j.step = (uint32_t)gw_round_up((j.panels + PARTS - 1) / PARTS, 4);
-    j.acts.k = m->k;
-    quantise(&j.acts, x);
-    set_bound(&j);
+static top_job *job_of(gw_ops *o, int slot, const float *x, const gw_matrix *m, float *y) {
+    top_job *j = (top_job *)(o->jobs + slot * GW_JOB_BYTES);
+    *j = (top_job){ .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+    j->step = (uint32_t)gw_min(gw_round_up((j->panels + PARTS - 1) / PARTS, 4), MOST_STEP);
+    j->acts = gw_ops_row(o, slot, x, m->k, true, true);
+    set_bound(j);
     return j;
 }
 
 uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int32_t *exact, int n, float *y) {
+    static const gw_pure high = { approximate, place_part };
     if (!m->low) return all_rows(o, x, m, y);
-    top_job j = job_of(o, x, m, y);
-    j.exact = exact;
-    j.n_exact = n;
-    int parts = (int)((j.panels + j.step - 1) / j.step);
+    int slot = gw_pool_slot(o->pool);
+    top_job *j = job_of(o, slot, x, m, y);
+    j->exact = exact;
+    j->n_exact = n;
+    int parts = (int)((j->panels + j->step - 1) / j->step);
     uint32_t open = 0;
-    gw_parallel(o->pool, approximate, &j, parts);
-    j.threshold = exact_best(&j, parts);
-    gw_parallel(o->pool, count_part, &j, parts);
-    for (int i = 0; i < parts; i++) open += j.part[i].open;
-    if (open > j.panels / MOST_EXACT) return all_rows(o, x, m, y);
-    gw_parallel(o->pool, refine_part, &j, parts);
-    exact_rows(&j);
+    gw_parallel_pure(o->pool, &high, j, slot, parts);
+    j->threshold = exact_best(j, parts);
+    gw_parallel(o->pool, count_part, j, parts);
+    for (int i = 0; i < parts; i++) open += j->part[i].open;
+    if (open > j->panels / MOST_EXACT) return all_rows(o, x, m, y);
+    gw_parallel(o->pool, refine_part, j, parts);
+    exact_rows(j);
     return open;
 }
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
-    top_job j = job_of(o, x, m, y);
-    GW_KERNEL_INT(head_high)(m->data, (int)j.panels, &j.acts, y);
-    upper_of(&j, 0, m->rows, upper);
+    top_job *j = job_of(o, gw_pool_slot(o->pool), x, m, y);
+    GW_KERNEL_INT(head_high)(m->data, (int)j->panels, &j->acts, y);
+    upper_of(j, 0, m->rows, upper);
 }

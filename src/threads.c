@@ -5,7 +5,11 @@
  * Both orders are sequentially consistent, so either the caller sees the helper or the helper sees
  * the task closed. A helper that is late, or not scheduled at all because another program has its
  * core, costs nothing: the caller takes the items itself.
- * Waiting spins for a bounded time (tens of microseconds), then sleeps. */
+ * Waiting spins for a bounded time (tens of microseconds), then sleeps.
+ *
+ * A helper leaves a task while it works at a pure item, so that the caller need not wait for it, and comes back to
+ * place the result. `item` says who may: the helper by item + 1 -> PLACING, the caller, which then does the item
+ * itself, by item + 1 -> LATE. A late helper reads its slot until it finds out. */
 #include "threads.h"
 
 #include <stdatomic.h>
@@ -20,19 +24,31 @@
 
 enum { SPINS = 20000, STACK_BYTES = 256 * 1024 };
 
+#define PLACING (UINT32_MAX - 1)
+#define LATE UINT32_MAX
+
+typedef struct {
+    _Atomic uint32_t item;       /* 0, or 1 + the pure item that it works at, or PLACING, or LATE */
+    int slot;                    /* LATE: what it reads; the caller's */
+    char own_line[56];
+} helper;
+
 struct gw_pool {
     _Atomic uint32_t epoch;      /* counts tasks; helpers sleep on it */
     _Atomic uint32_t inside;     /* helpers that look at the task; the caller sleeps on it */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;            /* next item of the task */
-    gw_work work;
+    gw_work work;                /* NULL: the items of `pure` */
+    const gw_pure *pure;
     void *ctx;
-    int n, n_threads;
+    int n, slot, n_threads;
+    helper helper[GW_MAX_THREADS];   /* by number of the thread; 0 is the caller */
     uint8_t *stacks;             /* (n_threads - 1) x STACK_BYTES, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread[GW_MAX_THREADS];
+    _Atomic int arrived;
 #endif
 };
 
@@ -88,26 +104,59 @@ static void leave(gw_pool *p) {
     if (atomic_fetch_sub(&p->inside, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(p, &p->inside);
 }
 
+/* One pure item, from inside the task and back; false if there was none left. */
+static bool help_with_one(gw_pool *p, helper *h, float *out) {
+    int i = atomic_fetch_add(&p->next, 1);
+    if (i >= p->n) return false;
+    const gw_pure *f = p->pure;
+    void *ctx = p->ctx;
+    uint32_t mine = (uint32_t)i + 1;
+    atomic_store(&h->item, mine);
+    leave(p);
+    f->work(ctx, i, out);
+    if (atomic_compare_exchange_strong(&h->item, &mine, PLACING)) f->place(ctx, i, out);
+    atomic_store(&h->item, 0);
+    if (atomic_load(&p->caller_sleeps)) wake(p, &h->item);
+    atomic_fetch_add(&p->inside, 1);
+    return true;
+}
+
 void gw_pool_enter(gw_pool *p, int i) {
-    (void)i;
     uint32_t seen = 0;
+    float out[GW_PURE_FLOATS];
     for (;;) {
         await_change(p, &p->epoch, seen, &p->sleepers);
         seen = atomic_load(&p->epoch);
         if (atomic_load(&p->stop)) return;
         atomic_fetch_add(&p->inside, 1);
-        if (atomic_load(&p->open)) take_items(p);
+        while (atomic_load(&p->open)) {   /* perhaps another task, when it comes back */
+            if (p->work) take_items(p);
+            if (p->work || !help_with_one(p, &p->helper[i], out)) break;
+        }
         leave(p);
     }
 }
 
-void gw_pool_fail(gw_pool *p) {
+void gw_pool_fail(gw_pool *p, int i) {
     atomic_store(&p->failed, 1);
-    leave(p);
+    if (atomic_exchange(&p->helper[i].item, 0) == 0) leave(p);
+    else wake(p, &p->helper[i].item);
 }
 
-static void await_helpers(gw_pool *p) {
+static void open_task(gw_pool *p, gw_work work, const gw_pure *pure, void *ctx, int n) {
+    p->work = work;
+    p->pure = pure;
+    p->ctx = ctx;
+    p->n = n;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->open, 1);
+    atomic_fetch_add(&p->epoch, 1);
+    if (atomic_load(&p->sleepers)) wake(p, &p->epoch);
+}
+
+static void close_task(gw_pool *p) {
     uint32_t n;
+    atomic_store(&p->open, 0);
     while ((n = atomic_load(&p->inside)) != 0) await_change(p, &p->inside, n, &p->caller_sleeps);
 }
 
@@ -116,16 +165,67 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
         for (int i = 0; i < n; i++) f(ctx, i);
         return;
     }
-    p->work = f;
-    p->ctx = ctx;
-    p->n = n;
-    atomic_store(&p->next, 0);
-    atomic_store(&p->open, 1);
-    atomic_fetch_add(&p->epoch, 1);
-    if (atomic_load(&p->sleepers)) wake(p, &p->epoch);
+    open_task(p, f, NULL, ctx, n);
     take_items(p);
-    atomic_store(&p->open, 0);
-    await_helpers(p);
+    close_task(p);
+}
+
+/* --- pure items --- */
+
+static int late_helpers(const gw_pool *p, int slot) {
+    int late = 0;
+    for (int h = 1; h < p->n_threads; h++)
+        late += atomic_load(&p->helper[h].item) == LATE && (slot < 0 || p->helper[h].slot == slot);
+    return late;
+}
+
+/* Waits for a helper's item, for a bounded time if there is another slot to go on with. Returns the item if the
+ * caller has to do it, else -1. */
+static int item_of_late(gw_pool *p, helper *h, int slot) {
+    uint32_t item = atomic_load(&h->item);
+    if (item == 0 || item == LATE) return -1;
+    for (int i = 0; i < SPINS && item != PLACING; i++)
+        if (atomic_load_explicit(&h->item, memory_order_acquire) != item) break;
+    h->slot = slot;
+    bool may = item != PLACING && late_helpers(p, -1) < GW_SLOTS - 1;
+    if (may && atomic_compare_exchange_strong(&h->item, &item, LATE)) return (int)item - 1;
+    while ((item = atomic_load(&h->item)) != 0) await_change(p, &h->item, item, &p->caller_sleeps);
+    return -1;
+}
+
+void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *ctx, int slot, int n) {
+    float out[GW_PURE_FLOATS];
+    int i = 0;
+    if (p->n_threads > 1 && n > 1) {
+        open_task(p, NULL, f, ctx, n);
+        while ((i = atomic_fetch_add(&p->next, 1)) < n) {
+            f->work(ctx, i, out);
+            f->place(ctx, i, out);
+        }
+        close_task(p);
+        for (int h = 1; h < p->n_threads; h++) {
+            if ((i = item_of_late(p, &p->helper[h], slot)) < 0) continue;
+            f->work(ctx, i, out);
+            f->place(ctx, i, out);
+        }
+        return;
+    }
+    for (; i < n; i++) {
+        f->work(ctx, i, out);
+        f->place(ctx, i, out);
+    }
+}
+
+int gw_pool_slot(gw_pool *p) {
+    int slot = 0;
+    while (slot < GW_SLOTS - 1 && late_helpers(p, slot)) slot++;
+    return slot;
+}
+
+void gw_pool_settle(gw_pool *p) {
+    for (int h = 1; h < p->n_threads; h++)
+        while (atomic_load(&p->helper[h].item) == LATE)
+            await_change(p, &p->helper[h].item, LATE, &p->caller_sleeps);
 }
 
 void gw_pool_stop(gw_pool *p) {
@@ -138,7 +238,9 @@ void gw_pool_stop(gw_pool *p) {
 
 void gw_pool_enter(gw_pool *p, int i) { (void)p; (void)i; }
 void gw_pool_stop(gw_pool *p) { (void)p; }
-void gw_pool_fail(gw_pool *p) { p->failed = 1; }
+void gw_pool_fail(gw_pool *p, int i) { (void)i; p->failed = 1; }
+int gw_pool_slot(gw_pool *p) { (void)p; return 0; }
+void gw_pool_settle(gw_pool *p) { (void)p; }
 
 void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
     p->work = f;
@@ -146,6 +248,15 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
     p->n = n;
     p->next = 0;
     take_items(p);
+}
+
+void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *ctx, int slot, int n) {
+    float out[GW_PURE_FLOATS];
+    (void)p, (void)slot;
+    for (int i = 0; i < n; i++) {
+        f->work(ctx, i, out);
+        f->place(ctx, i, out);
+    }
 }
 
 #endif
@@ -159,8 +270,9 @@ void *gw_pool_stack(gw_pool *p, int i) {
 
 #ifdef GW_POSIX_THREADS
 
-static void *enter(void *p) {
-    gw_pool_enter(p, 0);
+static void *enter(void *pool) {
+    gw_pool *p = pool;
+    gw_pool_enter(p, 1 + atomic_fetch_add(&p->arrived, 1));
     return NULL;
 }
 

@@ -372,7 +372,7 @@ TEST(engine_says_that_a_helper_failed) {
     rig r = rig_new(&base, 1, 0);
     const int32_t ids[] = { 2, 5, 7 };
     sync_run(r.m, ids, 3);
-    gw_pool_fail(r.pool);
+    gw_pool_fail(r.pool, 1);
     CHECK(gw_sync(r.m, ids, 2) >= 0);
     for (int i = 0; i < 2; i++) {
         CHECK_INT(gw_run(r.m, 0), GW_E_WORKER);

@@ -67,6 +67,7 @@ static void close_rig(void) {
 static void pack(void) {
     const gw_type *q8 = rig.plain.type;
     uint32_t k = rig.plain.k, rows = rig.plain.rows, bytes = k / 32 * 34;
+    gw_pool_settle(rig.pool);   /* late threads read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, rig.file + r * bytes, n, k, rig.one + r * bytes);

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 typedef struct { _Atomic int runs[1000]; _Atomic long sum; } tally;
 
@@ -46,6 +47,42 @@ TEST(threads_results_are_visible_after_the_barrier) {
     gw_pool_free(p);
 }
 
+/* --- pure items --- */
+
+typedef struct { int offset, n; long *cells; _Atomic int placed; } pure_job;
+
+static void square(const void *ctx, int i, float *out) { *out = (float)(i * i + ((const pure_job *)ctx)->offset); }
+
+static void put(void *ctx, int i, const float *out) {
+    pure_job *j = ctx;
+    j->cells[i] += (long)*out;
+    atomic_fetch_add(&j->placed, 1);
+}
+
+static const gw_pure squares = { square, put };
+
+/* One task after another, each with its job in a slot that no one reads. */
+static void each_pure_item_once(int threads) {
+    gw_pool *p = gw_pool_new(threads);
+    static pure_job jobs[GW_SLOTS];
+    for (int round = 0; round < 2000; round++) {
+        long cells[100] = { 0 };
+        int n = 1 + round % 99, slot = gw_pool_slot(p);
+        CHECK(slot >= 0 && slot < GW_SLOTS);
+        jobs[slot] = (pure_job){ round, n, cells, 0 };
+        gw_parallel_pure(p, &squares, &jobs[slot], slot, n);
+        CHECK_INT(jobs[slot].placed, n);
+        for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
+        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64);   /* the other kind in between */
+    }
+    gw_pool_settle(p);
+    gw_pool_free(p);
+}
+
+TEST(threads_each_pure_item_once_1) { each_pure_item_once(1); }
+TEST(threads_each_pure_item_once_2) { each_pure_item_once(2); }
+TEST(threads_each_pure_item_once_4) { each_pure_item_once(4); }
+
 #ifndef __wasm__
 #include <pthread.h>
 
@@ -57,7 +94,7 @@ static void trap_in_helper(void *ctx, int i) {
     (void)i;
     while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue;   /* until a helper has come */
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx);
+    gw_pool_fail(ctx, 1);   /* any helper's number: none works at a pure item */
     pthread_exit(NULL);
 }
 
@@ -74,5 +111,103 @@ TEST(threads_a_helper_that_traps_is_not_waited_for) {
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
         gw_pool_free(p);
     }
+}
+
+/* Helpers that do not come on in the middle of an item, as if others had their cores. */
+static _Atomic int stuck, held;
+
+static void stick(const void *ctx, int i, float *out) {
+    if (!pthread_equal(pthread_self(), caller)) {
+        atomic_fetch_add(&stuck, 1);
+        while (atomic_load(&held)) continue;
+        atomic_fetch_sub(&stuck, 1);
+    } else {
+        while (atomic_load(&held) > atomic_load(&stuck)) continue;   /* until helpers have come */
+    }
+    square(ctx, i, out);
+}
+
+static const gw_pure sticking = { stick, put };
+
+/* Each helper holds an item; the caller does them all, in one task after another. */
+static void not_waited_for(int threads) {
+    gw_pool *p = gw_pool_new(threads);
+    static pure_job jobs[GW_SLOTS];
+    long cells[100] = { 0 };
+    caller = pthread_self();
+    held = threads - 1;
+    int first = gw_pool_slot(p);
+    jobs[first] = (pure_job){ 5, 100, cells, 0 };
+    gw_parallel_pure(p, &sticking, &jobs[first], first, 100);
+    CHECK_INT(jobs[first].placed, 100);
+    CHECK_INT(stuck, threads - 1);
+    for (int round = 0; round < 20; round++) {
+        int slot = gw_pool_slot(p);
+        CHECK(slot != first);   /* late helpers read it */
+        jobs[slot] = (pure_job){ round, 100, cells, 0 };
+        gw_parallel_pure(p, &squares, &jobs[slot], slot, 100);
+    }
+    held = 0;
+    gw_pool_settle(p);
+    CHECK_INT(stuck, 0);
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i);   /* what they had was not placed again */
+    jobs[first].offset = 0;     /* TSan: now it may be written */
+    gw_parallel_pure(p, &squares, &jobs[first], first, 100);
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 22L * i * i);
+    gw_pool_free(p);
+}
+
+TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
+TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_SLOTS); }
+
+/* With one slot left, the caller waits for the next. */
+static void *let_go(void *ctx) {
+    (void)ctx;
+    while (atomic_load(&stuck) < GW_SLOTS) continue;
+    for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;
+    atomic_store(&held, 0);
+    return NULL;
+}
+
+TEST(threads_as_many_may_be_late_as_there_are_slots) {
+    gw_pool *p = gw_pool_new(GW_SLOTS + 1);
+    pthread_t other;
+    long cells[100] = { 0 };
+    static pure_job job;
+    job = (pure_job){ 0, 100, cells, 0 };
+    caller = pthread_self();
+    held = GW_SLOTS;
+    CHECK_INT(pthread_create(&other, NULL, let_go, NULL), 0);
+    gw_parallel_pure(p, &sticking, &job, gw_pool_slot(p), 100);
+    gw_pool_settle(p);
+    CHECK_INT(job.placed, 100);
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i * i);
+    CHECK_INT(pthread_join(other, NULL), 0);
+    gw_pool_free(p);
+}
+
+/* One that traps in a pure item: its result is lost, and everything ends. */
+static void trap_in_pure(const void *ctx, int i, float *out) {
+    (void)i;
+    if (!pthread_equal(pthread_self(), caller)) {
+        gw_pool_fail(*(gw_pool *const *)ctx, 1);
+        atomic_store(&trapped, 1);
+        pthread_exit(NULL);
+    }
+    while (!atomic_load(&trapped)) continue;
+    *out = 1;
+}
+
+static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
+
+TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
+    static const gw_pure traps = { trap_in_pure, put_nowhere };
+    gw_pool *p = gw_pool_new(2);
+    caller = pthread_self();
+    trapped = 0;
+    gw_parallel_pure(p, &traps, &p, gw_pool_slot(p), 100);
+    CHECK(trapped && gw_pool_failed(p));
+    gw_pool_settle(p);
+    gw_pool_free(p);
 }
 #endif

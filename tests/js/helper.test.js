@@ -8,16 +8,16 @@ import { receive } from '../../js/helper.js';
 function trappingModule() {
   const name = (/** @type {string} */ text) => [text.length, ...Buffer.from(text)];
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];
-  const store = (/** @type {number} */ at) => [0x41, at, 0x20, 0, 0x36, 2, 0, 0x0b]; // memory[at] = argument
-  const code = (/** @type {number[]} */ body) => [body.length + 1, 0, ...body];
+  const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // to memory[at]
+  const code = (/** @type {number[]} */ body) => [body.length + 2, 0, ...body, 0x0b];
   return new WebAssembly.Module(Uint8Array.from([
     0, 0x61, 0x73, 0x6d, 1, 0, 0, 0,
     ...section(1, [2, 0x60, 1, 0x7f, 0, 0x60, 2, 0x7f, 0x7f, 0]),
     ...section(2, [1, ...name('env'), ...name('memory'), 2, 0, 1]),
-    ...section(3, [3, 0, 0, 1]),
+    ...section(3, [3, 0, 1, 1]),
     ...section(7, [3, ...name('_emscripten_stack_restore'), 0, 0, ...name('gw_pool_fail'), 0, 1,
       ...name('gw_pool_enter'), 0, 2]),
-    ...section(10, [3, ...code(store(0)), ...code(store(4)), ...code([...store(0).slice(0, -1), 0, 0x0b])]),
+    ...section(10, [3, ...code(store(0)), ...code([...store(4), ...store(8, 1)]), ...code([...store(0), 0])]),
   ]));
 }
 
@@ -30,5 +30,6 @@ test('a trap of a helper thread is told to its pool', async () => {
   assert.deepEqual(posted, [true]);
   await receive({ kind: 'enter', pool: 77, index: 1, stack: 1234 }, () => {});
   assert.equal(words[1], 77, 'gw_pool_fail was called with the pool');
+  assert.equal(words[2], 1, 'and with its number');
   assert.equal(words[0], 1234, 'on the stack from its top, after gw_pool_enter had moved it');
 });
