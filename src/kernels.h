@@ -18,9 +18,10 @@
  * their products with bytes of 8 bits fit 16 (2 * 64 * 255), which is what the relaxed dot product of engines
  * without a better instruction adds them in. Products of a block are summed exactly in integers, then
  *   y[row] += (float)sum * (weight scale * activation scale)
- * block after block, in float32. Types with two scales in a block do it for each half, types with mins add
+ * block after block, in float32. Types with mins add
  *   min * (activation scale * (float)(sum of the activations))
- * right behind each of these. */
+ * right behind each of these. Where each half of a block has a scale and a min, they are a small integer times a
+ * float: the integers are in the sums of both halves, the float takes the scale's place. */
 #ifndef GW_KERNELS_H
 #define GW_KERNELS_H
 

@@ -8,10 +8,17 @@
 
 #include "kernels_simd.h"
 
-enum { COLUMNS = 8, SUBS = GW_MAX_SUBS };   /* vectors of 32 columns of bytes; scales of a group at most */
+enum { COLUMNS = 8, GROUP = 8 };   /* vectors of 32 columns of bytes; blocks of a group at most */
 
-/* Scales and mins of four rows, for a group of blocks (one block, or a super-block of eight). */
-typedef void head_reader(const uint8_t *head, v128_t *scale, v128_t *min);
+/* Scales and mins of four rows, for a group of blocks (one block, or a super-block of eight): one for each block. Where
+ * a block has two of them, only what its small numbers are multiplied with, in [0]; they begin at smalls. */
+typedef struct {
+    v128_t scale[GROUP], min[GROUP];
+    uint8_t room[2 * GROUP * GW_PANEL];
+    const uint8_t *smalls;
+} heads;
+
+typedef void head_reader(const uint8_t *head, heads *out);
 
 typedef struct {
     uint32_t bits, offset, subs;       /* subs: scales of 32 columns, 1 or 2 */
@@ -29,68 +36,89 @@ typedef struct {
 /* --- codes --- */
 
 #define LOAD(p, i) wasm_v128_load((p) + 16 * (i))
-#define AND(v, mask) wasm_v128_and(v, wasm_i8x16_splat(mask))
+#define AND wasm_v128_and
 #define OR wasm_v128_or
 /* Bits that cross into the next byte are masked off by all who call these. */
 #define LEFT(v, n) wasm_i16x8_shl(v, n)
 #define RIGHT(v, n) wasm_u16x8_shr(v, n)   /* V8 makes five instructions of a shift of bytes */
 
-INLINE void unpack2(const uint8_t *p, v128_t *c) {
+INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); }
+INLINE v128_t unknown_float(float value) {
+    volatile float hidden = value;
+    return wasm_f32x4_splat(hidden);
+}
+
+/* What codes are masked with: bits 0 … of each byte, and single fields. */
+typedef struct { v128_t low, part[4]; } bit_masks;
+
+INLINE bit_masks masks_of(const shape *f) {
+    static const uint8_t parts[GW_MAX_BITS + 1][4] = { [3] = { 3, 4 }, [5] = { 7, 8, 16, 24 }, [6] = { 3, 12, 48 } };
+    bit_masks m = { .low = unknown_bytes((1u << (f->bits % 8)) - 1) };
+    if (f->bits > GW_MAX_BITS) return m;
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        if (parts[f->bits][i]) m.part[i] = unknown_bytes(parts[f->bits][i]);
+    return m;
+}
+
+INLINE void unpack2(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int h = 0; h < 2; h++) {
         v128_t v = LOAD(p, h);
-        c[4 * h] = AND(v, 3);
-        c[4 * h + 1] = AND(RIGHT(v, 2), 3);
-        c[4 * h + 2] = AND(RIGHT(v, 4), 3);
-        c[4 * h + 3] = AND(RIGHT(v, 6), 3);
+        c[4 * h] = AND(v, m->low);
+        c[4 * h + 1] = AND(RIGHT(v, 2), m->low);
+        c[4 * h + 2] = AND(RIGHT(v, 4), m->low);
+        c[4 * h + 3] = AND(RIGHT(v, 6), m->low);
     }
 }
 
-INLINE void unpack3(const uint8_t *p, v128_t *c) {
-    v128_t v[3];
+INLINE void unpack3(const uint8_t *p, v128_t *c, const bit_masks *m) {
+    v128_t v[3], two = m->part[0], top = m->part[1];
     for (int i = 0; i < 3; i++) {
         v[i] = LOAD(p, i);
-        c[i] = AND(v[i], 7);
-        c[i + 3] = AND(RIGHT(v[i], 3), 7);
+        c[i] = AND(v[i], m->low);
+        c[i + 3] = AND(RIGHT(v[i], 3), m->low);
     }
-    c[6] = OR(AND(RIGHT(v[0], 6), 3), AND(RIGHT(v[2], 4), 4));
-    c[7] = OR(AND(RIGHT(v[1], 6), 3), AND(RIGHT(v[2], 5), 4));
+    c[6] = OR(AND(RIGHT(v[0], 6), two), AND(RIGHT(v[2], 4), top));
+    c[7] = OR(AND(RIGHT(v[1], 6), two), AND(RIGHT(v[2], 5), top));
 }
 
-INLINE void unpack4(const uint8_t *p, v128_t *c) {
+INLINE void unpack4(const uint8_t *p, v128_t *c, const bit_masks *m) {
     for (int i = 0; i < 4; i++) {
         v128_t v = LOAD(p, i);
-        c[i] = AND(v, 15);
-        c[i + 4] = AND(RIGHT(v, 4), 15);
+        c[i] = AND(v, m->low);
+        c[i + 4] = AND(RIGHT(v, 4), m->low);
     }
 }
 
-INLINE void unpack5(const uint8_t *p, v128_t *c) {
-    v128_t v[5];
+INLINE void unpack5(const uint8_t *p, v128_t *c, const bit_masks *m) {
+    v128_t v[5], three = m->part[0], eight = m->part[1], sixteen = m->part[2], both = m->part[3];
     for (int i = 0; i < 5; i++) {
         v[i] = LOAD(p, i);
-        c[i] = AND(v[i], 31);
+        c[i] = AND(v[i], m->low);
     }
-    c[5] = OR(AND(RIGHT(v[0], 5), 7), AND(RIGHT(v[3], 2), 24));
-    c[6] = OR(AND(RIGHT(v[1], 5), 7), AND(RIGHT(v[4], 2), 24));
-    c[7] = OR(AND(RIGHT(v[2], 5), 7), OR(AND(RIGHT(v[3], 4), 8), AND(RIGHT(v[4], 3), 16)));
+    c[5] = OR(AND(RIGHT(v[0], 5), three), AND(RIGHT(v[3], 2), both));
+    c[6] = OR(AND(RIGHT(v[1], 5), three), AND(RIGHT(v[4], 2), both));
+    c[7] = OR(AND(RIGHT(v[2], 5), three), OR(AND(RIGHT(v[3], 4), eight), AND(RIGHT(v[4], 3), sixteen)));
 }
 
-INLINE void unpack6(const uint8_t *p, v128_t *c) {
-    v128_t v[6];
+INLINE void unpack6(const uint8_t *p, v128_t *c, const bit_masks *m) {
+    v128_t v[6], two = m->part[0], middle = m->part[1], top = m->part[2];
     for (int i = 0; i < 6; i++) {
         v[i] = LOAD(p, i);
-        c[i] = AND(v[i], 63);
+        c[i] = AND(v[i], m->low);
     }
-    for (int h = 0; h < 2; h++)
-        c[6 + h] = OR(AND(RIGHT(v[3 * h], 6), 3), OR(AND(RIGHT(v[3 * h + 1], 4), 12), AND(RIGHT(v[3 * h + 2], 2), 48)));
+    for (int h = 0; h < 2; h++) {
+        v128_t high = OR(AND(RIGHT(v[3 * h + 1], 4), middle), AND(RIGHT(v[3 * h + 2], 2), top));
+        c[6 + h] = OR(AND(RIGHT(v[3 * h], 6), two), high);
+    }
 }
 
-INLINE void unpack(const shape *f, const uint8_t *codes, v128_t *c) {
-    if (f->bits == 2) unpack2(codes, c);
-    else if (f->bits == 3) unpack3(codes, c);
-    else if (f->bits == 4) unpack4(codes, c);
-    else if (f->bits == 5) unpack5(codes, c);
-    else unpack6(codes, c);
+INLINE void unpack(const shape *f, const uint8_t *codes, v128_t *c, const bit_masks *m) {
+    if (f->bits == 2) unpack2(codes, c, m);
+    else if (f->bits == 3) unpack3(codes, c, m);
+    else if (f->bits == 4) unpack4(codes, c, m);
+    else if (f->bits == 5) unpack5(codes, c, m);
+    else unpack6(codes, c, m);
 }
 
 /* Codes of block j of a group. */
@@ -100,91 +128,106 @@ INLINE const uint8_t *codes_of(const shape *f, const uint8_t *group, uint32_t j)
 
 /* --- scales --- */
 
-INLINE v128_t byte_of(v128_t v, int i) { return wasm_v128_and(wasm_u32x4_shr(v, 8 * i), wasm_i32x4_splat(255)); }
+/* What turns bytes of scales into floats, and half-width ones. */
+typedef struct { v128_t low, byte, big, zero, sign_and_rest, two112, four; } scale_masks;
+
+/* low: mask of the codes' low bits; bias: what n counts from, see times. */
+INLINE scale_masks scale_masks_of(uint32_t low, float bias) {
+    return (scale_masks){ unknown_bytes(low), unknown(255), unknown(0x4b000000), unknown_float(8388608.0f + bias),
+                          unknown(0x8fffe000), unknown(0x77800000), unknown(0x000f000f) };
+}
+
+INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
+    return wasm_f32x4_mul(AND(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->sign_and_rest), m->two112);
+}
+
+INLINE v128_t byte_of(v128_t v, int i, const scale_masks *m) {
+    return i == 3 ? wasm_u32x4_shr(v, 24) : AND(wasm_u32x4_shr(v, 8 * i), m->byte);
+}
 
 /* d * (n - bias) for n below 2^23: put under the exponent of 2^23, n is a float. (Where a compiler knows that
  * n is not negative it converts it as unsigned, in eight instructions.) */
-INLINE v128_t times(v128_t d, v128_t n, float bias) {
-    v128_t big = OR(n, wasm_i32x4_splat(0x4b000000));
-    return wasm_f32x4_mul(d, wasm_f32x4_sub(big, wasm_f32x4_splat(8388608.0f + bias)));
+INLINE v128_t times(v128_t d, v128_t n, const scale_masks *m) {
+    return wasm_f32x4_mul(d, wasm_f32x4_sub(OR(n, m->big), m->zero));
 }
 
-INLINE void head_q5_0(const uint8_t *head, v128_t *scale, v128_t *min) {
-    scale[0] = f16x4(head);
-    (void)min;
-}
+#define head_q4_1 NULL   /* see read_head */
+#define head_q5_0 NULL
+#define head_q5_1 NULL
+#define head_iq4_nl NULL
+#define head_q2_k NULL
+#define head_q3_k NULL
+#define head_q6_k NULL
 
-INLINE void head_q4_1(const uint8_t *head, v128_t *scale, v128_t *min) {
-    scale[0] = f16x4(head);
-    min[0] = f16x4(head + 8);
-}
-
-OUTLINE void head_q2_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = f16x4(head), m = wasm_f32x4_neg(f16x4(head + 8));
-    for (int w = 0; w < 4; w++) {
-        v128_t v = LOAD(head + 16, w), low = AND(v, 15), high = AND(RIGHT(v, 4), 15);
-        for (int i = 0; i < 4; i++) {
-            scale[4 * w + i] = times(d, byte_of(low, i), 0);
-            min[4 * w + i] = times(m, byte_of(high, i), 0);
-        }
-    }
-}
-
-OUTLINE void head_q3_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = f16x4(head), top = LOAD(head + 8, 2);
-    (void)min;
-    for (int w = 0; w < 4; w++) {
-        v128_t v = LOAD(head + 8, w & 1), low = w < 2 ? AND(v, 15) : AND(RIGHT(v, 4), 15);
-        v128_t six = OR(low, LEFT(AND(RIGHT(top, 2 * w), 3), 4));
-        for (int i = 0; i < 4; i++) scale[4 * w + i] = times(d, byte_of(six, i), 32);
-    }
-}
-
-OUTLINE void head_q4_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = f16x4(head), m = wasm_f32x4_neg(f16x4(head + 8));
-    v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2);
-    v128_t scales[2] = { AND(a, 63), OR(AND(c, 15), AND(RIGHT(a, 2), 48)) };
-    v128_t mins[2] = { AND(b, 63), OR(AND(RIGHT(c, 4), 15), AND(RIGHT(b, 2), 48)) };
+OUTLINE void head_q4_k(const uint8_t *head, heads *out) {
+    const scale_masks m = scale_masks_of(15, 0);
+    v128_t d = halves(head, &m), dmin = wasm_f32x4_neg(halves(head + 8, &m)), six = unknown_bytes(63);
+    v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2), two = unknown_bytes(48);
+    v128_t scales[2] = { AND(a, six), OR(AND(c, m.low), AND(RIGHT(a, 2), two)) };
+    v128_t mins[2] = { AND(b, six), OR(AND(RIGHT(c, 4), m.low), AND(RIGHT(b, 2), two)) };
     for (int w = 0; w < 2; w++)
         for (int i = 0; i < 4; i++) {
-            scale[4 * w + i] = times(d, byte_of(scales[w], i), 0);
-            min[4 * w + i] = times(m, byte_of(mins[w], i), 0);
+            out->scale[4 * w + i] = times(d, byte_of(scales[w], i, &m), &m);
+            out->min[4 * w + i] = times(dmin, byte_of(mins[w], i, &m), &m);
         }
 }
 
-OUTLINE void head_q6_k(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = f16x4(head);
-    (void)min;
-    for (int w = 0; w < 4; w++) {
-        v128_t v = LOAD(head + 8, w);
-        for (int i = 0; i < 4; i++) {
-            v128_t n = wasm_i32x4_shr(wasm_i32x4_shl(v, 24 - 8 * i), 24);
-            scale[4 * w + i] = wasm_f32x4_mul(d, wasm_f32x4_convert_i32x4(n));
-        }
-    }
-}
-
-OUTLINE void head_iq4_xs(const uint8_t *head, v128_t *scale, v128_t *min) {
-    v128_t d = f16x4(head), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
-    v128_t three = wasm_i32x4_splat(3), fifteen = wasm_i32x4_splat(15);
-    (void)min;
+OUTLINE void head_iq4_xs(const uint8_t *head, heads *out) {
+    const scale_masks m = scale_masks_of(15, 32);
+    v128_t d = halves(head, &m), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
+    v128_t fifteen = unknown(15), two = unknown(48);
     for (int i = 0; i < 8; i++) {
-        v128_t six = OR(wasm_v128_and(wasm_u32x4_shr(low, 4 * i), fifteen),
-                        wasm_i32x4_shl(wasm_v128_and(wasm_u32x4_shr(top, 2 * i), three), 4));
-        scale[i] = times(d, six, 32);
+        v128_t high = i < 2 ? wasm_i32x4_shl(top, 4 - 2 * i) : wasm_u32x4_shr(top, 2 * i - 4);
+        out->scale[i] = times(d, OR(AND(wasm_u32x4_shr(low, 4 * i), fifteen), AND(high, two)), &m);
     }
 }
 
-#define head_q5_1 head_q4_1
+/* 16 scales of 6 bits, as bytes that count from 0, in the order of the words. */
+INLINE const uint8_t *smalls_q3_k(const uint8_t *words, uint8_t *room, const scale_masks *m) {
+    v128_t top = LOAD(words, 2), two = unknown_bytes(48), middle = unknown_bytes(32);
+    UNROLL
+    for (int w = 0; w < 4; w++) {
+        v128_t v = LOAD(words, w & 1), low = AND(w < 2 ? v : RIGHT(v, 4), m->low);
+        v128_t six = OR(low, AND(w < 2 ? LEFT(top, 4 - 2 * w) : RIGHT(top, 2 * w - 4), two));
+        wasm_v128_store(room + 16 * w, wasm_i8x16_sub(six, middle));
+    }
+    return room;
+}
+
 #define head_q5_k head_q4_k
-#define head_iq4_nl head_q5_0
 GW_FORMATS(GW_SHAPE)
 
 /* Q4_0 and Q8_0 have their own packing, which is the same layout. */
-static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, head_q5_0, false };
+static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, NULL, false };
 #ifdef GW_HAVE_RELAXED
-static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, head_q5_0, false };
+static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, NULL, false };
 #endif
+
+INLINE void read_head(const shape *f, const uint8_t *group, heads *out, const scale_masks *m) {
+    if (f->read) {
+        f->read(group, out);
+        return;
+    }
+    const uint8_t *words = group + 2 * GW_PANEL * (f->mins ? 2 : 1);
+    out->scale[0] = halves(group, m);
+    if (f->mins) out->min[0] = halves(group + 2 * GW_PANEL, m);
+    if (f->subs == 1) return;
+    if (f->mins) out->min[0] = wasm_f32x4_neg(out->min[0]);
+    out->smalls = f->bits == 3 ? smalls_q3_k(words, out->room, m) : words;
+}
+
+/* Small scales and mins of block j, those of its halves as pairs of 16 bits. */
+typedef struct { v128_t scale, min; } pairs;
+
+INLINE pairs pairs_of(const shape *f, const heads *h, uint32_t j, const scale_masks *m) {
+    const uint8_t *p = h->smalls + 2 * GW_PANEL * j;
+    if (!f->mins) return (pairs){ .scale = wasm_i16x8_load8x8(p) };
+    v128_t v = wasm_u16x8_load8x8(p);   /* four bits each */
+    return (pairs){ AND(v, m->four), RIGHT(v, 4) };
+}
+
+INLINE v128_t first_of(v128_t pair) { return wasm_i32x4_shr(wasm_i32x4_shl(pair, 16), 16); }
+INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
 
 /* --- sums --- */
 
@@ -204,14 +247,9 @@ INLINE void sums_of(const shape *f, const int32_t *sum, const int32_t *half, v12
     if (f->subs == 2) out[1] = wasm_i32x4_sub(wasm_v128_load32_splat(sum), out[0]);
 }
 
-/* One block into the total: its dots with their scales, its mins with the sums. */
-INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const v128_t *weight_scales,
-                        const v128_t *min, const v128_t *sum, v128_t scale) {
-    for (uint32_t i = 0; i < f->subs; i++) {
-        total = add_scaled(total, dot[i], weight_scales[i], scale);
-        if (f->mins) total = add_min(total, min[i], sum[i], scale);
-    }
-    return total;
+/* a times the first of each pair, and b times the second */
+INLINE v128_t weighed(v128_t a, v128_t b, v128_t pair) {
+    return wasm_i32x4_add(wasm_i32x4_mul(a, first_of(pair)), wasm_i32x4_mul(b, second_of(pair)));
 }
 
 #endif

@@ -20,7 +20,7 @@ typedef struct {   /* a batch's activations of one precision, see gw_acts */
     const float *scale;
     const int32_t *sum, *half;
     size_t blocks, stride;
-    int n;
+    int n, streams;
 } acts;
 
 /* --- bytes of 8 bits --- */
@@ -41,16 +41,35 @@ static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 7
 static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
 static const uint8_t whole_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
 
+/* What a kernel needs beside codes: how to take bytes apart, and tables of values. */
+typedef struct {
+    bit_masks bits;
+    scale_masks scales;
+    v128_t table[2], flip;   /* flip: turns bytes of Q8_0 into codes */
+} constants;
+
+INLINE v128_t hidden_table(const uint8_t *values) {
+    const uint8_t *volatile hidden = values;
+    return wasm_v128_load(hidden);
+}
+
+INLINE constants constants_of(const shape *f, bits_taken how) {
+    constants k = { .bits = masks_of(f), .scales = scale_masks_of(15, 0) };
+    if (f->table) k.table[0] = hidden_table(f->whole ? whole_values : low_values);
+    if (f->table && !f->whole) k.table[1] = hidden_table(high_values);
+    if (f->bits == 8 && how != SIGNED) k.flip = unknown_bytes(128);
+    return k;
+}
+
 /* dot + x times column c of codes */
-INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot) {
+INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot, const v128_t *table) {
     if (f->bits == 8 && !f->whole) {   /* 2 (c / 2) + c % 2 */
-        v128_t most = AND(RIGHT(c, 1), 127);
-        return DOT(x, AND(c, 1), DOT(x, most, DOT(x, most, dot)));
+        v128_t most = AND(RIGHT(c, 1), wasm_i8x16_splat(127));
+        return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
     }
     if (!f->table) return DOT(x, c, dot);
-    if (f->whole) return DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(whole_values), c), dot);
-    dot = DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(low_values), c), dot);
-    return DOT(x, wasm_i8x16_relaxed_swizzle(wasm_v128_load(high_values), c), dot);
+    dot = DOT(x, wasm_i8x16_relaxed_swizzle(table[0], c), dot);
+    return f->whole ? dot : DOT(x, wasm_i8x16_relaxed_swizzle(table[1], c), dot);
 }
 
 /* What to count codes from. Bytes of Q8_0 are codes from 128, but where they are taken with a sign. */
@@ -59,12 +78,11 @@ INLINE int offset_of(const shape *f, bits_taken how) {
     return f->table ? TABLE_OFFSET : (int)f->offset;
 }
 
-INLINE void unpack_codes(const shape *f, bits_taken how, const uint8_t *codes, v128_t *c) {
-    v128_t flip = wasm_i8x16_splat((int8_t)(how == SIGNED ? 0 : 128));
-    if (f->bits == 8)
-        for (int g = 0; g < COLUMNS; g++) c[g] = wasm_v128_xor(LOAD(codes, g), flip);
+INLINE void unpack_codes(const shape *f, bits_taken how, const uint8_t *codes, v128_t *c, const constants *k) {
+    if (f->bits != 8) unpack(f, codes, c, &k->bits);
     else
-        unpack(f, codes, c);
+        for (int g = 0; g < COLUMNS; g++)
+            c[g] = how == SIGNED ? LOAD(codes, g) : wasm_v128_xor(LOAD(codes, g), k->flip);
 }
 
 /* Sums of products that begin at -offset times the sum of the activations, so that codes count from there. */
@@ -74,40 +92,82 @@ INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4
 
 /* --- one row of activations --- */
 
+/* Four activations of sixteen, four times. */
+INLINE v128_t four_of(v128_t x, int i) {
+    return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
+}
+
 /* Sums of a block's products, one for each of its scales. */
-INLINE void dots(const shape *f, bits_taken how, int planes, const v128_t *c, const int8_t *q, const v128_t *sum,
-                 v128_t *dot) {
-    v128_t high[2];
+INLINE void dots(const shape *f, bits_taken how, int planes, const v128_t *c, const int8_t *q, const int32_t *sum,
+                 v128_t *dot, const constants *k) {
+    v128_t part[2][2];   /* of each plane, of each half of the block */
+    UNROLL
+    for (int p = 0; p < planes; p++)
+        UNROLL
+        for (int h = 0; h < 2; h++) {
+            v128_t x = wasm_v128_load(q + p * GW_BLOCK + 16 * h);
+            bool begins = p == planes - 1 && h < (int)f->subs;
+            v128_t all = wasm_i32x4_splat(begins ? -offset_of(f, how) * sum[h] : 0);
+            UNROLL
+            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, k->table);
+            part[p][h] = all;
+        }
+    UNROLL
     for (uint32_t i = 0; i < f->subs; i++) {
-        dot[i] = start_of(offset_of(f, how), sum[i]);
-        high[i] = wasm_i32x4_splat(0);
+        UNROLL
+        for (int p = 0; p < planes; p++)
+            if (f->subs == 1) part[p][0] = wasm_i32x4_add(part[p][0], part[p][1]);
+        dot[i] = planes == 2 ? joined(part[0][i], part[1][i]) : part[0][i];
     }
-    for (int g = 0; g < COLUMNS; g++) {
-        int i = f->subs == 2 ? g / 4 : 0;
-        if (planes == 2) high[i] = dot_column(f, SPLAT(q + 4 * g), c[g], high[i]);
-        dot[i] = dot_column(f, SPLAT(q + (planes - 1) * GW_BLOCK + 4 * g), c[g], dot[i]);
+}
+
+/* The first times one scale and the second times the other, of sums that fit 16 bits. */
+INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
+    v128_t both = wasm_i16x8_shuffle(a, wasm_i32x4_shl(b, 16), 0, 9, 2, 11, 4, 13, 6, 15);
+    return wasm_i32x4_dot_i16x8(both, pair);
+}
+
+/* One block into the total. sum: of the activations that each scale covers; by: their scale. */
+INLINE v128_t add_block(const shape *f, int planes, v128_t total, const v128_t *dot, const heads *h, uint32_t j,
+                        const int32_t *sum, float by, const constants *k) {
+    uint32_t at = f->subs == 2 || f->blocks == 1 ? 0 : j;
+    v128_t all = dot[0], part = wasm_i32x4_splat(sum[0]);
+    if (f->subs == 2) {
+        pairs p = pairs_of(f, h, j, &k->scales);
+        bool fits = planes == 1 && f->bits < 4;
+        all = fits ? weighed_16(dot[0], dot[1], p.scale) : weighed(dot[0], dot[1], p.scale);
+        if (f->mins && fits) part = wasm_i32x4_dot_i16x8(wasm_i32x4_splat((sum[0] & 0xffff) | sum[1] << 16), p.min);
+        else if (f->mins) part = weighed(part, wasm_i32x4_splat(sum[1]), p.min);
     }
-    for (uint32_t i = 0; i < f->subs && planes == 2; i++) dot[i] = joined(high[i], dot[i]);
+    total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(by));
+    if (f->mins && f->subs == 2) total = add_min(total, h->min[at], part, wasm_f32x4_splat(by));
+    else if (f->mins)   /* one product for all rows */
+        total = wasm_f32x4_add(total, wasm_f32x4_mul(h->min[at], wasm_f32x4_splat(by * (float)sum[0])));
+    return total;
 }
 
 /* y[s * step] of panels w + s * stride, s < n */
 INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w, size_t stride, int n, const acts *a,
                     float *y, size_t step) {
-    v128_t total[STREAMS], scale[STREAMS][SUBS], min[STREAMS][SUBS];
+    const constants k = constants_of(f, how);
+    v128_t total[STREAMS];
+    heads head[STREAMS];
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
+    KEEP_LOOP
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
-        for (int s = 0; s < n; s++) f->read(w + s * stride, scale[s], min[s]);
+        UNROLL
+        for (int s = 0; s < n; s++) read_head(f, w + s * stride, head + s, &k.scales);
         KEEP_LOOP
         for (uint32_t j = 0; j < f->blocks; j++) {
             size_t at = (b + j) * a->stride;
-            v128_t sum[2], dot[2], c[COLUMNS], by = SPLAT(a->scale + at);
+            int32_t first = f->subs == 1 ? a->sum[at] : a->half[at], sum[2] = { first, a->sum[at] - first };
             const int8_t *q = a->q + at * GW_BLOCK * planes;
-            sums_of(f, a->sum + at, a->half + at, sum);
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
-                unpack_codes(f, how, codes_of(f, w + s * stride, j), c);
-                dots(f, how, planes, c, q, sum, dot);
-                total[s] = add_block(f, total[s], dot, scale[s] + j * f->subs, min[s] + j * f->subs, sum, by);
+                v128_t dot[2], c[COLUMNS];
+                unpack_codes(f, how, codes_of(f, w + s * stride, j), c, &k);
+                dots(f, how, planes, c, q, sum, dot, &k);
+                total[s] = add_block(f, planes, total[s], dot, head + s, j, sum, a->scale[at], &k);
             }
         }
     }
@@ -118,20 +178,28 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
 
 /* A chunk of PAIR panels: codes as bytes, vector g being columns 4 g … 4 g + 3. */
 typedef struct {
-    struct { v128_t column[COLUMNS][PAIR], scale[2][PAIR], min[2][PAIR]; } block[CHUNK];
+    struct { v128_t column[COLUMNS][PAIR], scale[PAIR], min[PAIR], small[2][PAIR], small_min[2][PAIR]; } block[CHUNK];
 } unpacked;
 
 INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, unpacked *out, uint32_t first, int p) {
-    v128_t scale[SUBS], min[SUBS], c[COLUMNS];
-    f->read(group, scale, min);
+    v128_t c[COLUMNS];
+    heads h;
+    const constants k = constants_of(f, how);
+    read_head(f, group, &h, &k.scales);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
-        unpack_codes(f, how, codes_of(f, group, j), c);
-        for (int g = 0; g < COLUMNS; g++) out->block[first + j].column[g][p] = c[g];
-        for (uint32_t i = 0; i < f->subs; i++) {
-            out->block[first + j].scale[i][p] = scale[j * f->subs + i];
-            if (f->mins) out->block[first + j].min[i][p] = min[j * f->subs + i];
-        }
+        uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
+        unpack_codes(f, how, codes_of(f, group, j), c, &k);
+        for (int g = 0; g < COLUMNS; g++) out->block[b].column[g][p] = c[g];
+        out->block[b].scale[p] = h.scale[at];
+        if (f->mins) out->block[b].min[p] = h.min[at];
+        if (f->subs == 1) continue;
+        pairs small = pairs_of(f, &h, j, &k.scales);
+        out->block[b].small[0][p] = first_of(small.scale);
+        out->block[b].small[1][p] = second_of(small.scale);
+        if (!f->mins) continue;
+        out->block[b].small_min[0][p] = first_of(small.min);
+        out->block[b].small_min[1][p] = second_of(small.min);
     }
 }
 
@@ -144,35 +212,51 @@ typedef struct {
     size_t ldy;
 } place;
 
-/* Products of scale `h` of block j with tokens t …; at: number of its block of activations. f: its subs, mins and
- * table. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each sum's products. */
+/* Products of part `h` of block j, which has a scale, with tokens t …; at: number of its block of activations; sum: of
+ * these. f: its subs, mins and table. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each
+ * sum's products. */
 INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w, uint32_t j, uint32_t h, const acts *a,
-                      size_t at, v128_t (*total)[PAIR], int rows, int panels) {
+                      size_t at, v128_t (*sum)[2], v128_t (*dot)[PAIR], int rows, int panels) {
     const int row = GW_BLOCK * planes, low = GW_BLOCK * (planes - 1);   /* bytes to the next row, to the low plane */
     uint32_t each = COLUMNS / f->subs;
-    v128_t dot[TILE][PAIR], high[TILE][PAIR], sum[TILE][2];
-    for (int i = 0; i < rows; i++) {
-        sums_of(f, a->sum + at + i, a->half + at + i, sum[i]);
+    v128_t high[TILE][PAIR], table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
+    for (int i = 0; i < rows; i++)
         for (int p = 0; p < panels; p++) {
             dot[i][p] = start_of(offset, sum[i][h]);
             high[i][p] = wasm_i32x4_splat(0);
         }
-    }
     const v128_t *c = w->block[j].column[h * each], *end = c + each * PAIR;
     const int8_t *q = a->q + at * row + 4 * each * h;
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
         for (int i = 0; i < rows; i++)
             for (int p = 0; p < panels; p++) {
-                dot[i][p] = dot_column(f, SPLAT(q + i * row + low), c[p], dot[i][p]);
-                if (planes == 2) high[i][p] = dot_column(f, SPLAT(q + i * row), c[p], high[i][p]);
+                dot[i][p] = dot_column(f, SPLAT(q + i * row + low), c[p], dot[i][p], table);
+                if (planes == 2) high[i][p] = dot_column(f, SPLAT(q + i * row), c[p], high[i][p], table);
             }
+    for (int i = 0; i < rows && planes == 2; i++)
+        for (int p = 0; p < panels; p++) dot[i][p] = joined(high[i][p], dot[i][p]);
+}
+
+INLINE void tile_block(const shape *f, int planes, int offset, const unpacked *w, uint32_t j, const acts *a, size_t at,
+                       v128_t (*total)[PAIR], int rows, int panels) {
+    v128_t dot[2][TILE][PAIR], sum[TILE][2];
+    for (int i = 0; i < rows; i++) sums_of(f, a->sum + at + i, a->half + at + i, sum[i]);
+    for (uint32_t h = 0; h < f->subs; h++) {
+        tile_part(f, planes, offset, w, j, h, a, at, sum, dot[h], rows, panels);
+        for (int i = 0; i < rows && f->subs == 2; i++)
+            for (int p = 0; p < panels; p++) dot[h][i][p] = wasm_i32x4_mul(dot[h][i][p], w->block[j].small[h][p]);
+    }
     for (int i = 0; i < rows; i++) {
         v128_t by = SPLAT(a->scale + at + i);
         for (int p = 0; p < panels; p++) {
-            v128_t all = planes == 2 ? joined(high[i][p], dot[i][p]) : dot[i][p];
-            total[i][p] = add_scaled(total[i][p], all, w->block[j].scale[h][p], by);
-            if (f->mins) total[i][p] = add_min(total[i][p], w->block[j].min[h][p], sum[i][h], by);
+            v128_t all = f->subs == 2 ? wasm_i32x4_add(dot[0][i][p], dot[1][i][p]) : dot[0][i][p], part = sum[i][0];
+            total[i][p] = add_scaled(total[i][p], all, w->block[j].scale[p], by);
+            if (!f->mins) continue;
+            if (f->subs == 2)
+                part = wasm_i32x4_add(wasm_i32x4_mul(sum[i][0], w->block[j].small_min[0][p]),
+                                      wasm_i32x4_mul(sum[i][1], w->block[j].small_min[1][p]));
+            total[i][p] = add_min(total[i][p], w->block[j].min[p], part, by);
         }
     }
 }
@@ -188,7 +272,7 @@ INLINE void tile(const shape *f, int planes, int offset, const unpacked *w, cons
             total[i][p] = at->b ? wasm_v128_load(y + i * at->ldy + p * GW_PANEL) : wasm_f32x4_splat(0);
     KEEP_LOOP
     for (uint32_t j = 0; j < at->n_blocks; j++, block += a->stride)
-        for (uint32_t h = 0; h < f->subs; h++) tile_part(f, planes, offset, w, j, h, a, block, total, rows, panels);
+        tile_block(f, planes, offset, w, j, a, block, total, rows, panels);
     for (int i = 0; i < rows; i++)
         for (int p = 0; p < panels; p++) wasm_v128_store(y + i * at->ldy + p * GW_PANEL, total[i][p]);
 }
@@ -247,10 +331,13 @@ INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t
 INLINE void rows(const shape *f, bits_taken how, int planes, panel_rows *several, const uint8_t *w, int panels,
                  const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    int each = a->n == 1 ? panels / STREAMS : 0;
+    bool side_by_side = a->n == 1 && a->streams != 1 && (planes == 1 || f->bits == 8);   /* not where few weights are */
+    int each = side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (int p = each * STREAMS; p < panels; p += PAIR)
+    for (int p = each * STREAMS; p < panels && a->n == 1; p++)
+        streams(f, how, planes, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+    for (int p = 0; p < panels && a->n > 1; p += PAIR)
         several(how, planes == 2, w + p * panel, (int)gw_min(PAIR, panels - p), a, y + p * GW_PANEL, ldy);
 }
 
@@ -265,11 +352,11 @@ OUTLINE void rows_of_7_bits(const uint8_t *w, int panels, const acts *all, float
 }
 
 INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n };
+    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n, a->streams };
 }
 
 INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ (const int8_t *)a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n };
+    return (acts){ (const int8_t *)a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n, a->streams };
 }
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,

@@ -44,7 +44,8 @@ INLINE v128_t even_of(const shape *f, v128_t c) {
 INLINE v128_t odd_of(const shape *f, v128_t c) { return f->table ? wasm_i16x8_shr(c, 8) : wasm_u16x8_shr(c, 8); }
 
 INLINE void unpack_values(const shape *f, const uint8_t *codes, v128_t *c) {
-    unpack(f, codes, c);
+    bit_masks m = masks_of(f);
+    unpack(f, codes, c, &m);
     if (!f->table) return;
     v128_t values = wasm_v128_load(gw_iq4_values);
     for (int g = 0; g < COLUMNS; g++) c[g] = wasm_i8x16_swizzle(values, c[g]);
@@ -70,12 +71,29 @@ INLINE void dots(const shape *f, const uint8_t *codes, const int16_t *q, const v
         dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_mul(sum[i], wasm_i32x4_splat((int)f->offset)));
 }
 
+/* One block into the total. */
+INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const heads *h, uint32_t j,
+                        const v128_t *sum, v128_t by, const scale_masks *k) {
+    uint32_t at = f->subs == 2 || f->blocks == 1 ? 0 : j;
+    v128_t all = dot[0], part = sum[0];
+    if (f->subs == 2) {
+        pairs p = pairs_of(f, h, j, k);
+        all = weighed(dot[0], dot[1], p.scale);
+        if (f->mins) part = weighed(sum[0], sum[1], p.min);
+    }
+    total = add_scaled(total, all, h->scale[at], by);
+    return f->mins ? add_min(total, h->min[at], part, by) : total;
+}
+
 /* y[s * step] of panels w + s * stride, s < n */
 INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, const acts *a, float *y, size_t step) {
-    v128_t total[STREAMS], scale[STREAMS][SUBS], min[STREAMS][SUBS];
+    v128_t total[STREAMS];
+    heads head[STREAMS];
+    const scale_masks k = scale_masks_of(15, 0);
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
-        for (int s = 0; s < n; s++) f->read(w + s * stride, scale[s], min[s]);
+        UNROLL
+        for (int s = 0; s < n; s++) read_head(f, w + s * stride, head + s, &k);
         KEEP_LOOP
         for (uint32_t j = 0; j < f->blocks; j++) {
             v128_t sum[2], dot[2], by = SPLAT(a->scale + b + j);
@@ -83,7 +101,7 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 dots(f, codes_of(f, w + s * stride, j), a->q + (b + j) * GW_BLOCK, sum, dot);
-                total[s] = add_block(f, total[s], dot, scale[s] + j * f->subs, min[s] + j * f->subs, sum, by);
+                total[s] = add_block(f, total[s], dot, head + s, j, sum, by, &k);
             }
         }
     }
@@ -95,24 +113,44 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
 /* A chunk of one panel: 16 vectors of int16 for each block; vector 2 g holds columns (4 g, 4 g + 2) of the
  * four rows side by side, vector 2 g + 1 columns (4 g + 1, 4 g + 3). */
 typedef struct {
-    v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK][2], min[CHUNK][2];
+    v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK], min[CHUNK], small[CHUNK][2], small_min[CHUNK][2];
 } widened;
 
 INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
-    v128_t scale[SUBS], min[SUBS], c[COLUMNS], offset = wasm_i16x8_splat((int16_t)f->offset);
-    f->read(group, scale, min);
+    v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)f->offset);
+    heads h;
+    const scale_masks k = scale_masks_of(15, 0);
+    read_head(f, group, &h, &k);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
+        uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
         unpack_values(f, codes_of(f, group, j), c);
         for (int g = 0; g < COLUMNS; g++) {
-            out->column[first + j][2 * g] = wasm_i16x8_sub(even_of(f, c[g]), offset);
-            out->column[first + j][2 * g + 1] = wasm_i16x8_sub(odd_of(f, c[g]), offset);
+            out->column[b][2 * g] = wasm_i16x8_sub(even_of(f, c[g]), offset);
+            out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(f, c[g]), offset);
         }
-        for (uint32_t i = 0; i < f->subs; i++) {
-            out->scale[first + j][i] = scale[j * f->subs + i];
-            if (f->mins) out->min[first + j][i] = min[j * f->subs + i];
-        }
+        out->scale[b] = h.scale[at];
+        if (f->mins) out->min[b] = h.min[at];
+        if (f->subs == 1) continue;
+        pairs small = pairs_of(f, &h, j, &k);
+        out->small[b][0] = first_of(small.scale);
+        out->small[b][1] = second_of(small.scale);
+        if (!f->mins) continue;
+        out->small_min[b][0] = first_of(small.min);
+        out->small_min[b][1] = second_of(small.min);
     }
+}
+
+/* Products of part `h` of block j, which has a scale, with tokens whose activations begin at q. */
+INLINE void tile_part(const shape *f, const widened *w, uint32_t j, uint32_t h, const int16_t *q, int rows,
+                      v128_t *dot) {
+    uint32_t each = 2 * COLUMNS / f->subs;
+    for (int i = 0; i < rows; i++) dot[i] = wasm_i32x4_splat(0);
+    KEEP_LOOP
+    for (uint32_t c = h * each; c < (h + 1) * each; c++)
+        for (int i = 0; i < rows; i++)
+            dot[i] = wasm_i32x4_add(dot[i], DOT(w->column[j][c], SPLAT(q + i * GW_BLOCK + 2 * c)));
+    for (int i = 0; i < rows && f->subs == 2; i++) dot[i] = wasm_i32x4_mul(dot[i], w->small[j][h]);
 }
 
 /* y[t] of `rows` tokens from t on; b: first block of the chunk. f: only its subs and mins are used. */
@@ -120,28 +158,23 @@ INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts
                  float *y, size_t ldy) {
     v128_t total[TILE];
     size_t at = b * a->stride + t;
-    const int16_t *q = a->q + at * GW_BLOCK;
     y += t * ldy;
     for (int i = 0; i < rows; i++) total[i] = b ? wasm_v128_load(y + i * ldy) : wasm_f32x4_splat(0);
-    for (uint32_t j = 0; j < n_blocks; j++)
-        for (uint32_t h = 0; h < f->subs; h++) {
-            v128_t dot[TILE], sum[2];
-            uint32_t each = 2 * COLUMNS / f->subs;
-            for (int i = 0; i < rows; i++) dot[i] = wasm_i32x4_splat(0);
-            KEEP_LOOP
-            for (uint32_t c = h * each; c < (h + 1) * each; c++)
-                for (int i = 0; i < rows; i++) {
-                    v128_t x = SPLAT(q + (j * a->stride + i) * GW_BLOCK + 2 * c);
-                    dot[i] = wasm_i32x4_add(dot[i], DOT(w->column[j][c], x));
-                }
-            for (int i = 0; i < rows; i++) {
-                size_t place = at + j * a->stride + i;
-                sums_of(f, a->sum + place, a->half + place, sum);
-                v128_t by = SPLAT(a->scale + place);
-                total[i] = add_scaled(total[i], dot[i], w->scale[j][h], by);
-                if (f->mins) total[i] = add_min(total[i], w->min[j][h], sum[h], by);
-            }
+    for (uint32_t j = 0; j < n_blocks; j++, at += a->stride) {
+        v128_t dot[2][TILE], sum[2];
+        for (uint32_t h = 0; h < f->subs; h++) tile_part(f, w, j, h, a->q + at * GW_BLOCK, rows, dot[h]);
+        for (int i = 0; i < rows; i++) {
+            v128_t by = SPLAT(a->scale + at + i), all = f->subs == 2 ? wasm_i32x4_add(dot[0][i], dot[1][i]) : dot[0][i];
+            total[i] = add_scaled(total[i], all, w->scale[j], by);
+            if (!f->mins) continue;
+            sums_of(f, a->sum + at + i, a->half + at + i, sum);
+            v128_t part = sum[0];
+            if (f->subs == 2)
+                part = wasm_i32x4_add(wasm_i32x4_mul(sum[0], w->small_min[j][0]),
+                                      wasm_i32x4_mul(sum[1], w->small_min[j][1]));
+            total[i] = add_min(total[i], w->min[j], part, by);
         }
+    }
     for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 

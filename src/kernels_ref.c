@@ -115,6 +115,30 @@ static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw
     return total;
 }
 
+/* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
+static float halves_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
+                        size_t column, float total) {
+    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS] = { 0 };
+    gw_format_unpack(f, group, r, code, scale, min);
+    gw_format_head(f, group, r, head);
+    f->smalls(head, small, small_min);
+    float d = gw_f16_to_f32(read16(head)), m = f->mins ? gw_f16_to_f32(read16(head + 2)) : 0;
+    for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
+        float s = x.scale[block_of(a, t, column + i)];
+        int32_t dot = 0, sum = 0;
+        for (uint32_t c = i; c < i + GW_BLOCK; c++) {
+            int32_t q = x.at(a, t, column + c);
+            dot += small[c / f->sub] * (code[c] - (int)f->offset) * q;
+            sum += small_min[c / f->sub] * q;
+        }
+        total += (float)dot * (d * s);
+        if (f->mins) total += -m * (s * (float)sum);
+    }
+    return total;
+}
+
 static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
                           float *y, size_t ldy) {
     size_t groups = a->k / f->items;
@@ -122,8 +146,10 @@ static void matmul_format(const gw_format *f, activations x, const uint8_t *w, i
         for (int t = 0; t < a->n; t++)
             for (int r = 0; r < GW_PANEL; r++) {
                 float total = 0;
-                for (size_t g = 0; g < groups; g++)
-                    total = group_dot(f, w + (p * groups + g) * GW_PANEL * f->bytes, r, a, x, t, g * f->items, total);
+                for (size_t g = 0; g < groups; g++) {
+                    const uint8_t *group = w + (p * groups + g) * GW_PANEL * f->bytes;
+                    total = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, group, r, a, x, t, g * f->items, total);
+                }
                 y[t * ldy + p * GW_PANEL + r] = total;
             }
 }

@@ -1,8 +1,7 @@
 /* kernels_relaxed.h: what kernels with the relaxed dot product share. Included by kernels_*relaxed.c only.
  *
- * V8 makes a constant vector anew wherever it is used, in a loop each time round, with three instructions, and a
- * splatted load costs an address more than a load. So constants come from where no compiler can know them, and four
- * activations at a time are splatted out of one vector of sixteen. */
+ * In V8 a splatted load costs an address more than a load, so four activations at a time are splatted out of one
+ * vector of sixteen. Constants are such that no compiler knows: see kernels_simd.h. */
 #ifndef GW_KERNELS_RELAXED_H
 #define GW_KERNELS_RELAXED_H
 
@@ -16,12 +15,7 @@ gw_matmul_kernel gw_relaxed_rows_q4;
 
 typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
-INLINE v128_t unknown(volatile const uint32_t *bits) { return wasm_i32x4_splat((int32_t)*bits); }
-
-INLINE gw_masks masks(void) {
-    static volatile const uint32_t bits[3] = { 0x0f0f0f0f, 0x8fffe000, 0x77800000 };
-    return (gw_masks){ unknown(bits), unknown(bits + 1), unknown(bits + 2) };
-}
+INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) }; }
 
 /* four f16 -> f32: exact for every finite value, denormals too (no inf, no NaN) */
 INLINE v128_t scales_from(const uint8_t *p, const gw_masks *m) {

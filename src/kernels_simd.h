@@ -26,6 +26,13 @@
 #endif
 #define SPLAT(p) wasm_v128_load32_splat(p)
 
+/* V8 makes a constant vector anew wherever it is used, in a loop each time round, with three instructions. This is a
+ * word four times that no compiler knows. */
+INLINE v128_t unknown(uint32_t word) {
+    volatile uint32_t hidden = word;
+    return wasm_i32x4_splat((int32_t)hidden);
+}
+
 #define TWO_112 wasm_i32x4_splat(0x77800000)
 
 /* Four f16 times 2^-112: sign, exponent and mantissa go where a float has them. Exact for every finite value,

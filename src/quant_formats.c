@@ -83,69 +83,68 @@ static void codes_iq4_xs(const uint8_t *block, uint8_t *code) {
     for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, code + 32 * j);
 }
 
-/* --- scales: from the head of one row --- */
+/* --- small numbers: from the head of one row, what its f16 numbers are multiplied with --- */
 
-static void scales_q5_0(const uint8_t *head, float *scale, float *min) {
-    scale[0] = half(head);
-    min[0] = 0;
+static void smalls_q5_0(const uint8_t *head, int8_t *scale, int8_t *min) {   /* none: the f16 numbers themselves */
+    (void)head;
+    scale[0] = 1;
+    min[0] = -1;
 }
 
-static void scales_iq4_nl(const uint8_t *head, float *scale, float *min) { scales_q5_0(head, scale, min); }
+static void smalls_q4_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+static void smalls_q5_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+static void smalls_iq4_nl(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
 
-static void scales_q4_1(const uint8_t *head, float *scale, float *min) {
-    scale[0] = half(head);
-    min[0] = half(head + 2);
-}
-
-static void scales_q5_1(const uint8_t *head, float *scale, float *min) { scales_q4_1(head, scale, min); }
-
-static void scales_q2_k(const uint8_t *head, float *scale, float *min) {
-    float d = half(head), m = half(head + 2);
+static void smalls_q2_k(const uint8_t *head, int8_t *scale, int8_t *min) {
     for (int i = 0; i < 16; i++) {
-        scale[i] = d * (float)(head[4 + i] & 15);
-        min[i] = -(m * (float)(head[4 + i] >> 4));
+        scale[i] = (int8_t)(head[4 + i] & 15);
+        min[i] = (int8_t)(head[4 + i] >> 4);
     }
 }
 
-static void scales_q3_k(const uint8_t *head, float *scale, float *min) {
-    float d = half(head);
+static void smalls_q3_k(const uint8_t *head, int8_t *scale, int8_t *min) {
     const uint8_t *low = head + 2, *high = head + 10;   /* 16 times 4 bits, 16 times 2 */
+    (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
-        scale[i] = d * (float)(six - 32);
-        min[i] = 0;
+        scale[i] = (int8_t)(six - 32);
     }
 }
 
 /* 8 scales and 8 mins of 6 bits: four of each in a byte of their own, whose top bits the others use. */
-static void scales_q4_k(const uint8_t *head, float *scale, float *min) {
-    float d = half(head), m = half(head + 2);
+static void smalls_q4_k(const uint8_t *head, int8_t *scale, int8_t *min) {
     const uint8_t *a = head + 4, *b = head + 8, *c = head + 12;
     for (int i = 0; i < 4; i++) {
-        scale[i] = d * (float)(a[i] & 63);
-        min[i] = -(m * (float)(b[i] & 63));
-        scale[4 + i] = d * (float)((c[i] & 15) | a[i] >> 6 << 4);
-        min[4 + i] = -(m * (float)(c[i] >> 4 | b[i] >> 6 << 4));
+        scale[i] = (int8_t)(a[i] & 63);
+        min[i] = (int8_t)(b[i] & 63);
+        scale[4 + i] = (int8_t)((c[i] & 15) | a[i] >> 6 << 4);
+        min[4 + i] = (int8_t)(c[i] >> 4 | b[i] >> 6 << 4);
     }
 }
 
-static void scales_q5_k(const uint8_t *head, float *scale, float *min) { scales_q4_k(head, scale, min); }
+static void smalls_q5_k(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q4_k(head, scale, min); }
 
-static void scales_q6_k(const uint8_t *head, float *scale, float *min) {
-    float d = half(head);
-    for (int i = 0; i < 16; i++) {
-        scale[i] = d * (float)(int8_t)head[2 + i];
-        min[i] = 0;
-    }
+static void smalls_q6_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+    (void)min;
+    memcpy(scale, head + 2, 16);
 }
 
-static void scales_iq4_xs(const uint8_t *head, float *scale, float *min) {
-    float d = half(head);
+static void smalls_iq4_xs(const uint8_t *head, int8_t *scale, int8_t *min) {
     int high = head[2] | head[3] << 8;   /* an f16's place, but eight times 2 bits */
+    (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (head[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
-        scale[i] = d * (float)(six - 32);
-        min[i] = 0;
+        scale[i] = (int8_t)(six - 32);
+    }
+}
+
+static void scales_of(const gw_format *f, const uint8_t *head, float *scale, float *min) {
+    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
+    float d = half(head), m = f->mins ? half(head + 2) : 0;
+    f->smalls(head, small, small_min);
+    for (uint32_t i = 0; i < f->items / f->sub; i++) {
+        scale[i] = d * (float)small[i];
+        min[i] = f->mins ? -(m * (float)small_min[i]) : 0;
     }
 }
 
@@ -153,7 +152,7 @@ static void scales_iq4_xs(const uint8_t *head, float *scale, float *min) {
 
 #define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)       \
     { GW_##NAME, items, items * bits / 8 + 2 * halves + 4 * words, bits, sub, offset, mins,                 \
-      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, codes_##name, scales_##name },
+      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, codes_##name, smalls_##name },
 
 static const gw_format formats[] = { GW_FORMATS(ROW) };
 
@@ -178,7 +177,7 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
     for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
         memcpy(head, blocks + f->first_half, 2 * f->halves);
         memcpy(head + 2 * f->halves, blocks + f->first_word, 4 * f->words);
-        f->scales(head, scale, min);
+        scales_of(f, head, scale, min);
         f->codes(blocks, code);
         gw_format_values(f, code, scale, min, out + i);
     }
@@ -225,6 +224,12 @@ static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *code) {
         }
 }
 
+/* Byte b of word i of row r among the words of a group: see quant_formats.h. */
+static size_t place_of(const gw_format *f, uint32_t i, int r, int b) {
+    size_t in_word = f->sub == 16 ? 8 * (b / 2) + 2 * r + b % 2 : 4 * r + b;
+    return 4 * ROWS * i + in_word;
+}
+
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group) {
     uint8_t code[GW_MAX_ITEMS], lanes[GW_MAX_ITEMS / 4][LANES];
     uint8_t *words = group + 2 * ROWS * f->halves, *codes = words + 4 * ROWS * f->words;
@@ -234,19 +239,25 @@ void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, in
         for (uint32_t i = 0; i < f->halves; i++)
             memcpy(group + 2 * (ROWS * i + r), block + f->first_half + 2 * i, 2);
         for (uint32_t i = 0; i < f->words; i++)
-            memcpy(words + 4 * (ROWS * i + r), block + f->first_word + 4 * i, 4);
+            for (int b = 0; b < 4; b++) words[place_of(f, i, r, b)] = block[f->first_word + 4 * i + b];
         f->codes(block, code);
         for (uint32_t g = 0; g < f->items / 4; g++) memcpy(lanes[g] + 4 * r, code + 4 * g, 4);
     }
     for (uint32_t b = 0; b < f->items / COLUMNS; b++) join(f->bits, lanes + GROUPS * b, codes + LANES * f->bits * b);
 }
 
+void gw_format_head(const gw_format *f, const uint8_t *group, int r, uint8_t *head) {
+    const uint8_t *words = group + 2 * ROWS * f->halves;
+    for (uint32_t i = 0; i < f->halves; i++) memcpy(head + 2 * i, group + 2 * (ROWS * i + r), 2);
+    for (uint32_t i = 0; i < f->words; i++)
+        for (int b = 0; b < 4; b++) head[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
+}
+
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min) {
     uint8_t head[GW_MAX_HEAD];
-    const uint8_t *words = group + 2 * ROWS * f->halves, *codes = words + 4 * ROWS * f->words;
-    for (uint32_t i = 0; i < f->halves; i++) memcpy(head + 2 * i, group + 2 * (ROWS * i + r), 2);
-    for (uint32_t i = 0; i < f->words; i++) memcpy(head + 2 * f->halves + 4 * i, words + 4 * (ROWS * i + r), 4);
-    f->scales(head, scale, min);
+    const uint8_t *codes = group + ROWS * (2 * f->halves + 4 * f->words);
+    gw_format_head(f, group, r, head);
+    scales_of(f, head, scale, min);
     for (uint32_t b = 0; b < f->items / COLUMNS; b++)
         split(f->bits, codes + LANES * f->bits * b, r, code + COLUMNS * b);
 }

@@ -7,9 +7,10 @@
  *
  * Packed, four rows of one block lie together and keep their bytes: the f16 numbers of the head side by
  * side, then its words side by side, then for every 32 columns `bits` vectors of 16 bytes. Column
- * 4 g + i of row r is in byte 4 r + i of these; which of its bits are where, gw_fields says.
+ * 4 g + i of row r is in byte 4 r + i of these; which of its bits are where, gw_fields says. Where 16 columns have
+ * a scale, the words' first two bytes of all rows come before their last two: what a block needs lies together.
  *
- * Adding a type: its number in quant.h, a row in GW_FORMATS, its codes_… and scales_… in quant_formats.c, its
+ * Adding a type: its number in quant.h, a row in GW_FORMATS, its codes_… and smalls_… in quant_formats.c, its
  * head_… in kernels_quant.h (none if its head is like another's), a row in tools/vectors/formats.py for the test
  * against ggml. Everything else (table of types, packing, kernels of all builds and their tests, products, error
  * texts) comes from the row.
@@ -46,8 +47,9 @@ typedef struct {
     uint32_t first_half, halves, first_word, words;
     /* Codes of one block of a file. */
     void (*codes)(const uint8_t *block, uint8_t *code);
-    /* Scales and mins of one block; head: its f16 numbers, then its words. */
-    void (*scales)(const uint8_t *head, float *scale, float *min);
+    /* What its f16 numbers are multiplied with: a scale is the first one times that, a min minus the second one times
+     * that. head: the f16 numbers, then the words of one block. */
+    void (*smalls)(const uint8_t *head, int8_t *scale, int8_t *min);
 } gw_format;
 
 extern const int8_t gw_iq4_values[16];
@@ -61,7 +63,10 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 /* n <= 4 blocks, one of each row, `stride` bytes apart, into one packed group of 4 * bytes; the rest zero. */
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);
 
-/* Row r of a packed group: its codes, scales and mins. */
+/* Row r of a packed group: its f16 numbers and words. */
+void gw_format_head(const gw_format *f, const uint8_t *group, int r, uint8_t *head);
+
+/* The same row: its codes, scales and mins. */
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min);
 
 /* What `items` codes are worth. */

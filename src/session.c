@@ -133,6 +133,8 @@ void gw_session_rehearse(gw_session *s, int streams) {
         const gw_layer *w = &st->weights->layers[l];
         gw_matmul(&st->ops, b->h, gw_ld(st->config->n_embd), 1, (const gw_matrix *[]){ &w->gate, &w->up },
                   (float *[]){ b->gate, b->up }, 2, false);
+        gw_matmul(&st->ops, b->gate, gw_ld(st->config->n_ff), 1, (const gw_matrix *[]){ &w->down },
+                  (float *[]){ b->h }, 1, false);
     }
 }
 

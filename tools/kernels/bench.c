@@ -79,6 +79,9 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
     return (double)n_panels * (double)panel_bytes;
 }
 
+/* Panels that decode reads side by side, see gw_acts. */
+void bench_streams(int n) { acts.streams = n; }
+
 /* All products once. */
 void bench_run(int wide) {
     size_t step = PIECE / acts.k / 4 * 4;
