@@ -33,6 +33,7 @@ const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the wh
 
 /** Pieces with nothing beside them: the peak memory of a browser depends on how soon what arrives is used. */
 const ALONE = /^e2e-big$/;
+const BIG = /^big\.test\.js$/;
 /** Pieces that make dist/ or build/page/ anew or look at them, and all that drives a browser: one after the
  * other. Two browsers at once, with two engine threads each, would wait for processors, and their tests
  * for them. */
@@ -57,16 +58,33 @@ const SAME_FOR_VARIANTS = new RegExp(`^(${[
 ].join('|')})\\.test\\.js$`);
 
 /**
- * Node's test runner, once for each of a folder's files.
- * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]}
+ * The test files of a folder that were asked for.
+ * @param {string} folder @param {RegExp} [without]
  */
-function nodeTests(stage, program, folder, without = /^$/) {
+function testFiles(folder, without = /^$/) {
   const picked = (/** @type {string} */ name) => !filters.length || filters.some((part) => name.includes(part));
-  const files = list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
-  return files.map((file) => ({
+  return list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
+}
+
+/** Each of them in a process of its own, without Node's runner, which would only start a second one.
+ * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]} */
+function nodeTests(stage, program, folder, without) {
+  return testFiles(folder, without).map((file) => ({
     name: `${stage}-${file.replace('.test.js', '')}`,
-    command: [program, '--test', '--test-reporter=spec', at(folder, file)],
+    command: [program, '--test-reporter=spec', at(folder, file)],
   }));
+}
+
+/** In the browser: the large model in browsers of its own, the other files in one process, which share theirs.
+ * @returns {Piece[]} */
+function browserTests() {
+  const files = testFiles('tests/e2e', BIG).map((file) => at('tests/e2e', file));
+  const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
+    /** @type {Piece} */ ({ name, command: [node, '--test-reporter=spec', ...paths] });
+  const pieces = testFiles('tests/e2e').filter((file) => BIG.test(file))
+    .map((file) => piece('e2e-big', at('tests/e2e', file)));
+  if (files.length) pieces.push(piece('e2e-together', at('tests/e2e/together.js'), ...files));
+  return pieces;
 }
 
 /** The C test files that start threads: what one thread does is no race. */
@@ -121,7 +139,7 @@ const stages = [
   { name: 'js', needs: ['wasm'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
   { name: 'js-relaxed', needs: ['wasm'], counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
-  { name: 'e2e', needs: ['wasm', 'page'], counted: 'node', pieces: () => nodeTests('e2e', node, 'tests/e2e') },
+  { name: 'e2e', needs: ['wasm', 'page', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
 /** The number that a pattern finds in a text, 0 if it is not there. @param {string} text @param {RegExp} pattern */

@@ -117,7 +117,7 @@ static void take(rig *r, int type, uint32_t window, gw_pool *pool, gw_arena *a) 
     for (int i = 0; i < 4; i++) *planes[i] = gw_arena_take(a, MAX_POS * (i < 2 ? r->ldq : r->ldk) * sizeof(float));
 }
 
-static void rig_init(rig *r, gw_heads h, int type, int threads) {
+static void rig_init(rig *r, gw_heads h, int type, int threads, uint32_t length) {
     gw_arena a = { 0 };
     gw_pool *pool = gw_pool_new(threads);
     size_t ldq = gw_ld((size_t)h.n_head * h.head_dim), ldk = gw_ld((size_t)h.n_head_kv * h.head_dim);
@@ -129,8 +129,8 @@ static void rig_init(rig *r, gw_heads h, int type, int threads) {
     memset(a.base, 0xff, a.size);   /* NaN: what is not visible must not be touched */
     take(r, type, h.window, pool, &a);
     seed = 7;
-    for (size_t i = 0; i < MAX_POS * r->ldq; i++) r->q[i] = draw();
-    for (size_t i = 0; i < MAX_POS * r->ldk; i++) r->k[i] = draw(), r->v[i] = draw();
+    for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
+    for (size_t i = 0; i < length * r->ldk; i++) r->k[i] = draw(), r->v[i] = draw();
 }
 
 static void rig_free(rig *r) {
@@ -194,7 +194,7 @@ TEST(attention_is_the_softmax_whatever_the_type) {
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
         for (int type = 0; type < GW_KV_TYPES; type++) {
             rig r;
-            rig_init(&r, shapes[s], type, 2);
+            rig_init(&r, shapes[s], type, 2, LENGTH);
             run(&r, LENGTH, 0, BATCH);
             double error = error_of(&r, LENGTH);
             if (!(error <= tolerance[type]))
@@ -206,8 +206,8 @@ TEST(attention_is_the_softmax_whatever_the_type) {
 
 static void same_by(gw_heads heads, int type, uint32_t length, uint32_t batch, int threads) {
     rig whole, r;
-    rig_init(&whole, heads, type, 2);
-    rig_init(&r, heads, type, threads);
+    rig_init(&whole, heads, type, 2, length);
+    rig_init(&r, heads, type, threads, length);
     run(&whole, length, 0, BATCH);
     run(&r, length, length - TAIL, batch);
     for (size_t i = 0; i < length * r.ldq; i++)

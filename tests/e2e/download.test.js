@@ -11,7 +11,7 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { byteRange, serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, launch, root } from './helpers.js';
+import { BROWSERS, root, sharedBrowser } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
 const TUNING = { segment: 1 << 20, alone: Number.MAX_VALUE, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
@@ -74,7 +74,7 @@ async function foreign(handler) {
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, downloads`, () => {
     /** @type {import('puppeteer-core').Browser} */ let browser;
     /** @type {import('puppeteer-core').BrowserContext} */ let context;
     /** @type {import('puppeteer-core').Page} */ let page;
@@ -121,12 +121,12 @@ for (const name of BROWSERS) {
       folder = await buildPackage();
       server = await serve({ root: folder, intercept });
       url = `${server.url}models/medium.gguf`;
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
       context = await browser.createBrowserContext();
       page = await openPage();
     });
     after(async () => {
-      await browser?.close();
+      await context?.close();
       await server?.close();
       rmSync(folder, { recursive: true, force: true });
     });

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
+import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
 import { storytellerTag } from '../../tools/build-page.js';
@@ -36,6 +37,20 @@ function executable(variable, names) {
 function which(name) {
   return spawnSync('sh', ['-c', 'command -v "$0"', name], { encoding: 'utf8' }).stdout.trim();
 }
+
+/** @type {Map<BrowserName, Promise<import('puppeteer-core').Browser>>} */
+const running = new Map();
+
+/** The one browser of this kind that the test files of a process share (together.js): starting one costs more than
+ * many a test. Each tab has a private window of its own, so none finds what another left. @param {BrowserName} name */
+export function sharedBrowser(name) {
+  // Both at once: while the first is used, the other one gets ready.
+  if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
+  return /** @type {Promise<import('puppeteer-core').Browser>} */ (running.get(name));
+}
+after(async () => {
+  for (const browser of running.values()) await (await browser).close();
+});
 
 /** A headless browser with an empty profile, unless the options name one.
  * @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */

@@ -1,15 +1,15 @@
 /* A page of somebody else: the package installed from what `npm pack` makes, bundled with esbuild as
  * docs/hosting.md says, served with and without isolation, in both browsers. */
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { buildSync } from 'esbuild';
 import { loadModel } from '../../js/index.node.js';
 import { serve } from '../../tools/serve.js';
-import { buildPackage, installPackage } from '../js/installed.js';
+import { installPackage } from '../js/installed.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, launch, openTab } from './helpers.js';
+import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
 
 const APP = `
 import { loadModel, GemmaError } from 'gemma-wasm';
@@ -28,7 +28,7 @@ let folder;
 let expected;
 
 before(async () => {
-  buildPackage();
+  assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist is missing: node tools/setup.js package');
   folder = installPackage();
   writeFileSync(join(folder, 'app.js'), APP);
   const site = join(folder, 'site'), dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
@@ -49,8 +49,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 for (const name of BROWSERS) {
   test(`${name}: a bundled page generates what Node does`, async (t) => {
-    const browser = await launch(name);
-    t.after(() => browser.close());
+    const browser = await sharedBrowser(name);
     for (const isolation of [true, false]) {
       const server = await serve({ root: join(folder, 'site'), isolation });
       t.after(() => server.close());

@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import {
-  BROWSERS, FAILED, PICKING, READY, assertReady, launch, loadAddress, modelAddress, openTab, servePage, textOf, until,
+  BROWSERS, FAILED, PICKING, READY, assertReady, loadAddress, modelAddress, openTab, servePage, sharedBrowser,
+  textOf, until,
 } from './helpers.js';
 
 /** What the server does with models: 'serve', 'slow' (for cancelling), 'refuse'. */
@@ -64,7 +65,7 @@ async function press(page, text) {
 const LISTED = '#stored:not([hidden]) li';
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, the cache`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -74,12 +75,9 @@ for (const name of BROWSERS) {
     before(async () => {
       [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
       server = await servePage({ intercept, storyteller: tiny });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
     beforeEach(() => {
       manner = 'serve';
       asked = [];

@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { badModel, testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, assertReady, launch, loadAddress, modelAddress, openTab,
-  openWithModel, say, servePage, setOptions, textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, assertReady, loadAddress, modelAddress, openTab, openWithModel, say,
+  servePage, setOptions, sharedBrowser, textOf, until,
 } from './helpers.js';
 
 /** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
@@ -47,7 +47,7 @@ const CASES = [
 ];
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, errors`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -55,12 +55,9 @@ for (const name of BROWSERS) {
 
     before(async () => {
       server = await servePage({ intercept: await trouble() });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
 
     test('files and servers that fail', async () => {
       // Browsers log failed requests by themselves.

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { build } from 'esbuild';
-import { BROWSERS, launch, openTab, root, servePage } from './helpers.js';
+import { BROWSERS, openTab, root, servePage, sharedBrowser } from './helpers.js';
 
 const TEXTS = {
   blocks: '# One\n\nText with **bold**, `code` and a [link](https://example.com).\n\nTwo\n===\n\n> quote\nlazy\n\n---\n\nend',
@@ -52,7 +52,7 @@ async function render(pieces) {
 }
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, Markdown`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -65,12 +65,9 @@ for (const name of BROWSERS) {
         response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
         return true;
       } });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
 
     test('piece by piece equals all at once', async () => {
       const tab = await openTab(browser, server.url);

@@ -7,8 +7,8 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, launch, load, loadAddress, modelAddress, openTab, root,
-  say, servePage, setOptions, textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, load, loadAddress, modelAddress, openTab, root, say,
+  servePage, setOptions, sharedBrowser, textOf, until,
 } from './helpers.js';
 
 /** Starts `npm start`'s program; resolves with the address that it prints.
@@ -29,7 +29,7 @@ function start() {
 }
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, the model that comes along`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -37,12 +37,9 @@ for (const name of BROWSERS) {
 
     before(async () => {
       server = await servePage({ storyteller: await modelAddress('tiny') });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
 
     /** A new tab in which the page has opened by itself. @param {Parameters<typeof openTab>[2]} [options] */
     async function opened(options) {

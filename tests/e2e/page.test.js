@@ -9,8 +9,8 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, answerText, assertReady, catchCopies, launch, load, loadAddress,
-  modelAddress, openTab, openWithModel, say, servePage, setOptions, textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, answerText, assertReady, catchCopies, load, loadAddress, modelAddress,
+  openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
 } from './helpers.js';
 
 /** What Node answers to the same questions. @param {string} name @param {string[]} questions
@@ -49,7 +49,7 @@ function slowly(file) {
 }
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, the page`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -59,12 +59,9 @@ for (const name of BROWSERS) {
     before(async () => {
       address = await modelAddress('tiny');
       server = await servePage({ intercept: slowly(await testModel('medium')) });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
 
     test('from an address to two answers, the same as in Node', async () => {
       const options = { temperature: 0, maxTokens: 40 };

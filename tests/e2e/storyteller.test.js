@@ -8,7 +8,9 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
-import { ANSWERED, BROWSERS, answerText, catchCopies, launch, openWithModel, say, servePage, setOptions, until } from './helpers.js';
+import {
+  ANSWERED, BROWSERS, answerText, catchCopies, openWithModel, say, servePage, setOptions, sharedBrowser, until,
+} from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
@@ -23,7 +25,7 @@ async function told() {
 }
 
 for (const name of BROWSERS) {
-  describe(name, () => {
+  describe(`${name}, the storyteller`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */
@@ -31,12 +33,9 @@ for (const name of BROWSERS) {
 
     before(async () => {
       server = await servePage({ mounts: { '/storyteller/': path.dirname(SHIPPED) } });
-      browser = await launch(name);
+      browser = await sharedBrowser(name);
     });
-    after(async () => {
-      await browser?.close();
-      await server?.close();
-    });
+    after(() => server?.close());
 
     test('tells the story that llama.cpp tells', async () => {
       const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, { before: catchCopies });

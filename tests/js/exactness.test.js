@@ -182,15 +182,14 @@ for (const threads of [1, 2]) {
 /* Without log probabilities greedy decoding computes only logits that may be the greatest, if the head is large. */
 for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: greedy draws are those from all logits`, async (t) => {
-    for (const variant of /** @type {const} */ (['auto', 'simd128'])) {
-      const model = await open(t, name, { threads: 2, variant });
-      const bias = { logitBias: { 7: 3, 9: -Infinity } }, penalty = { repetitionPenalty: 1.3 };
-      for (const options of [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }]) {
-        const ids = idsOf(model, 12), greedy = { temperature: 0, ...options };
-        const some = await draw(model, ids, 40, greedy);
-        assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
-        sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');
-      }
+    // simd128 where there is no relaxed SIMD, relaxed elsewhere: the tests run in a Node of each kind.
+    const model = await open(t, name, { threads: 2, variant: 'auto' });
+    const bias = { logitBias: { 7: 3, 9: -Infinity } }, penalty = { repetitionPenalty: 1.3 };
+    for (const options of [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }]) {
+      const ids = idsOf(model, 12), greedy = { temperature: 0, ...options };
+      const some = await draw(model, ids, 40, greedy);
+      assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
+      sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');
     }
   });
 }

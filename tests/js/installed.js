@@ -1,12 +1,16 @@
 /* installed: the package as users get it: packed, and installed into a folder outside the checkout.
  * No network: the one dependency is packed from node_modules. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const KEPT = join(ROOT, 'build', 'installed');
 const QUIET = { encoding: /** @type {const} */ ('utf8'), stdio: /** @type {const} */ (['ignore', 'pipe', 'pipe']) };
 
 /** dist/ made anew, as `npm pack` does before it packs; the wasm files are there. */
@@ -15,8 +19,40 @@ export function buildPackage() {
   execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.types.json'], { ...QUIET, cwd: ROOT });
 }
 
-/** A new folder with the package in its node_modules; whoever asks removes it. */
+/** A new folder with the package in its node_modules; whoever asks removes it. It is a copy: npm packs and installs
+ * once for each content, which is kept. */
 export function installPackage() {
+  const kept = join(KEPT, digest());
+  if (!existsSync(kept)) {
+    const fresh = install();
+    rmSync(KEPT, { recursive: true, force: true });
+    mkdirSync(KEPT, { recursive: true });
+    cpSync(fresh, kept, { recursive: true, verbatimSymlinks: true });
+    return fresh;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
+  cpSync(kept, folder, { recursive: true, verbatimSymlinks: true });
+  return folder;
+}
+
+/** Of all that npm reads. */
+function digest() {
+  const hash = createHash('sha256');
+  const add = (/** @type {string} */ path) => {
+    if (statSync(path).isDirectory()) for (const name of readdirSync(path).sort()) add(join(path, name));
+    else hash.update(`${path}\n`).update(readFileSync(path));
+  };
+  for (const name of readdirSync(ROOT).sort()) {
+    if (/^(dist|package.*|\..*(ignore|npmrc)|LICEN[CS]E.*|README.*)$/i.test(name)) add(join(ROOT, name));
+  }
+  add(join(ROOT, 'models', 'storyteller'));
+  add(join(ROOT, 'node_modules', '@huggingface', 'jinja', 'package.json'));
+  add(fileURLToPath(import.meta.url));
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** What npm makes of it. */
+function install() {
   const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
   try {
     const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder,
