@@ -10,22 +10,22 @@ import { newerNode } from '../setup.js';
  * @property {string} [variant]    of gemma-wasm
  * @property {() => string} [node] program of a Node side
  * @property {boolean} [path]      takes a path, not an address
- * @property {boolean} [deep]      fast enough to be timed at long contexts too
+ * @property {boolean} [deep]      timed behind long contexts too: minutes for each, so only where the bars ask for it
  */
 
 /** @type {Record<string, Side>} */
 export const SIDES = {
   'gemma-chromium': { title: 'gemma-wasm, Chromium', where: 'chromium', driver: 'gemma-page', deep: true },
   'gemma-simd128': {
-    title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma-page', variant: 'simd128', deep: true,
+    title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma-page', variant: 'simd128',
   },
   'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page', deep: true },
   'gemma-node': {
     title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`, where: 'node', driver: 'gemma-node',
-    node: () => process.execPath, deep: true,
+    node: () => process.execPath,
   },
   'gemma-node-new': {
-    title: 'gemma-wasm, newer Node', where: 'node', driver: 'gemma-node', node: newerNode, deep: true,
+    title: 'gemma-wasm, newer Node', where: 'node', driver: 'gemma-node', node: newerNode,
   },
   'wllama-2.4': { title: 'wllama 2.4.0, Chromium', where: 'chromium', driver: 'wllama2', peer: 'wllama2' },
   'wllama-3.8': { title: 'wllama 3.8.1, Chromium', where: 'chromium', driver: 'wllama3', peer: 'wllama3' },
