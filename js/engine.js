@@ -164,6 +164,13 @@ export class Engine {
     }));
   }
 
+  /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
+  where(name, count) {
+    const test = this.#exports[`gw_${name}`], ids = [];
+    for (let id = 0; id < count; id++) if (test(this.#model, id) === 1) ids.push(id);
+    return ids;
+  }
+
   /** @param {number} id @param {boolean} special name control tokens */
   decode(id, special) {
     const piece = this.#piece;

@@ -47,7 +47,7 @@ export class Vocabulary {
   }
 
   get endTokens() {
-    return this.#where((id) => this.#native.call('is_end', id) === 1);
+    return this.#native.where('is_end', this.size);
   }
 
   get template() {
@@ -62,17 +62,12 @@ export class Vocabulary {
     }
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
-    const control = this.#where((id) => this.#native.call('is_control', id) === 1);
+    const control = this.#native.where('is_control', this.size);
     return new ChatTemplate(source, {
       control: new Map(control.map((id) => /** @type {const} */ ([name(id), id]))),
       encode: (text) => this.#native.encode(text, false),
       bos: this.bos,
       variables: { bos_token: name(this.bos), eos_token: name(this.#id('eos')) },
     });
-  }
-
-  /** @param {(id: number) => boolean} test */
-  #where(test) {
-    return Array.from({ length: this.size }, (_, id) => id).filter(test);
   }
 }
