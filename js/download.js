@@ -186,7 +186,8 @@ export class Download {
         await entry.save();
         this.#entry = entry;
       } catch (error) {
-        await entry.remove().catch(() => {});
+        // What another tab stores is not ours to remove, not even when it has finished a moment later.
+        if (/** @type {Error} */ (error).name !== 'NoModificationAllowedError') await entry.remove().catch(() => {});
         throw error;
       }
     });
