@@ -42,7 +42,11 @@ typedef struct {
 #define LEFT(v, n) wasm_i16x8_shl(v, n)
 #define RIGHT(v, n) wasm_u16x8_shr(v, n)   /* V8 makes five instructions of a shift of bytes */
 
+#ifdef GW_HAVE_RELAXED
 INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); }
+#else   /* V8 has no registers left there: constants made anew are faster than loads */
+INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byte); }
+#endif
 INLINE v128_t unknown_float(float value) {
     volatile float hidden = value;
     return wasm_f32x4_splat(hidden);
