@@ -5,7 +5,7 @@
  *   npm test -- [--list] [--only STAGE,…] [FILE-SUBSTRING …]
  *
  * FILE-SUBSTRING picks test files of the JavaScript stages. Stages consist of pieces (a program, a test
- * file), which run two at a time (lanes.js). Output of each piece: build/logs/.
+ * file), which run side by side (lanes.js). Output of each piece: build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -31,13 +31,13 @@ const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the wh
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
 
-/** Pieces with nothing beside them: the peak memory of a browser depends on how soon what arrives is used. */
-const ALONE = /^e2e-big$/;
 const BIG = /^big\.test\.js$/;
 /** Pieces that make dist/ or build/page/ anew or look at them, and all that drives a browser: one after the
  * other. Two browsers at once, with two engine threads each, would wait for processors, and their tests
  * for them. */
 const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
+/** The rest takes what these leave of the processors: they are the longest way. */
+const LATER = ['nice', '-n', '5'];
 /** The longest of the rest begin, so that no lane ends long before the other. */
 const LONG = /^(c-tsan|c-asan|js(-relaxed)?-(exactness|memory)|js-(download|hostile-template|tokenizer))$/;
 
@@ -168,7 +168,8 @@ function count(counted, text, status) {
  * Runs a piece of a stage and counts; what goes wrong counts as at least one failure.
  * @param {Stage} stage @param {Piece} piece
  */
-async function runPiece(stage, { name, command: [program, ...args] }) {
+async function runPiece(stage, { name, command }) {
+  const [program, ...args] = ONE_BY_ONE.test(name) ? command : [...LATER, ...command];
   const env = { ...testEnvironment(), UBSAN_OPTIONS: 'print_stacktrace=1', FORCE_COLOR: '0' };
   const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_PIECE });
   const counts = count(stage.counted, readFileSync(log, 'utf8'), status) ?? { passed: 0, failed: 1, skipped: 0 };
@@ -210,7 +211,7 @@ function jobsOf(stage, broken, done) {
   }
   let [left, milliseconds] = [pieces.length, 0];
   return pieces.map((piece) => ({
-    alone: ALONE.test(piece.name), inTurn: ONE_BY_ONE.test(piece.name), long: LONG.test(piece.name),
+    inTurn: ONE_BY_ONE.test(piece.name), long: LONG.test(piece.name),
     run: async () => {
       const started = Date.now();
       add(sum, await runPiece(stage, piece));
