@@ -4,10 +4,11 @@
  * start every measurement together; weights are more than caches hold. Types take turns; medians.
  *
  *   node tools/bench-kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
- *                              [--built]
+ *                              [--built] [--streams 1]
  *
  * --wide: wide activations; --best: the fastest of the passes instead of their mean, for a machine that others use;
- * --built: what an earlier run has built.
+ * --built: what an earlier run has built; --streams 1: decode reads one stream of weights a thread instead of many
+ * (the engine tries both when it loads, in the relaxed build, and keeps the faster).
  * Measures the build that the running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
  */
 import { execFileSync } from 'node:child_process';
@@ -40,7 +41,8 @@ function build(variant, built) {
   });
   execFileSync('emcc', [...objects, '-O1', '--no-entry', '-sSTANDALONE_WASM', '-sALLOW_MEMORY_GROWTH=1',
     '-sMAXIMUM_MEMORY=4GB', '-sSTACK_SIZE=256KB',
-    '-sEXPORTED_FUNCTIONS=_bench_set,_bench_run,_bench_name,_bench_read,_bench_macs', '-o', `${out}.wasm`], { stdio: 'inherit' });
+    '-sEXPORTED_FUNCTIONS=_bench_set,_bench_streams,_bench_run,_bench_name,_bench_read,_bench_macs', '-o', `${out}.wasm`],
+  { stdio: 'inherit' });
   return `${out}.wasm`;
 }
 
@@ -58,6 +60,7 @@ function work() {
   parentPort?.on('message', ({ set, run }) => {
     if (set) {
       bytes = engine.bench_set(set.product, set.bytes, set.k, set.n);
+      engine.bench_streams(set.streams);
       parentPort?.postMessage({ bytes });
       return;
     }
@@ -104,7 +107,7 @@ function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
   const flag = { type: /** @type {const} */ ('boolean') };
   const { values } = parseArgs({ options: { threads: text('2'), rounds: text('3'), mb: text('96'), only: text(''),
-    prefill: flag, wide: flag, best: flag, built: flag } });
+    streams: text('0'), prefill: flag, wide: flag, best: flag, built: flag } });
   return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
 }
 
@@ -128,7 +131,7 @@ async function main() {
   };
   for (let round = 0; round < v.rounds; round++) {
     for (const c of cases) {
-      await ask(workers, { set: { ...c, bytes, n } });
+      await ask(workers, { set: { ...c, bytes, n, streams: Number(v.streams) } });
       await measure(`${c.name} ${c.k}`, { wide: v.wide, prefill: v.prefill });
     }
     await measure('plain reads', { read: true });
