@@ -22,7 +22,10 @@
 #include <pthread.h>
 #endif
 
-enum { SPINS = 20000, STACK_BYTES = 256 * 1024 };
+#ifndef GW_SPINS
+#define GW_SPINS 20000   /* some tens of microseconds */
+#endif
+enum { SPINS = GW_SPINS, STACK_BYTES = 256 * 1024 };
 
 #define PLACING (UINT32_MAX - 1)
 #define LATE UINT32_MAX
