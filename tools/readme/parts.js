@@ -134,6 +134,15 @@ function limits({ decodeShare, results }) {
 /** Share of the machine that others may use before a remark is due, as in tools/bench.js. */
 const CALM = 0.1;
 
+/** Names what was visited less often, because it is slow. @param {Speed['models']} models @param {number} runs */
+function fewer(models, runs) {
+  const slow = models.flatMap(({ results }) => results.filter(({ samples }) => samples > 0 && samples < runs));
+  const names = [...new Set(slow.map(({ title, samples }) => `${title} ${samples}`))];
+  const deep = models.some(({ results }) => results.some(({ deep: visits = 0 }) => visits > 0 && visits < runs));
+  const text = [...names, ...(deep ? ['long contexts 1'] : [])].join(', ');
+  return text && ` (${text})`;
+}
+
 /** Under which the numbers hold. @param {Speed} speed */
 function conditions({ date, machine: about, runs, models }) {
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
@@ -142,7 +151,7 @@ function conditions({ date, machine: about, runs, models }) {
   const browsers = [about.chromium, about.firefox].filter(Boolean).join(', ').replace(/ built on [^,]*/, '');
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
-    `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides.`,
+    `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides${fewer(models, runs)}.`,
     `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`,
   ].join(' ');
 }
