@@ -155,7 +155,8 @@ INLINE v128_t times(v128_t d, v128_t n, const scale_masks *m) {
     return wasm_f32x4_mul(d, wasm_f32x4_sub(OR(n, m->big), m->zero));
 }
 
-#define head_q4_1 NULL   /* see read_head */
+/* None: read_head reads what is f16 numbers and small ones of 16 columns. */
+#define head_q4_1 NULL
 #define head_q5_0 NULL
 #define head_q5_1 NULL
 #define head_iq4_nl NULL

@@ -11,9 +11,9 @@
  * a scale, the words' first two bytes of all rows come before their last two: what a block needs lies together.
  *
  * Adding a type: its number in quant.h, a row in GW_FORMATS, its codes_… and smalls_… in quant_formats.c, its
- * head_… in kernels_quant.h (none if its head is like another's), a row in tools/vectors/formats.py for the test
- * against ggml. Everything else (table of types, packing, kernels of all builds and their tests, products, error
- * texts) comes from the row.
+ * head_… in kernels_quant.h (NULL if read_head can do it, as for all but small scales of 32 columns), a row in
+ * tools/vectors/formats.py for the test against ggml. Everything else (table of types, packing, kernels of all builds
+ * and their tests, products, error texts) comes from the row.
  *
  * Source of the formats: ggml's block structs; the values are ggml's dequantize_row_*, bit for bit. */
 #ifndef GW_QUANT_FORMATS_H

@@ -92,6 +92,11 @@ static void take_items(gw_pool *p) {
     }
 }
 
+static void do_pure(const gw_pure *f, void *ctx, int i, float *out) {
+    f->work(ctx, i, out);
+    f->place(ctx, i, out);
+}
+
 #if defined(GW_HOST_THREADS) || defined(GW_POSIX_THREADS)
 
 /* Returns when *at differs from value. `flag` tells the other side that someone sleeps. */
@@ -198,25 +203,16 @@ static int item_of_late(gw_pool *p, helper *h, int slot) {
 
 void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *ctx, int slot, int n) {
     float out[GW_PURE_FLOATS];
-    int i = 0;
-    if (p->n_threads > 1 && n > 1) {
-        open_task(p, NULL, f, ctx, n);
-        while ((i = atomic_fetch_add(&p->next, 1)) < n) {
-            f->work(ctx, i, out);
-            f->place(ctx, i, out);
-        }
-        close_task(p);
-        for (int h = 1; h < p->n_threads; h++) {
-            if ((i = item_of_late(p, &p->helper[h], slot)) < 0) continue;
-            f->work(ctx, i, out);
-            f->place(ctx, i, out);
-        }
+    int i;
+    if (p->n_threads == 1 || n == 1) {
+        for (i = 0; i < n; i++) do_pure(f, ctx, i, out);
         return;
     }
-    for (; i < n; i++) {
-        f->work(ctx, i, out);
-        f->place(ctx, i, out);
-    }
+    open_task(p, NULL, f, ctx, n);
+    while ((i = atomic_fetch_add(&p->next, 1)) < n) do_pure(f, ctx, i, out);
+    close_task(p);
+    for (int h = 1; h < p->n_threads; h++)
+        if ((i = item_of_late(p, &p->helper[h], slot)) >= 0) do_pure(f, ctx, i, out);
 }
 
 int gw_pool_slot(gw_pool *p) {
@@ -256,10 +252,7 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
 void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *ctx, int slot, int n) {
     float out[GW_PURE_FLOATS];
     (void)p, (void)slot;
-    for (int i = 0; i < n; i++) {
-        f->work(ctx, i, out);
-        f->place(ctx, i, out);
-    }
+    for (int i = 0; i < n; i++) do_pure(f, ctx, i, out);
 }
 
 #endif
