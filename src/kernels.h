@@ -28,7 +28,8 @@
 #include "base.h"
 #include "quant_formats.h"
 
-enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136, GW_KEYS = 16, GW_HEADS = 4 };
+enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
+enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };   /* of attention, see below */
 
 /* Narrow activations are int8 where a kernel multiplies bytes, int16 elsewhere. */
 #if defined(__wasm_relaxed_simd__)
@@ -72,16 +73,27 @@ typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
 /* Attention: up to GW_HEADS queries take the same n <= GW_KEYS rows of a cache at once, so that a row is read
  * once for all of them. A row holds d items, a multiple of 8, in one of three types; rows are `stride` bytes apart:
- *   f32, f16   as they are (finite ones)
+ *   f32        as they are
+ *   i16        d int16, -32767..32767, then a float; value = scale * int16
  *   q8         d bytes with sign, then for each 32 of them (the last may be fewer) a bfloat16;
- *              value = scale * byte */
+ *              value = scale * byte
+ * Where keys are i16 a query is such a row too, and the products are summed exactly, in int32: lane l of a vector
+ * adds up those of the items i with i / 2 mod 4 = l, and in every row of keys or queries the norm of these items of
+ * a lane is at most GW_I16_NORM; so by Cauchy and Schwarz no sum of any of them is above GW_I16_NORM^2 < 2^31. */
+enum { GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
+static inline size_t gw_i16_bytes(size_t d) { return d * sizeof(int16_t) + sizeof(float); }
 
-/* scores[h * GW_KEYS + j] = dot(q[h], key j). Four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
-typedef void gw_scores_kernel(const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+/* scores[h * GW_SPAN + j] = dot(q[h], key j); four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are
+ * floats, sums are by index mod 4. i16: sums are by lane, then made floats; at last times the product of the scales. */
+typedef void gw_scores_kernel(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                               float *scores);
-/* out[h][0..d) = out * keep[h] + p[h * GW_KEYS] v[0] + p[h * GW_KEYS + 1] v[1] + …, in this order. */
-typedef void gw_mix_kernel(const float *p, const float *keep, int heads, const uint8_t *values, size_t stride, int n,
-                           int d, float *const *out);
+/* out[h][0..d) += p[h * GW_SPAN] v[0] + p[h * GW_SPAN + 1] v[1] + …, in this order.
+ * i16: w[j] = p[j] * scale of v[j] are made integers: the step is the larger one of the largest w / 32767 and the
+ * sum of all w / 65500; below GW_TINY all are 0. So the n rounded ones add up to 65500 + n / 2 at most, and a sum of
+ * them times int16 stays below 2^31. out[h] += (float)sum * step. */
+typedef void gw_mix_kernel(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                           float *const *out);
+enum { GW_I16_SUM = 65500 };
 /* out[n][d] = the rows as floats. */
 typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
 /* p[j] = exp(p[j] - max), and their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
@@ -121,12 +133,11 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
     X(gw_matmul_kernel, matmul_f16)          \
     X(gw_matmul_kernel, matmul_bf16)         \
     X(gw_scores_kernel, scores_f32)          \
-    X(gw_scores_kernel, scores_f16)          \
+    X(gw_scores_kernel, scores_i16)          \
     X(gw_scores_kernel, scores_q8)           \
     X(gw_mix_kernel, mix_f32)                \
-    X(gw_mix_kernel, mix_f16)                \
+    X(gw_mix_kernel, mix_i16)                \
     X(gw_mix_kernel, mix_q8)                 \
-    X(gw_widen_kernel, widen_f16)            \
     X(gw_widen_kernel, widen_q8)             \
     X(gw_weigh_kernel, weigh)                \
     X(gw_round_kernel, round_f32)            \

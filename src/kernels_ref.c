@@ -194,46 +194,81 @@ DEFINE_QUANTISE(gw_ref_wide, q16, s16, sum16, half16, (float)GW_WIDE_TOP, GW_WID
 typedef float item_of(const uint8_t *row, int i, int d);
 
 static float item_f32(const uint8_t *row, int i, int d) { return (void)d, element_f32(row, (size_t)i); }
-static float item_f16(const uint8_t *row, int i, int d) { return (void)d, element_f16(row, (size_t)i); }
 static float item_q8(const uint8_t *row, int i, int d) {
     return element_bf16(row + d, (size_t)i / GW_BLOCK) * (float)(int8_t)row[i];
 }
 
-static void scores(item_of *item, const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+static void scores(item_of *item, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                    float *out) {
     for (int h = 0; h < heads; h++)
         for (int j = 0; j < n; j++) {
             float part[4] = { 0 };
-            for (int i = 0; i < d; i++) part[i % 4] += q[h][i] * item(keys + j * stride, i, d);
-            out[h * GW_KEYS + j] = (part[0] + part[1]) + (part[2] + part[3]);
+            for (int i = 0; i < d; i++) part[i % 4] += ((const float *)q[h])[i] * item(keys + j * stride, i, d);
+            out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);
         }
 }
 
-static void mix(item_of *item, const float *p, const float *keep, int heads, const uint8_t *values, size_t stride,
-                int n, int d, float *const *out) {
+static void mix(item_of *item, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                float *const *out) {
     for (int h = 0; h < heads; h++)
         for (int i = 0; i < d; i++) {
-            float sum = out[h][i] * keep[h];
-            for (int j = 0; j < n; j++) sum += p[h * GW_KEYS + j] * item(values + j * stride, i, d);
-            out[h][i] = sum;
+            for (int j = 0; j < n; j++) out[h][i] += p[h * GW_SPAN + j] * item(values + j * stride, i, d);
         }
 }
 
 #define DEFINE_ATTENTION(type)                                                                                   \
-    void gw_ref_scores_##type(const float *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
+    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
                               float *out) {                                                                      \
         scores(item_##type, q, heads, keys, stride, n, d, out);                                                  \
     }                                                                                                            \
-    void gw_ref_mix_##type(const float *p, const float *keep, int heads, const uint8_t *values, size_t stride,   \
-                           int n, int d, float *const *out) {                                                    \
-        mix(item_##type, p, keep, heads, values, stride, n, d, out);                                             \
+    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,        \
+                           float *const *out) {                                                                  \
+        mix(item_##type, p, heads, values, stride, n, d, out);                                                   \
     }
 DEFINE_ATTENTION(f32)
-DEFINE_ATTENTION(f16)
 DEFINE_ATTENTION(q8)
 
-void gw_ref_widen_f16(const uint8_t *rows, size_t stride, int n, int d, float *out) {
-    for (int i = 0; i < n * d; i++) out[i] = item_f16(rows + i / d * stride, i % d, d);
+static int32_t int_of(const uint8_t *row, int i) { return (int16_t)read16(row + 2 * i); }
+static float scale_of(const uint8_t *row, int d) { return element_f32(row + 2 * d, 0); }
+
+void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                       float *out) {
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) {
+            const uint8_t *key = keys + j * stride;
+            int32_t sum[GW_I16_LANES] = { 0 };
+            for (int i = 0; i < d; i++) sum[i / 2 % GW_I16_LANES] += int_of(q[h], i) * int_of(key, i);
+            float total = ((float)sum[0] + (float)sum[1]) + ((float)sum[2] + (float)sum[3]);
+            out[h * GW_SPAN + j] = total * (scale_of(q[h], d) * scale_of(key, d));
+        }
+}
+
+/* The weights w[n] as integers; returns their step. */
+static float round_weights(const float *w, int n, int32_t *out) {
+    float largest = 0, part[4] = { 0 };
+    for (int j = 0; j < n; j++) {
+        largest = fmaxf(largest, w[j]);
+        part[j % 4] += w[j];
+    }
+    float by_largest = largest / GW_I16_TOP, by_sum = ((part[0] + part[1]) + (part[2] + part[3])) / GW_I16_SUM;
+    float step = by_largest > by_sum ? by_largest : by_sum, inverse = step > GW_TINY ? 1.0f / step : 0;
+    for (int j = 0; j < n; j++) out[j] = inverse > 0 ? (int32_t)rintf(fminf(GW_I16_TOP, w[j] * inverse)) : 0;
+    return step;
+}
+
+void gw_ref_mix_i16(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                    float *const *out) {
+    for (int h = 0; h < heads; h++) {
+        float w[GW_KEYS];
+        int32_t rounded[GW_KEYS];
+        for (int j = 0; j < n; j++) w[j] = p[h * GW_SPAN + j] * scale_of(values + j * stride, d);
+        float step = round_weights(w, n, rounded);
+        for (int i = 0; i < d; i++) {
+            int32_t sum = 0;
+            for (int j = 0; j < n; j++) sum += rounded[j] * int_of(values + j * stride, i);
+            out[h][i] += (float)sum * step;
+        }
+    }
 }
 
 void gw_ref_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {

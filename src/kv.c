@@ -10,11 +10,11 @@
 /* Bytes of one head of one position. */
 static uint64_t head_bytes(int type, uint32_t d) {
     if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
-    return (uint64_t)d * (type == GW_KV_F16 ? sizeof(uint16_t) : sizeof(float));
+    return type == GW_KV_I16 ? gw_i16_bytes(d) : (uint64_t)d * sizeof(float);
 }
 
 static gw_kv_layer take_layer(const gw_kv_shape *s, uint32_t rows, bool global, gw_arena *arena) {
-    int type = s->type != GW_KV_AUTO ? s->type : global ? GW_KV_F16 : GW_KV_F32;
+    int type = s->type != GW_KV_AUTO ? s->type : global ? GW_KV_I16 : GW_KV_F32;
     uint64_t head = head_bytes(type, s->head_dim), bytes = gw_times(gw_times(rows, s->n_head_kv), head);
     uint8_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
     return (gw_kv_layer){ k, v, rows, (uint32_t)head, type };
@@ -89,12 +89,49 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n) {
 
 static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
 
-/* f16 has no room above 65504; a saturated value is closer to the truth than infinity. */
-static void store_f16(uint8_t *out, const float *in, uint32_t d) {
+/* NaN is for whoever writes the scale; an infinity is the largest number: a saturated value is closer to the truth. */
+static float finite(float x) {
+    if (x != x) return 0;
+    return x > FLT_MAX / 2 ? FLT_MAX / 2 : x < -FLT_MAX / 2 ? -FLT_MAX / 2 : x;
+}
+
+static float largest_of(const float *in, uint32_t d) {
+    float largest = 0;
+    for (uint32_t i = 0; i < d; i++) largest = fabsf(finite(in[i])) > largest ? fabsf(finite(in[i])) : largest;
+    return largest > GW_TINY ? largest : 0;
+}
+
+/* The greatest norm of a lane (kernels.h) of in[d] / unit. */
+static float lane_norm(const float *in, uint32_t d, float unit) {
+    float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
     for (uint32_t i = 0; i < d; i++) {
-        uint16_t h = gw_f32_to_f16(in[i] > 65504.0f ? 65504.0f : in[i] < -65504.0f ? -65504.0f : in[i]);
-        memcpy(out + i * sizeof h, &h, sizeof h);
+        float x = finite(in[i]) * inverse;
+        sum[i / 2 % GW_I16_LANES] += x * x;
     }
+    for (int l = 0; l < GW_I16_LANES; l++) largest = sum[l] > largest ? sum[l] : largest;
+    return sqrtf(largest);
+}
+
+static void put_i16(uint8_t *out, const float *in, uint32_t d, float scale) {
+    float inverse = scale > 0 ? 1.0f / scale : 0;
+    for (uint32_t i = 0; i < d; i++) {
+        int16_t v = (int16_t)rintf(finite(in[i]) * inverse);
+        memcpy(out + i * sizeof v, &v, sizeof v);
+    }
+    for (uint32_t i = 0; i < d; i++)
+        if (in[i] != in[i]) scale = in[i];
+    memcpy(out + d * sizeof(int16_t), &scale, sizeof scale);
+}
+
+static void store_i16(uint8_t *out, const float *in, uint32_t d) {
+    put_i16(out, in, d, largest_of(in, d) / GW_I16_TOP);
+}
+
+/* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
+void gw_kv_query(uint8_t *row, const float *q, uint32_t d) {
+    float largest = largest_of(q, d), scale = largest / GW_I16_TOP;
+    float by_norm = largest > 0 ? lane_norm(q, d, largest) / (GW_I16_NORM - 8) * largest : 0;
+    put_i16(row, q, d, by_norm > scale ? by_norm : scale);
 }
 
 /* A scale of 8 bits, rounded up so that no item is above 127. */
@@ -119,14 +156,15 @@ static void store_q8(uint8_t *out, const float *in, uint32_t d) {
 }
 
 void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v) {
-    static void (*const store[GW_KV_TYPES])(uint8_t *, const float *, uint32_t) = {
-        [GW_KV_F32] = store_f32, [GW_KV_F16] = store_f16, [GW_KV_Q8] = store_q8 };
+    static void (*const store[GW_KV_TYPES][2])(uint8_t *, const float *, uint32_t) = {
+        [GW_KV_F32] = { store_f32, store_f32 }, [GW_KV_I16] = { gw_kv_query, store_i16 },
+        [GW_KV_Q8] = { store_q8, store_q8 } };
     gw_kv_layer *l = &kv->layers[layer];
     uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
     size_t at = (size_t)(pos % l->rows) * heads * l->head;
     for (uint32_t h = 0; h < heads; h++, at += l->head) {
-        store[l->type](l->k + at, k + (size_t)h * d, d);
-        store[l->type](l->v + at, v + (size_t)h * d, d);
+        store[l->type][0](l->k + at, k + (size_t)h * d, d);
+        store[l->type][1](l->v + at, v + (size_t)h * d, d);
     }
 }
 

@@ -1,7 +1,7 @@
 /* kv: the key/value cache. Rows are [kv head][head_dim] in one of the types of kernels.h. Global layers hold every
  * position, sliding-window layers a ring of the last ones (row = position % rows), so a long context costs little.
- * GW_KV_AUTO: f16 in global layers and f32 in rings, where f16 would cost more accuracy than all else
- * (tests/vectors/parity.md) and bytes are few. Knows no model beyond sizes. */
+ * GW_KV_AUTO: i16 in global layers and f32 in rings, where i16 would cost more accuracy than all else
+ * (tests/vectors/kv-types.md) and bytes are few. Knows no model beyond sizes. */
 #ifndef GW_KV_H
 #define GW_KV_H
 
@@ -14,7 +14,7 @@ typedef struct {
     int type;                                 /* GW_KV_*, of all layers */
 } gw_kv_shape;
 
-enum { GW_KV_AUTO, GW_KV_F32, GW_KV_F16, GW_KV_Q8, GW_KV_TYPES };
+enum { GW_KV_AUTO, GW_KV_F32, GW_KV_I16, GW_KV_Q8, GW_KV_TYPES };
 
 /* Position p is at row p % rows; a row has n_head_kv heads of `head` bytes. */
 typedef struct {
@@ -45,6 +45,8 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n);
 void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v);
 /* Rows up to pos + n - 1 are complete in all layers. */
 void gw_kv_advance(gw_kv *kv, uint32_t n);
+/* A query q[d] as keys of GW_KV_I16 want it: a row like theirs. */
+void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
 /* Save the rings as they are for a later rewind to length (length <= pos, within the window's reach). */
 void gw_kv_save(gw_kv *kv, uint32_t length);

@@ -42,7 +42,7 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
         gw_kv_reserve(&r->kv, rows);
         float marks[BATCH];
-        for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);   /* exact in f16 */
+        for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);
         for (uint32_t l = 0; l < layers; l++)
             for (uint32_t i = 0; i < rows; i++) store(r, l, pos + i, marks[i]);
         if (layers < LAYERS) return;   /* aborted */
@@ -55,11 +55,13 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
 static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_t i) {
     const uint8_t *head = (const uint8_t *)plane + ((size_t)(pos % l->rows) * HEADS + i / HEAD) * l->head;
     float f;
-    uint16_t h, scale;
+    int16_t whole;
+    uint16_t scale;
     i %= HEAD;
-    memcpy(&f, head + (l->type == GW_KV_F32 ? 4 * i : 0), sizeof f);
-    memcpy(&h, head + (l->type == GW_KV_F16 ? 2 * i : 0), sizeof h);
-    if (l->type != GW_KV_Q8) return l->type == GW_KV_F16 ? gw_f16_to_f32(h) : f;
+    memcpy(&f, head + (l->type == GW_KV_F32 ? 4 * i : 2 * HEAD), sizeof f);
+    if (l->type == GW_KV_F32) return f;
+    memcpy(&whole, head + 2 * i, sizeof whole);
+    if (l->type == GW_KV_I16) return f * (float)whole;
     memcpy(&scale, head + HEAD, sizeof scale);
     return gw_bf16_to_f32(scale) * (float)(int8_t)head[i];
 }
@@ -73,7 +75,8 @@ static void check_visible(const rig *r) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
                 /* half a step, and the rounding of a scale */
-                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250 : 0;
+                float off = r->kv.layers[l].type == GW_KV_Q8 ? expected / 250
+                            : r->kv.layers[l].type == GW_KV_I16 ? expected / 60000 : 0;
                 if (!(fabsf(k - expected) <= off && fabsf(v + expected) <= off))
                     gw_test_fail(__FILE__, __LINE__, "layer %u, position %u of %u: expected %g, got %g and %g", l, p,
                                  r->kv.pos, expected, k, v);
@@ -85,8 +88,8 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
-    CHECK_INT(r.kv.layers[1].rows, 304);   /* whole blocks of 16 */
-    CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_F16 && r.kv.layers[2].type == GW_KV_F32);
+    CHECK_INT(r.kv.layers[1].rows, 320);   /* whole blocks of 16 */
+    CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
     gw_free(r.block);
@@ -206,13 +209,13 @@ TEST(kv_sizes_of_one_b) {
         gw_kv_init(&kv, shape, &a);
         used[shape.type] = a.used;
     }
-    CHECK_NEAR((double)used[GW_KV_F16] / (double)used[GW_KV_F32], 0.5, 1e-4);
+    CHECK_NEAR((double)used[GW_KV_I16] / (double)used[GW_KV_F32], 516.0 / 1024, 1e-4);
     CHECK_NEAR((double)used[GW_KV_Q8] / (double)used[GW_KV_F32], 34.0 / 128, 1e-4);
-    CHECK(used[GW_KV_F16] < used[GW_KV_AUTO] && used[GW_KV_AUTO] < used[GW_KV_F32]);
+    CHECK(used[GW_KV_I16] < used[GW_KV_AUTO] && used[GW_KV_AUTO] < used[GW_KV_F32]);
     shape.type = GW_KV_AUTO;
     shape.n_ctx = 1;
     gw_kv_init(&kv, shape, &none);
-    CHECK(none.used < 26u * 16 * 256 * 4 * 2 + 10000);
+    CHECK(none.used < 26u * GW_KEYS * 256 * 4 * 2 + 10000);
 }
 
 TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
@@ -225,17 +228,75 @@ TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
     for (size_t less = 0; less < 65536; less += 13) CHECK(!gw_alloc(SIZE_MAX - less));
 }
 
-TEST(kv_f16_rows_saturate) {
-    rig r;
-    rig_init(&r, CONTEXT);
-    float big[ROW] = { 1e9f, -1e9f, 65504, -65504, 65520, 0, -0.0f, 6e-8f, 1, 2, 3, 4, 5, 6, 7, 8 };
-    gw_kv_store(&r.kv, 1, 3, big, big);
-    gw_kv_store(&r.kv, 0, 3, big, big);
-    CHECK_NEAR(item(&r.kv.layers[1], r.kv.layers[1].k, 3, 0), 65504, 0);
-    CHECK_NEAR(item(&r.kv.layers[1], r.kv.layers[1].v, 3, 1), -65504, 0);
-    CHECK_NEAR(item(&r.kv.layers[1], r.kv.layers[1].k, 3, 4), 65504, 0);
-    CHECK_NEAR(item(&r.kv.layers[0], r.kv.layers[0].k, 3, 0), 1e9f, 0);   /* rings keep floats */
-    gw_free(r.block);
+/* Rows of D items of i16, dequantised. */
+enum { D_I16 = 72 };
+static void floats_of(const uint8_t *row, float *out) {
+    float scale;
+    memcpy(&scale, row + 2 * D_I16, sizeof scale);
+    for (int i = 0; i < D_I16; i++) {
+        int16_t v;
+        memcpy(&v, row + 2 * i, sizeof v);
+        out[i] = scale * (float)v;
+    }
+}
+
+static void store_i16(const float *in, uint8_t plane[2][2 * D_I16 + 4], float out[2][D_I16]) {
+    gw_kv_layer layer = { plane[0], plane[1], 1, 2 * D_I16 + 4, GW_KV_I16 };
+    gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = D_I16 }, .layers = &layer };
+    gw_kv_store(&kv, 0, 0, in, in);
+    for (int i = 0; i < 2; i++) floats_of(plane[i], out[i]);
+}
+
+static double norm_of_lane(const float *x, int lane) {
+    double sum = 0;
+    for (int i = 0; i < D_I16; i++)
+        if (i / 2 % GW_I16_LANES == lane) sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* Of every size and shape: values keep half a step of the largest / 32767, keys half a step of that or of the largest
+ * norm of a lane / GW_I16_NORM, which no lane of integers exceeds. */
+TEST(kv_i16_rows_keep_half_a_step) {
+    uint8_t plane[2][2 * D_I16 + 4];
+    float in[D_I16], out[2][D_I16];
+    for (int power = -40; power <= 38; power += 2)
+        for (int shape = 0; shape < 4; shape++) {
+            double largest = 0, norm = 0, ints = 0;
+            for (int i = 0; i < D_I16; i++) {
+                float x = shape == 0 ? sinf((float)i) : shape == 1 ? (float)(i % 3 - 1) : shape == 2 ? (float)(i == 5) : 1;
+                in[i] = x * powf(10, (float)power);
+                largest = fmax(largest, fabs(in[i]));
+            }
+            store_i16(in, plane, out);
+            float scale, whole[D_I16];
+            memcpy(&scale, plane[0] + 2 * D_I16, sizeof scale);
+            for (int i = 0; i < D_I16; i++) whole[i] = scale > 0 ? out[0][i] / scale : 0;
+            for (int l = 0; l < GW_I16_LANES; l++) {
+                norm = fmax(norm, norm_of_lane(in, l));
+                ints = fmax(ints, norm_of_lane(whole, l));
+            }
+            CHECK(ints <= GW_I16_NORM);
+            double step[2] = { fmax(largest / 32767, norm / (GW_I16_NORM - 9)), largest / 32767 };
+            for (int side = 0; side < 2; side++)
+                for (int i = 0; i < D_I16; i++)
+                    CHECK_NEAR(out[side][i], in[i], largest > GW_TINY ? step[side] * 0.501 : largest);
+        }
+}
+
+TEST(kv_i16_rows_saturate_and_keep_nan) {
+    uint8_t plane[2][2 * D_I16 + 4];
+    float in[D_I16], out[2][D_I16];
+    for (int i = 0; i < D_I16; i++) in[i] = i % 3 ? INFINITY : -INFINITY;
+    store_i16(in, plane, out);
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < D_I16; i++) CHECK(isfinite(out[side][i]) && out[side][i] * in[i] > 0 && fabsf(out[side][i]) > 1e38f);
+    in[7] = NAN;
+    store_i16(in, plane, out);
+    CHECK(isnan(out[0][7]) && isnan(out[1][7]));
+    memset(in, 0, sizeof in);
+    store_i16(in, plane, out);
+    for (int side = 0; side < 2; side++)
+        for (int i = 0; i < D_I16; i++) CHECK(out[side][i] == 0);
 }
 
 /* A row of one type: blocks of 32 and a shorter last one, each by its own scale; none far from what it was. */
