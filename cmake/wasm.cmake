@@ -21,9 +21,10 @@ set(simd128_flags -msimd128)
 set(relaxed_flags -msimd128 -mrelaxed-simd)
 set(threads_flags -matomics)
 
-# What runs once for a file or a token is built small: it is a tenth of a module's bytes otherwise.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/describe.c ${PROJECT_SOURCE_DIR}/src/model.c
-  ${PROJECT_SOURCE_DIR}/src/quant.c PROPERTIES COMPILE_OPTIONS -Os)
+# What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
+# otherwise.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/attention.c ${PROJECT_SOURCE_DIR}/src/describe.c
+  ${PROJECT_SOURCE_DIR}/src/kv.c ${PROJECT_SOURCE_DIR}/src/model.c ${PROJECT_SOURCE_DIR}/src/quant.c PROPERTIES COMPILE_OPTIONS -Os)
 
 # gw_objects(NAME FLAG…): all of src/ compiled for one variant.
 function(gw_objects name)

@@ -26,7 +26,7 @@ import { describeSource } from './source.js';
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
  *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
- *   kvType?: 'auto' | 'f32' | 'f16' | 'q8_0', cache?: boolean | ModelCache,
+ *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache,
  *   sha256?: string | string[], token?: string, headers?: HeadersInit }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.

@@ -63,7 +63,7 @@ export const LOAD_OPTIONS = {
   contextLength: integer(1, 1 << 20),
   variant: oneOf('auto', 'relaxed', 'simd128'),
   floatMatrices: oneOf('auto', 'keep', 'q8_0'),
-  kvType: oneOf('auto', 'f32', 'f16', 'q8_0'),
+  kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   cache: rule('true, false, modelCache or what openCache gives',
     (value) => typeof value === 'boolean' || value instanceof ModelCache),
   sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file',

@@ -72,7 +72,7 @@ int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
     { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "head", offsetof(gw_model, file.head), { "auto", "whole", "planes" } },
-    { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "f16", "q8_0" } },
+    { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
 

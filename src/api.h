@@ -71,8 +71,9 @@ void gw_load_limit(gw_model *m, double bytes);
  *   "head"            "auto" "whole" "planes": how an output head of Q8_0 lies; planes: in two of 4 bits, of which
  *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more. auto: planes
  *                     from 2^22 weights on. It changes no result. For tests.
- *   "kvType"          "auto" "f32" "f16" "q8_0": how the cache holds keys and values of all layers; q8_0: bytes, and
- *                     a scale for each 32 of a head. auto: f16 in global layers, f32 in those with a window.
+ *   "kvType"          "auto" "f32" "i16" "q8_0": how the cache holds keys and values of all layers; i16: integers of
+ *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: i16
+ *                     in global layers, f32 in those with a window.
  * 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE when it is too late. */
 int gw_load_option(gw_model *m, const char *name, const char *value);
 /* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.

@@ -201,7 +201,7 @@ static void tokens_item(void *ctx, int item) {
     int token = item / (j->h.n_head_kv * groups) * j->tokens, kv_head = item / groups % j->h.n_head_kv;
     int n_heads = heads_of(j, kv_head, item % groups, &head), n_tokens = (int)gw_min(j->tokens, j->n - token);
     float acc[QUERIES * MAX_HEAD_DIM], max[QUERIES], total[QUERIES] = { 0 };
-    uint8_t room[QUERIES * (MAX_HEAD_DIM + 2) * sizeof(int16_t)];
+    uint8_t room[QUERIES * (MAX_HEAD_DIM + 8) * sizeof(int16_t)];
     query qs[QUERIES];
     int n = 0;
     uint32_t first = first_visible(j, j->pos + token), last = j->pos + token + n_tokens - 1;

@@ -74,14 +74,15 @@ typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 /* Attention: up to GW_HEADS queries take the same n <= GW_KEYS rows of a cache at once, so that a row is read
  * once for all of them. A row holds d items, a multiple of 8, in one of three types; rows are `stride` bytes apart:
  *   f32        as they are
- *   i16        d int16, -32767..32767, then a float; value = scale * int16
+ *   i16        d int16, -32767..32767, then a float, and 12 bytes unused, so that no vector lies in two lines of
+ *              a cache; value = scale * int16
  *   q8         d bytes with sign, then for each 32 of them (the last may be fewer) a bfloat16;
  *              value = scale * byte
  * Where keys are i16 a query is such a row too, and the products are summed exactly, in int32: lane l of a vector
  * adds up those of the items i with i / 2 mod 4 = l, and in every row of keys or queries the norm of these items of
  * a lane is at most GW_I16_NORM; so by Cauchy and Schwarz no sum of any of them is above GW_I16_NORM^2 < 2^31. */
 enum { GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
-static inline size_t gw_i16_bytes(size_t d) { return d * sizeof(int16_t) + sizeof(float); }
+static inline size_t gw_i16_bytes(size_t d) { return d * sizeof(int16_t) + 16; }
 
 /* scores[h * GW_SPAN + j] = dot(q[h], key j); four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are
  * floats, sums are by index mod 4. i16: sums are by lane, then made floats; at last times the product of the scales. */

@@ -99,14 +99,10 @@ INLINE float scale_of(const uint8_t *row, int d) {
 
 INLINE void i16_scores_tile(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                             float *scores) {
-    enum { STEP = 32 };   /* as many at once: addresses cost little then */
     v128_t sum[GW_HEADS][4];
     for (int h = 0; h < heads; h++)
         for (int j = 0; j < n; j++) sum[h][j] = wasm_i32x4_splat(0);
     int i = 0;
-    KEEP_LOOP
-    for (; i + STEP <= d; i += STEP)
-        for (int at = 0; at < STEP; at += 8) i16_products(sum, q, heads, keys, stride, n, i + at);
     KEEP_LOOP
     for (; i < d; i += 8) i16_products(sum, q, heads, keys, stride, n, i);
     for (int h = 0; h < heads; h++)
@@ -129,7 +125,7 @@ typedef struct {
 } weights;
 
 /* w[GW_KEYS], of which those behind the last weight are zeros: they change neither sum nor maximum. */
-INLINE float round_weights(const float *w, int16_t *out) {
+OUTLINE float round_weights(const float *w, int16_t *out) {
     v128_t largest = wasm_f32x4_splat(0), sum = largest, r[2];
     for (int j = 0; j < GW_KEYS; j += 4) {
         v128_t x = wasm_v128_load(w + j);
@@ -149,7 +145,7 @@ INLINE float round_weights(const float *w, int16_t *out) {
     return step;
 }
 
-INLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d) {
+OUTLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d) {
     float w[GW_KEYS] = { 0 };
     for (int h = 0; h < heads; h++) {
         for (int j = 0; j < n; j++) w[j] = p[h * GW_SPAN + j] * scale_of(values + j * stride, d);

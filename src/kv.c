@@ -98,7 +98,7 @@ static float finite(float x) {
 static float largest_of(const float *in, uint32_t d) {
     float largest = 0;
     for (uint32_t i = 0; i < d; i++) largest = fabsf(finite(in[i])) > largest ? fabsf(finite(in[i])) : largest;
-    return largest > GW_TINY ? largest : 0;
+    return largest;
 }
 
 /* The greatest norm of a lane (kernels.h) of in[d] / unit. */
@@ -112,7 +112,13 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
     return sqrtf(largest);
 }
 
-static void put_i16(uint8_t *out, const float *in, uint32_t d, float scale) {
+/* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
+static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
+    float largest = largest_of(in, d), scale = 0;
+    if (largest > GW_TINY) {
+        float by_norm = norm ? lane_norm(in, d, largest) / (GW_I16_NORM - 8) : 0;
+        scale = largest * (by_norm > 1.0f / GW_I16_TOP ? by_norm : 1.0f / GW_I16_TOP);
+    }
     float inverse = scale > 0 ? 1.0f / scale : 0;
     for (uint32_t i = 0; i < d; i++) {
         int16_t v = (int16_t)rintf(finite(in[i]) * inverse);
@@ -123,16 +129,9 @@ static void put_i16(uint8_t *out, const float *in, uint32_t d, float scale) {
     memcpy(out + d * sizeof(int16_t), &scale, sizeof scale);
 }
 
-static void store_i16(uint8_t *out, const float *in, uint32_t d) {
-    put_i16(out, in, d, largest_of(in, d) / GW_I16_TOP);
-}
+static void store_i16(uint8_t *out, const float *in, uint32_t d) { round_i16(out, in, d, false); }
 
-/* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
-void gw_kv_query(uint8_t *row, const float *q, uint32_t d) {
-    float largest = largest_of(q, d), scale = largest / GW_I16_TOP;
-    float by_norm = largest > 0 ? lane_norm(q, d, largest) / (GW_I16_NORM - 8) * largest : 0;
-    put_i16(row, q, d, by_norm > scale ? by_norm : scale);
-}
+void gw_kv_query(uint8_t *row, const float *q, uint32_t d) { round_i16(row, q, d, true); }
 
 /* A scale of 8 bits, rounded up so that no item is above 127. */
 static uint16_t scale_for(float largest) {

@@ -10,7 +10,7 @@ import { open } from './helpers.js';
 import { testModel } from './models.js';
 
 /** Largest NMSE with float weights. Types below f32 lose what they lose; the models make attention sharp. */
-const LARGEST = { auto: 1e-6, f32: 1e-9, f16: 5e-5, q8_0: 2e-2 };
+const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 5e-5, q8_0: 2e-2 };
 /** How much perplexity of a trained model may move. */
 const APART = 2e-3;
 
@@ -78,15 +78,15 @@ test('perplexity of a trained model hardly moves', async (t) => {
   }
 });
 
-test('the plan knows the type: q8_0 takes 34 bytes for 32 items, f16 half of f32', async () => {
+test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one and 16 for a head', async () => {
   const path = await testModel('mqa-f32');
-  const [auto, f32, f16, q8] = await Promise.all(KV_TYPES.map(async (kvType) => {
+  const [auto, f32, i16, q8] = await Promise.all(KV_TYPES.map(async (kvType) => {
     const { info } = await inspectModel(path, { kvType });
     const model = await loadModel(path, { kvType });
     await model.dispose();
     assert.equal(model.info.memory.kv, info.memory.kv);
     return info.memory.kv;
   }));
-  assert.ok(Math.abs(f16 / f32 - 1 / 2) < 1e-3 && Math.abs(q8 / f32 - 34 / 128) < 1e-3);
-  assert.ok(f16 < auto && auto < f32);
+  assert.ok(Math.abs(i16 / f32 - (2 * 256 + 16) / 1024) < 1e-3 && Math.abs(q8 / f32 - 34 / 128) < 1e-3);
+  assert.ok(i16 < auto && auto < f32);
 });

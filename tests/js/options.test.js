@@ -38,7 +38,7 @@ test('each option of generate: its range is checked', async () => {
 test('each option of loadModel: its range is checked', async () => {
   const wrong = {
     onProgress: ['x'], signal: [1], threads: [0, 65, 1.5, '2'], contextLength: [0, -1, 2 ** 21], variant: ['fast', 1],
-    floatMatrices: ['Q8_0', 'q4_0', '', 8], kvType: ['F16', 'q4_0', '', 16],
+    floatMatrices: ['Q8_0', 'q4_0', '', 8], kvType: ['f16', 'I16', 'q4_0', '', 16],
     cache: ['yes', {}, 1], sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']], token: ['', 'a b', 'a\n', 5], headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
   };
   assert.deepEqual(Object.keys(LOAD_OPTIONS), Object.keys(wrong));

@@ -11,7 +11,7 @@ import { testModel } from '../../tests/js/models.js';
 import { SHIPPED } from '../../tests/js/storyteller-files.js';
 import { at } from '../proc.js';
 
-export const KV_TYPES = /** @type {const} */ (['auto', 'f32', 'f16', 'q8_0']);
+export const KV_TYPES = /** @type {const} */ (['auto', 'f32', 'i16', 'q8_0']);
 /** @typedef {typeof KV_TYPES[number]} KvType */
 
 const MODELS = ['parity-f32', 'mqa-f32', 'parity-q8_0', 'parity-q4_0'];
