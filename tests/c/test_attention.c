@@ -12,6 +12,7 @@ static float draw(void) {   /* -1 .. 1, now and then a large one */
 }
 
 #ifdef GW_HAVE_SIMD
+#define TESTED(name) gw_simd_##name
 enum { D = 72, STRIDE = D * 4 + 16 };   /* a last block of 8 in q8 */
 
 static const struct {
@@ -85,7 +86,140 @@ TEST(attention_weights_have_the_bits_of_gw_exp) {
     float nan[5] = { 0, NAN, -1, -2, NAN };
     CHECK(isnan(gw_simd_weigh(nan, 5, 0)) && isnan(nan[1]) && isnan(nan[4]) && nan[0] == 1);
 }
+#else
+#define TESTED(name) gw_ref_##name
 #endif
+
+/* --- i16 against double, and at its limits --- */
+
+enum { MOST = 512, I16_BYTES = 2 * MOST + 16 };
+
+typedef struct { uint8_t k[GW_KEYS * I16_BYTES], v[GW_KEYS * I16_BYTES], q[I16_BYTES]; } i16_rows;
+
+/* Item i of row j. */
+typedef float item_fn(int j, int i);
+
+static int int_at(const uint8_t *row, int i) {
+    int16_t v;
+    memcpy(&v, row + 2 * i, sizeof v);
+    return v;
+}
+
+static double scale_at(const uint8_t *row, int d) {
+    float f;
+    memcpy(&f, row + 2 * d, sizeof f);
+    return f;
+}
+
+static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
+    gw_kv_layer layer = { r->k, r->v, GW_KEYS, (uint32_t)gw_i16_bytes((size_t)d), GW_KV_I16 };
+    gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = (uint32_t)d }, .layers = &layer };
+    float in[MOST];
+    for (int i = 0; i < d; i++) in[i] = query(0, i);
+    gw_kv_query(r->q, in, (uint32_t)d);
+    for (int j = 0; j < GW_KEYS; j++) {
+        for (int i = 0; i < d; i++) in[i] = row(j, i);
+        gw_kv_store(&kv, 0, (uint32_t)j, in, in);
+    }
+}
+
+/* Sums fit their lanes. Behind them stand a conversion for each lane and five operations, each off by 2^-24 of what
+ * it gives; rows are off by half a step from what was stored. */
+static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
+    float scores[2][GW_SPAN];
+    const void *q = r->q;
+    size_t stride = gw_i16_bytes((size_t)d);
+    gw_ref_scores_i16(&q, 1, r->k, stride, n, d, scores[0]);
+    TESTED(scores_i16)(&q, 1, r->k, stride, n, d, scores[1]);
+    CHECK(!memcmp(scores[0], scores[1], (size_t)n * sizeof(float)));
+    for (int j = 0; j < n; j++) {
+        const uint8_t *k = r->k + j * stride;
+        int64_t lane[GW_I16_LANES] = { 0 };
+        double steps[] = { scale_at(k, d) * 0.501, scale_at(r->q, d) * 0.501 }, exact = 0, apart = 0, size = 0;
+        for (int i = 0; i < d; i++) {
+            lane[i / 2 % GW_I16_LANES] += (int64_t)int_at(k, i) * int_at(r->q, i);
+            exact += (double)row(j, i) * query(0, i);
+            apart += steps[0] * fabs(query(0, i)) + steps[1] * fabs(row(j, i)) + steps[0] * steps[1];
+        }
+        for (int l = 0; l < GW_I16_LANES; l++) {
+            CHECK(llabs(lane[l]) <= INT32_MAX);
+            size += (double)llabs(lane[l]);
+        }
+        double scale = scale_at(k, d) * scale_at(r->q, d), total = (double)(lane[0] + lane[1] + lane[2] + lane[3]);
+        CHECK_NEAR(scores[1][j], total * scale, 6 * 0x1p-24 * size * scale);
+        CHECK_NEAR(scores[1][j], exact, apart + 6 * 0x1p-24 * size * scale);
+    }
+}
+
+/* Weights are off by half a step; conversions, products and sums by 2^-24 of what they work on. */
+static void check_mix(const i16_rows *r, int d, int n, const float *p) {
+    float out[2][MOST], *at[] = { out[0], out[1] };
+    double w[GW_KEYS], largest = 0, all = 0;
+    size_t stride = gw_i16_bytes((size_t)d);
+    for (int i = 0; i < d; i++) out[0][i] = out[1][i] = 0.25f;
+    gw_ref_mix_i16(p, 1, r->v, stride, n, d, &at[0]);
+    TESTED(mix_i16)(p, 1, r->v, stride, n, d, &at[1]);
+    CHECK(!memcmp(out[0], out[1], (size_t)d * sizeof(float)));
+    for (int j = 0; j < n; j++) {
+        w[j] = p[j] * scale_at(r->v + j * stride, d);
+        largest = fmax(largest, w[j]);
+        all += w[j];
+    }
+    double step = fmax(fmax(largest / 32767, all / 65500) * (1 + 1e-6), (double)GW_TINY * 2 * GW_I16_TOP);
+    for (int i = 0; i < d; i++) {
+        double exact = 0.25, apart = 0, size = 0.25;
+        for (int j = 0; j < n; j++) {
+            double v = int_at(r->v + j * stride, i);
+            exact += w[j] * v;
+            apart += step * 0.5 * fabs(v);
+            size += fabs(w[j] * v);
+        }
+        CHECK_NEAR(out[1][i], exact, apart + 20 * 0x1p-24 * size);
+    }
+}
+
+static float ones(int j, int i) { return (void)j, (void)i, 1.0f; }
+static float signs(int j, int i) { return (i + j) % 2 ? -3.0f : 3.0f; }
+static float spike(int j, int i) { return (i * 7 + j) % 64 == 5 ? 100.0f : 0.01f; }
+static float waves(int j, int i) { return sinf((float)(i * 3 + j * 11)); }
+static float large(int j, int i) { return waves(j, i) * 1e9f; }
+static float small(int j, int i) { return j % 2 ? 0 : waves(j, i) * 1e-9f; }
+
+TEST(attention_by_integers_is_near_double_at_every_limit) {
+    static item_fn *const items[] = { ones, signs, spike, waves, large, small };
+    static const int sizes[] = { 8, 24, 72, 256, MOST }, counts[] = { 1, 2, 31, 32 };
+    enum { ITEMS = sizeof items / sizeof *items, SIZES = 5, COUNTS = 4, WEIGHTS = 6 };
+    static i16_rows r;
+    for (int at = 0; at < ITEMS * ITEMS * SIZES; at++) {
+        item_fn *row = items[at % ITEMS], *query = items[at / ITEMS % ITEMS];
+        int d = sizes[at / ITEMS / ITEMS];
+        fill(&r, d, row, query);
+        for (int c = 0; c < COUNTS; c++) check_scores(&r, d, counts[c], row, query);
+        for (int c = 0; c < COUNTS * WEIGHTS && query == ones; c++) {
+            float p[GW_SPAN];
+            for (int j = 0; j < GW_KEYS; j++) {
+                float of[WEIGHTS] = { 1, j == 3, j ? 1e-6f : 1, 1.0f / (float)(1 + j), expf((float)-j), 1e-35f };
+                p[j] = of[c / COUNTS];
+            }
+            check_mix(&r, d, counts[c % COUNTS], p);
+        }
+    }
+}
+
+/* Sums come as near to 2^31 as they may: were norms or weights a thousandth larger, lanes would overflow. */
+TEST(attention_by_integers_uses_all_of_a_lane) {
+    static i16_rows r;
+    float p[GW_SPAN];
+    fill(&r, MOST, ones, ones);
+    double lane = (double)int_at(r.k, 0) * int_at(r.q, 0) * MOST / GW_I16_LANES;
+    CHECK(lane <= INT32_MAX && lane > INT32_MAX * 0.999);
+    check_scores(&r, MOST, GW_KEYS, ones, ones);
+    for (int above = 0; above < 400; above++) {   /* now and then nearly all are rounded up */
+        for (int j = 0; j < GW_KEYS; j++) p[j] = j ? 1 : 1 + (float)above * 1e-5f;
+        check_mix(&r, MOST, GW_KEYS, p);
+    }
+    CHECK((GW_I16_SUM + GW_KEYS / 2 + 1) * (double)GW_I16_TOP <= INT32_MAX);
+}
 
 /* --- the whole --- */
 
@@ -218,4 +352,20 @@ TEST(attention_by_any_batch_and_threads_gives_the_same_bits) {
         for (int type = 0; type < GW_KV_TYPES; type++)
             same_by(shapes[s], type, LENGTH, ways[(s + type) % WAYS].batch, ways[(s + type) % WAYS].threads);
     same_by(shapes[0], GW_KV_AUTO, MAX_POS, 1, 2);   /* so many spans that threads share their merging */
+}
+
+/* A damaged file's NaN must not look like a number. */
+TEST(attention_by_integers_keeps_nan) {
+    enum { AT = LENGTH - 20 };
+    for (int side = 0; side < 3; side++)
+        for (uint32_t batch = 1; batch <= 5; batch += 4) {
+            rig r;
+            rig_init(&r, shapes[0], GW_KV_I16, 2, LENGTH);
+            float *planes[] = { r.q + AT * r.ldq, r.k + AT * r.ldk, r.v + AT * r.ldk };
+            planes[side][3] = NAN;
+            run(&r, LENGTH, LENGTH - TAIL, batch);
+            for (uint32_t pos = 0; pos < LENGTH; pos++)
+                CHECK_INT(isnan(r.out[pos * r.ldq + 5]) != 0, side ? pos >= AT : pos == AT);
+            rig_free(&r);
+        }
 }
