@@ -27,8 +27,8 @@ static const struct {
       { gw_ref_widen_q8, gw_simd_widen_q8 } },
 };
 
-static void random_rows(uint8_t *plane, int type) {
-    gw_kv_layer layer = { plane, plane, GW_KEYS, STRIDE, type };
+static void random_rows(uint8_t *keys, uint8_t *values, int type) {
+    gw_kv_layer layer = { keys, values, GW_KEYS, STRIDE, type };
     gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = D }, .layers = &layer };
     float row[D];
     for (uint32_t j = 0; j < GW_KEYS; j++) {
@@ -46,24 +46,24 @@ static void queries_of(int type, const float *in, uint8_t *room, const void **q)
 }
 
 static void same_kernels(int k, int heads, int n) {
-    static uint8_t rows[GW_KEYS * STRIDE], room[GW_HEADS * STRIDE];
+    static uint8_t keys[GW_KEYS * STRIDE], values[GW_KEYS * STRIDE], room[GW_HEADS * STRIDE];
     float query[GW_HEADS * D], p[GW_HEADS * GW_SPAN], out[2][GW_HEADS * D], *at[2][GW_HEADS];
     float scores[2][GW_HEADS * GW_SPAN] = { { 0 } };
     const void *q[GW_HEADS];
-    random_rows(rows, kernels[k].type);
+    random_rows(keys, values, kernels[k].type);
     for (int i = 0; i < GW_HEADS * D; i++) query[i] = draw(), out[0][i] = out[1][i] = draw();
     for (int i = 0; i < GW_HEADS * GW_SPAN; i++) p[i] = fabsf(draw());
     queries_of(kernels[k].type, query, room, q);
     for (int s = 0; s < 2; s++) {
         for (int h = 0; h < GW_HEADS; h++) at[s][h] = out[s] + (h ^ 1) * D;
-        kernels[k].scores[s](q, heads, rows, STRIDE, n, D, scores[s]);
-        kernels[k].mix[s](p, heads, rows, STRIDE, n, D, at[s]);
+        kernels[k].scores[s](q, heads, keys, STRIDE, n, D, scores[s]);
+        kernels[k].mix[s](p, heads, values, STRIDE, n, D, at[s]);
     }
     CHECK(!memcmp(scores[0], scores[1], sizeof scores[0]));
     CHECK(!memcmp(out[0], out[1], sizeof out[0]));
     if (!kernels[k].widen[0]) return;
     float wide[2][GW_KEYS * D];
-    for (int s = 0; s < 2; s++) kernels[k].widen[s](rows, STRIDE, n, D, wide[s]);
+    for (int s = 0; s < 2; s++) kernels[k].widen[s](keys, STRIDE, n, D, wide[s]);
     CHECK(!memcmp(wide[0], wide[1], (size_t)n * D * sizeof(float)));
 }
 
