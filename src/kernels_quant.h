@@ -269,10 +269,18 @@ static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 
 #define SWIZZLE wasm_i8x16_swizzle
 #endif
 
+/* The values, 15 in each byte, 255 in each 16 bits. */
+typedef struct { v128_t values, low, byte; } table_masks;
+
+INLINE table_masks table_masks_of(void) {
+    const uint8_t *volatile hidden = table_values;
+    return (table_masks){ wasm_v128_load(hidden), unknown_bytes(15), unknown(0x00ff00ff) };
+}
+
 /* Sums of a block's products with int16 activations (order 0 2 1 3), in each of n panels `stride` bytes apart. 32
  * weights of each at a time, in a loop that stays rolled up: so activations, table and masks keep their registers. */
-INLINE void table_dots(const uint8_t *codes, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot) {
-    v128_t values = wasm_v128_load(table_values), low = wasm_i8x16_splat(15), byte = wasm_i16x8_splat(255);
+INLINE void table_dots(const uint8_t *codes, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot,
+                       const table_masks *m) {
     for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(-TABLE_OFFSET * sum);
     KEEP_LOOP
     for (int g = 0; g < 4; g++, codes += 16, q += 4) {
@@ -280,10 +288,11 @@ INLINE void table_dots(const uint8_t *codes, size_t stride, int n, const int16_t
         UNROLL
         for (int s = 0; s < n; s++) {
             v128_t v = wasm_v128_load(codes + s * stride);
-            v128_t first = SWIZZLE(values, AND(v, low)), last = SWIZZLE(values, AND(RIGHT(v, 4), low));
-            v128_t x = wasm_i32x4_add(wasm_i32x4_dot_i16x8(AND(first, byte), a), wasm_i32x4_dot_i16x8(RIGHT(first, 8), b));
-            v128_t y = wasm_i32x4_add(wasm_i32x4_dot_i16x8(AND(last, byte), c), wasm_i32x4_dot_i16x8(RIGHT(last, 8), d));
-            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_add(x, y));
+            v128_t first = SWIZZLE(m->values, AND(v, m->low)), last = SWIZZLE(m->values, AND(RIGHT(v, 4), m->low));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(first, m->byte), a));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(first, 8), b));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(last, m->byte), c));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(last, 8), d));
         }
     }
 }

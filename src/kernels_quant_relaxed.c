@@ -1,7 +1,8 @@
 /* kernels_quant_relaxed: products of all quantised weights with int8 activations, and with wide ones as two planes of
  * int8, by the relaxed dot product of bytes, whose second operand is only defined for 7 bits. Codes (0..63) are well
  * inside. Bytes of Q8_0 and values of IQ4 are not. What an engine does with 8 bits is asked (takes): none, or as if
- * without a sign (x86: vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same. */
+ * without a sign (x86: vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same.
+ * Decode with IQ4 takes products of 16 bits where bytes are not taken whole (table_dots). */
 #include "kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -42,17 +43,13 @@ static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 
 typedef struct {
     bit_masks bits;
     scale_masks scales;
-    v128_t table, flip;   /* flip: turns bytes of Q8_0 into codes */
+    table_masks table;
+    v128_t flip;   /* flip: turns bytes of Q8_0 into codes */
 } constants;
-
-INLINE v128_t hidden_table(const uint8_t *values) {
-    const uint8_t *volatile hidden = values;
-    return wasm_v128_load(hidden);
-}
 
 INLINE constants constants_of(const shape *f, bits_taken how) {
     constants k = { .bits = masks_of(f), .scales = scale_masks_of() };
-    if (f->whole && f->table) k.table = hidden_table(table_values);
+    if (f->table) k.table = table_masks_of();
     if (f->bits == 8 && how != SIGNED) k.flip = unknown_bytes(128);
     return k;
 }
@@ -105,7 +102,7 @@ INLINE void dots(const shape *f, bits_taken how, int planes, const v128_t *c, co
             bool begins = p == planes - 1 && h < (int)f->subs;
             v128_t all = wasm_i32x4_splat(begins ? -offset_of(f, how) * sum[h] : 0);
             UNROLL
-            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, &k->table);
+            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, &k->table.values);
             part[p][h] = all;
         }
     UNROLL
@@ -179,7 +176,7 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
                 v128_t dot[STREAMS];
                 int16_t wide[GW_BLOCK];
                 widen(planes, q, wide);
-                table_dots(codes_of(f, w, j), stride, n, wide, sum[0], dot);
+                table_dots(codes_of(f, w, j), stride, n, wide, sum[0], dot, &k.table);
                 UNROLL
                 for (int s = 0; s < n; s++)
                     total[s] = add_block(f, planes, total[s], &dot[s], head + s, j, sum, *scale, &k);
@@ -370,8 +367,10 @@ OUTLINE void rows_of_7_bits(const uint8_t *w, int panels, const acts *all, float
     for (int t = 0; t < all->n; t++) {
         acts a = *all;
         a.q += 2 * t * GW_BLOCK, a.scale += t, a.sum += t, a.half += t, a.n = 1;
-        for (int p = 0; p < panels; p++)
-            streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, a.stride, y + t * ldy + p * GW_PANEL, 0);
+        for (int p = 0; p < panels; p++) {
+            float *out = y + t * ldy + p * GW_PANEL;
+            streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, a.stride, out, 0);
+        }
     }
 }
 
@@ -385,7 +384,7 @@ INLINE acts wide_of(const gw_acts *a) {
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,
                    float *y, size_t ldy) {
-    if (a->n == 1 && f->table && takes(planes == 1 ? 127 : 64) == UNSIGNED) {
+    if (a->n == 1 && f->table && takes(127) == UNSIGNED) {   /* for both precisions: such an engine has vpdpbusd */
         shape whole = *f;
         whole.whole = true;
         rows(&whole, SEVEN, planes, several, w, panels, a, y, ldy);

@@ -80,6 +80,8 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
     v128_t total[STREAMS];
     heads head[STREAMS];
     const scale_masks k = scale_masks_of();
+    table_masks t = { 0 };
+    if (f->table) t = table_masks_of();
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
         UNROLL
@@ -90,7 +92,7 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
             sums_of(f, a->sum + b + j, a->half + b + j, sum);
             if (f->table) {
                 v128_t all[STREAMS];
-                table_dots(codes_of(f, w, j), stride, n, a->q + (b + j) * GW_BLOCK, a->sum[b + j], all);
+                table_dots(codes_of(f, w, j), stride, n, a->q + (b + j) * GW_BLOCK, a->sum[b + j], all, &t);
                 UNROLL
                 for (int s = 0; s < n; s++) total[s] = add_block(f, total[s], &all[s], head + s, j, sum, by, &k);
                 continue;
