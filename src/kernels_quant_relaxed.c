@@ -50,6 +50,7 @@ typedef struct {
 INLINE constants constants_of(const shape *f, bits_taken how) {
     constants k = { .bits = masks_of(f), .scales = scale_masks_of() };
     if (f->table) k.table = table_masks_of();
+    if (f->table && how == SIGNED) k.table.values = wasm_v128_load(gw_iq4_values);
     if (f->bits == 8 && how != SIGNED) k.flip = unknown_bytes(128);
     return k;
 }
@@ -65,10 +66,11 @@ INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot, const v
     return f->whole ? dot : DOT(x, wasm_i8x16_relaxed_swizzle(table[1], c), dot);
 }
 
-/* What to count codes from. Bytes of Q8_0 are codes from 128, but where they are taken with a sign. */
+/* What to count codes from. Bytes of Q8_0 are codes from 128 and values of IQ4 begin at 0, but where they are taken
+ * with a sign. */
 INLINE int offset_of(const shape *f, bits_taken how) {
-    if (f->bits == 8) return how == SIGNED ? 0 : 128;
-    return f->table ? TABLE_OFFSET : (int)f->offset;
+    if (f->bits != 8 && !f->table) return (int)f->offset;
+    return how == SIGNED ? 0 : f->table ? TABLE_OFFSET : 128;
 }
 
 INLINE void unpack_codes(const shape *f, bits_taken how, const uint8_t *codes, v128_t *c, const constants *k) {
@@ -384,10 +386,11 @@ INLINE acts wide_of(const gw_acts *a) {
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,
                    float *y, size_t ldy) {
-    if (a->n == 1 && f->table && takes(127) == UNSIGNED) {   /* for both precisions: such an engine has vpdpbusd */
+    bits_taken how = a->n == 1 && f->table ? takes(127) : SEVEN;
+    if (f->table && how != SEVEN) {   /* for both precisions: such an engine has an instruction for it */
         shape whole = *f;
         whole.whole = true;
-        rows(&whole, SEVEN, planes, several, w, panels, a, y, ldy);
+        rows(&whole, how, planes, several, w, panels, a, y, ldy);
         return;
     }
     rows(f, SEVEN, planes, several, w, panels, a, y, ldy);
