@@ -132,27 +132,15 @@ INLINE const uint8_t *codes_of(const shape *f, const uint8_t *group, uint32_t j)
 
 /* --- scales --- */
 
-/* What turns bytes of scales into floats, and half-width ones. */
-typedef struct { v128_t low, byte, big, zero, sign_and_rest, two112, four; } scale_masks;
+/* What takes bytes of small scales apart, and half-width floats. */
+typedef struct { v128_t low, sign_and_rest, two112, four; } scale_masks;
 
-/* low: mask of the codes' low bits; bias: what n counts from, see times. */
-INLINE scale_masks scale_masks_of(uint32_t low, float bias) {
-    return (scale_masks){ unknown_bytes(low), unknown(255), unknown(0x4b000000), unknown_float(8388608.0f + bias),
-                          unknown(0x8fffe000), unknown(0x77800000), unknown(0x000f000f) };
+INLINE scale_masks scale_masks_of(void) {
+    return (scale_masks){ unknown_bytes(15), unknown(0x8fffe000), unknown(0x77800000), unknown(0x000f000f) };
 }
 
 INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
     return wasm_f32x4_mul(AND(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->sign_and_rest), m->two112);
-}
-
-INLINE v128_t byte_of(v128_t v, int i, const scale_masks *m) {
-    return i == 3 ? wasm_u32x4_shr(v, 24) : AND(wasm_u32x4_shr(v, 8 * i), m->byte);
-}
-
-/* d * (n - bias) for n below 2^23: put under the exponent of 2^23, n is a float. (Where a compiler knows that
- * n is not negative it converts it as unsigned, in eight instructions.) */
-INLINE v128_t times(v128_t d, v128_t n, const scale_masks *m) {
-    return wasm_f32x4_mul(d, wasm_f32x4_sub(OR(n, m->big), m->zero));
 }
 
 /* None: read_head reads what is f16 numbers and small ones of 16 columns. */
@@ -164,27 +152,61 @@ INLINE v128_t times(v128_t d, v128_t n, const scale_masks *m) {
 #define head_q3_k NULL
 #define head_q6_k NULL
 
-OUTLINE void head_q4_k(const uint8_t *head, heads *out) {
-    const scale_masks m = scale_masks_of(15, 0);
-    v128_t d = halves(head, &m), dmin = wasm_f32x4_neg(halves(head + 8, &m)), six = unknown_bytes(63);
-    v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2), two = unknown_bytes(48);
-    v128_t scales[2] = { AND(a, six), OR(AND(c, m.low), AND(RIGHT(a, 2), two)) };
-    v128_t mins[2] = { AND(b, six), OR(AND(RIGHT(c, 4), m.low), AND(RIGHT(b, 2), two)) };
-    for (int w = 0; w < 2; w++)
-        for (int i = 0; i < 4; i++) {
-            out->scale[4 * w + i] = times(d, byte_of(scales[w], i, &m), &m);
-            out->min[4 * w + i] = times(dmin, byte_of(mins[w], i, &m), &m);
-        }
+/* Small scales of super-blocks are made floats where they are: byte i of a word counts 256^i times, so it is multiplied
+ * with d / 256^i. All exact: an f16 times 6 bits. Constants come through a pointer that no compiler knows, so that
+ * they are not made anew, and none sees that what is converted is not negative: without sign that takes eight
+ * instructions. */
+typedef struct {
+    uint32_t low, two, six, byte[3], apart, sign_and_rest;
+    float two112, minus_two112, per_byte, thirty_two;
+} head_words;
+
+INLINE const head_words *hidden_words(void) {
+    static const head_words words = { 0x0f0f0f0f, 0x30303030, 0x3f3f3f3f, { 0xff, 0xff00, 0xff0000 }, 0x00ff00ff,
+                                      0x8fffe000, 0x1p112f, -0x1p112f, 0x1p-8f, 32 };
+    const head_words *volatile hidden = &words;
+    return hidden;
 }
 
-OUTLINE void head_iq4_xs(const uint8_t *head, heads *out) {
-    const scale_masks m = scale_masks_of(15, 32);
-    v128_t d = halves(head, &m), top = wasm_u32x4_load16x4(head + 8), low = LOAD(head + 16, 0);
-    v128_t fifteen = unknown(15), two = unknown(48);
+/* d, d / 256, d / 256^2, and d again, for byte 3 is moved down. */
+typedef struct { v128_t by[4]; } byte_scales;
+
+INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, const head_words *m) {
+    const scale_masks masks = { .sign_and_rest = SPLAT(&m->sign_and_rest), .two112 = SPLAT(two112) };
+    v128_t d = halves(half, &masks), second = wasm_f32x4_mul(d, SPLAT(&m->per_byte));
+    return (byte_scales){ { d, second, wasm_f32x4_mul(second, SPLAT(&m->per_byte)), d } };
+}
+
+/* d times byte i of each word, which is below 128. */
+INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const head_words *m) {
+    v128_t n = i == 3 ? wasm_i32x4_shr(v, 24) : AND(v, SPLAT(&m->byte[i]));
+    return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(n), d->by[i]);
+}
+
+OUTLINE void head_q4_k(const uint8_t *head, heads *restrict out) {
+    const head_words *m = hidden_words();
+    byte_scales d = byte_scales_of(head, &m->two112, m), dmin = byte_scales_of(head + 8, &m->minus_two112, m);
+    v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2), high = wasm_i16x8_shr(c, 4);
+    v128_t low = SPLAT(&m->low), two = SPLAT(&m->two), six = SPLAT(&m->six);
+    v128_t scales[2] = { AND(a, six), OR(AND(c, low), AND(RIGHT(a, 2), two)) };
+    v128_t mins[2] = { AND(b, six), OR(AND(high, low), AND(RIGHT(b, 2), two)) };
     for (int i = 0; i < 8; i++) {
-        v128_t high = i < 2 ? wasm_i32x4_shl(top, 4 - 2 * i) : wasm_u32x4_shr(top, 2 * i - 4);
-        out->scale[i] = times(d, OR(AND(wasm_u32x4_shr(low, 4 * i), fifteen), AND(high, two)), &m);
+        out->scale[i] = times_byte(&d, scales[i / 4], i % 4, m);
+        out->min[i] = times_byte(&dmin, mins[i / 4], i % 4, m);
     }
+}
+
+/* Scales count from -32. Their top bits lie in a 16-bit number, two for each: they are spread over bytes. */
+OUTLINE void head_iq4_xs(const uint8_t *head, heads *restrict out) {
+    const head_words *m = hidden_words();
+    byte_scales d = byte_scales_of(head, &m->two112, m);
+    v128_t words = LOAD(head + 16, 0), top = wasm_u32x4_load16x4(head + 8), low = SPLAT(&m->low), two = SPLAT(&m->two);
+    top = AND(OR(top, wasm_i32x4_shl(top, 8)), SPLAT(&m->apart));
+    top = AND(OR(top, wasm_i32x4_shl(top, 4)), low);
+    v128_t scales[2] = { OR(AND(words, low), AND(LEFT(top, 4), two)),
+                         OR(AND(RIGHT(words, 4), low), AND(LEFT(top, 2), two)) };
+    v128_t from = wasm_f32x4_mul(d.by[0], SPLAT(&m->thirty_two));
+    for (int i = 0; i < 8; i++) out->scale[i] = wasm_f32x4_sub(times_byte(&d, scales[i % 2], i / 2, m), from);
 }
 
 /* 16 scales of 6 bits, as bytes that count from 0, in the order of the words. */
@@ -233,6 +255,47 @@ INLINE pairs pairs_of(const shape *f, const heads *h, uint32_t j, const scale_ma
 
 INLINE v128_t first_of(v128_t pair) { return wasm_i32x4_shr(wasm_i32x4_shl(pair, 16), 16); }
 INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
+
+/* --- tables --- */
+
+#define TABLE_OFFSET 127
+
+/* Values of IQ4, counted from -TABLE_OFFSET. */
+static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
+
+#ifdef GW_HAVE_RELAXED
+#define SWIZZLE wasm_i8x16_relaxed_swizzle   /* the same: codes are below 16 */
+#else
+#define SWIZZLE wasm_i8x16_swizzle
+#endif
+
+/* The values, 15 in each byte, 255 in each 16 bits. */
+typedef struct { v128_t values, low, byte; } table_masks;
+
+INLINE table_masks table_masks_of(void) {
+    const uint8_t *volatile hidden = table_values;
+    return (table_masks){ wasm_v128_load(hidden), unknown_bytes(15), unknown(0x00ff00ff) };
+}
+
+/* Sums of a block's products with int16 activations (order 0 2 1 3), in each of n panels `stride` bytes apart. 32
+ * weights of each at a time, in a loop that stays rolled up: so activations, table and masks keep their registers. */
+INLINE void table_dots(const uint8_t *codes, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot,
+                       const table_masks *m) {
+    for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(-TABLE_OFFSET * sum);
+    KEEP_LOOP
+    for (int g = 0; g < 4; g++, codes += 16, q += 4) {
+        v128_t a = SPLAT(q), b = SPLAT(q + 2), c = SPLAT(q + 16), d = SPLAT(q + 18);
+        UNROLL
+        for (int s = 0; s < n; s++) {
+            v128_t v = wasm_v128_load(codes + s * stride);
+            v128_t first = SWIZZLE(m->values, AND(v, m->low)), last = SWIZZLE(m->values, AND(RIGHT(v, 4), m->low));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(first, m->byte), a));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(first, 8), b));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(last, m->byte), c));
+            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(last, 8), d));
+        }
+    }
+}
 
 /* --- sums --- */
 

@@ -1,7 +1,8 @@
 /* kernels_quant_relaxed: products of all quantised weights with int8 activations, and with wide ones as two planes of
  * int8, by the relaxed dot product of bytes, whose second operand is only defined for 7 bits. Codes (0..63) are well
  * inside. Bytes of Q8_0 and values of IQ4 are not. What an engine does with 8 bits is asked (takes): none, or as if
- * without a sign (x86: vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same. */
+ * without a sign (x86: vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same.
+ * Decode with IQ4 takes products of 16 bits where bytes are not taken whole (table_dots). */
 #include "kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -10,8 +11,6 @@
 #include "kernels_relaxed.h"
 
 enum { STREAMS = 4, TILE = 4, PAIR = 2, CHUNK = 40 };   /* CHUNK: blocks unpacked at once, whole groups */
-
-#define TABLE_OFFSET 127
 
 volatile bool gw_relaxed_only_7_bits;
 
@@ -36,27 +35,22 @@ INLINE bits_taken takes(int8_t most) {
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
-/* (value + 127) / 2, rounded down and up; and value + 127 */
+/* table_values / 2, rounded down and up */
 static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 76, 82, 90, 98, 108, 120 };
 static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
-static const uint8_t whole_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
 
-/* What a kernel needs beside codes: how to take bytes apart, and tables of values. */
+/* What a kernel needs beside codes: how to take bytes apart, and values of codes. */
 typedef struct {
     bit_masks bits;
     scale_masks scales;
-    v128_t table[2], flip;   /* flip: turns bytes of Q8_0 into codes */
+    table_masks table;
+    v128_t flip;   /* flip: turns bytes of Q8_0 into codes */
 } constants;
 
-INLINE v128_t hidden_table(const uint8_t *values) {
-    const uint8_t *volatile hidden = values;
-    return wasm_v128_load(hidden);
-}
-
 INLINE constants constants_of(const shape *f, bits_taken how) {
-    constants k = { .bits = masks_of(f), .scales = scale_masks_of(15, 0) };
-    if (f->table) k.table[0] = hidden_table(f->whole ? whole_values : low_values);
-    if (f->table && !f->whole) k.table[1] = hidden_table(high_values);
+    constants k = { .bits = masks_of(f), .scales = scale_masks_of() };
+    if (f->table) k.table = table_masks_of();
+    if (f->table && how == SIGNED) k.table.values = wasm_v128_load(gw_iq4_values);
     if (f->bits == 8 && how != SIGNED) k.flip = unknown_bytes(128);
     return k;
 }
@@ -72,10 +66,11 @@ INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot, const v
     return f->whole ? dot : DOT(x, wasm_i8x16_relaxed_swizzle(table[1], c), dot);
 }
 
-/* What to count codes from. Bytes of Q8_0 are codes from 128, but where they are taken with a sign. */
+/* What to count codes from. Bytes of Q8_0 are codes from 128 and values of IQ4 begin at 0, but where they are taken
+ * with a sign. */
 INLINE int offset_of(const shape *f, bits_taken how) {
-    if (f->bits == 8) return how == SIGNED ? 0 : 128;
-    return f->table ? TABLE_OFFSET : (int)f->offset;
+    if (f->bits != 8 && !f->table) return (int)f->offset;
+    return how == SIGNED ? 0 : f->table ? TABLE_OFFSET : 128;
 }
 
 INLINE void unpack_codes(const shape *f, bits_taken how, const uint8_t *codes, v128_t *c, const constants *k) {
@@ -109,7 +104,7 @@ INLINE void dots(const shape *f, bits_taken how, int planes, const v128_t *c, co
             bool begins = p == planes - 1 && h < (int)f->subs;
             v128_t all = wasm_i32x4_splat(begins ? -offset_of(f, how) * sum[h] : 0);
             UNROLL
-            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, k->table);
+            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, &k->table.values);
             part[p][h] = all;
         }
     UNROLL
@@ -146,10 +141,28 @@ INLINE v128_t add_block(const shape *f, int planes, v128_t total, const v128_t *
     return total;
 }
 
-/* y[s * step] of panels w + s * stride, s < n */
+/* A block's activations as table_dots wants them. */
+INLINE void widen(int planes, const int8_t *q, int16_t *out) {
+    UNROLL
+    for (int h = 0; h < 2; h++, q += 16, out += 16) {
+        v128_t x = wasm_v128_load(q), even = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8), odd = wasm_i16x8_shr(x, 8);
+        if (planes == 2) {
+            v128_t low = wasm_v128_load(q + GW_BLOCK);
+            even = wasm_i16x8_add(wasm_i16x8_shl(even, 7), wasm_i16x8_shr(wasm_i16x8_shl(low, 8), 8));
+            odd = wasm_i16x8_add(wasm_i16x8_shl(odd, 7), wasm_i16x8_shr(low, 8));
+        }
+        wasm_v128_store(out, wasm_i32x4_shuffle(even, odd, 0, 4, 1, 5));
+        wasm_v128_store(out + 8, wasm_i32x4_shuffle(even, odd, 2, 6, 3, 7));
+    }
+}
+
+/* y[s * step] of panels w + s * stride, s < n. each: a->stride, a constant where it is 1. */
 INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w, size_t stride, int n, const acts *a,
-                    float *y, size_t step) {
+                    size_t each, float *y, size_t step) {
     const constants k = constants_of(f, how);
+    const int8_t *q = a->q;
+    const float *scale = a->scale;
+    const int32_t *all = a->sum, *half = a->half;
     v128_t total[STREAMS];
     heads head[STREAMS];
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
@@ -158,16 +171,25 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
         UNROLL
         for (int s = 0; s < n; s++) read_head(f, w + s * stride, head + s, &k.scales);
         KEEP_LOOP
-        for (uint32_t j = 0; j < f->blocks; j++) {
-            size_t at = (b + j) * a->stride;
-            int32_t first = f->subs == 1 ? a->sum[at] : a->half[at], sum[2] = { first, a->sum[at] - first };
-            const int8_t *q = a->q + at * GW_BLOCK * planes;
+        for (uint32_t j = 0; j < f->blocks; j++, q += each * planes * GW_BLOCK, scale += each, all += each) {
+            int32_t sum[2] = { f->subs == 1 ? *all : *half };
+            if (f->subs == 2) sum[1] = *all - sum[0], half += each;
+            if (f->table && !f->whole) {
+                v128_t dot[STREAMS];
+                int16_t wide[GW_BLOCK];
+                widen(planes, q, wide);
+                table_dots(codes_of(f, w, j), stride, n, wide, sum[0], dot, &k.table);
+                UNROLL
+                for (int s = 0; s < n; s++)
+                    total[s] = add_block(f, planes, total[s], &dot[s], head + s, j, sum, *scale, &k);
+                continue;
+            }
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 v128_t dot[2], c[COLUMNS];
                 unpack_codes(f, how, codes_of(f, w + s * stride, j), c, &k);
                 dots(f, how, planes, c, q, sum, dot, &k);
-                total[s] = add_block(f, planes, total[s], dot, head + s, j, sum, a->scale[at], &k);
+                total[s] = add_block(f, planes, total[s], dot, head + s, j, sum, *scale, &k);
             }
         }
     }
@@ -331,12 +353,13 @@ INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t
 INLINE void rows(const shape *f, bits_taken how, int planes, panel_rows *several, const uint8_t *w, int panels,
                  const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    bool side_by_side = a->n == 1 && a->streams != 1 && (planes == 1 || f->bits == 8);   /* not where few weights are */
-    int each = side_by_side ? panels / STREAMS : 0;
+    bool shared = f->table && !f->whole;   /* activations that are widened once for all panels */
+    bool side_by_side = shared || (a->streams != 1 && (planes == 1 || f->bits == 8));   /* not where few weights are */
+    int each = a->n == 1 && side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
-        streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+        streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, 1, y + i * GW_PANEL, (size_t)each * GW_PANEL);
     for (int p = each * STREAMS; p < panels && a->n == 1; p++)
-        streams(f, how, planes, w + p * panel, 0, 1, a, y + p * GW_PANEL, 0);
+        streams(f, how, planes, w + p * panel, 0, 1, a, 1, y + p * GW_PANEL, 0);
     for (int p = 0; p < panels && a->n > 1; p += PAIR)
         several(how, planes == 2, w + p * panel, (int)gw_min(PAIR, panels - p), a, y + p * GW_PANEL, ldy);
 }
@@ -346,8 +369,10 @@ OUTLINE void rows_of_7_bits(const uint8_t *w, int panels, const acts *all, float
     for (int t = 0; t < all->n; t++) {
         acts a = *all;
         a.q += 2 * t * GW_BLOCK, a.scale += t, a.sum += t, a.half += t, a.n = 1;
-        for (int p = 0; p < panels; p++)
-            streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, y + t * ldy + p * GW_PANEL, 0);
+        for (int p = 0; p < panels; p++) {
+            float *out = y + t * ldy + p * GW_PANEL;
+            streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, a.stride, out, 0);
+        }
     }
 }
 
@@ -361,10 +386,11 @@ INLINE acts wide_of(const gw_acts *a) {
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,
                    float *y, size_t ldy) {
-    if (a->n == 1 && f->table && takes(planes == 1 ? 127 : 64) == UNSIGNED) {
+    bits_taken how = a->n == 1 && f->table ? takes(127) : SEVEN;
+    if (f->table && how != SEVEN) {   /* for both precisions: such an engine has an instruction for it */
         shape whole = *f;
         whole.whole = true;
-        rows(&whole, SEVEN, planes, several, w, panels, a, y, ldy);
+        rows(&whole, how, planes, several, w, panels, a, y, ldy);
         return;
     }
     rows(f, SEVEN, planes, several, w, panels, a, y, ldy);

@@ -37,32 +37,22 @@ INLINE v128_t nibble_dot(const uint8_t *codes, const int16_t *q) {
     return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
 }
 
-/* Columns (0, 2) or (1, 3) of each four, from a vector of their bytes. */
-INLINE v128_t even_of(const shape *f, v128_t c) {
-    return f->table ? wasm_i16x8_shr(wasm_i16x8_shl(c, 8), 8) : wasm_v128_and(c, wasm_i16x8_splat(255));
-}
-INLINE v128_t odd_of(const shape *f, v128_t c) { return f->table ? wasm_i16x8_shr(c, 8) : wasm_u16x8_shr(c, 8); }
+INLINE v128_t even_of(v128_t c) { return wasm_v128_and(c, wasm_i16x8_splat(255)); }
+INLINE v128_t odd_of(v128_t c) { return wasm_u16x8_shr(c, 8); }
 
-INLINE void unpack_values(const shape *f, const uint8_t *codes, v128_t *c) {
-    bit_masks m = masks_of(f);
-    unpack(f, codes, c, &m);
-    if (!f->table) return;
-    v128_t values = wasm_v128_load(gw_iq4_values);
-    for (int g = 0; g < COLUMNS; g++) c[g] = wasm_i8x16_swizzle(values, c[g]);
-}
-
-/* Sums of products of a block, one for each of its scales; codes count from the offset. */
+/* Sums of products of a block, one for each of its scales; codes count from the offset. No tables. */
 INLINE void dots(const shape *f, const uint8_t *codes, const int16_t *q, const v128_t *sum, v128_t *dot) {
-    if (f->bits == 4 && !f->table) {
+    if (f->bits == 4) {
         dot[0] = nibble_dot(codes, q);
     } else {
         v128_t c[COLUMNS];
-        unpack_values(f, codes, c);
+        bit_masks m = masks_of(f);
+        unpack(f, codes, c, &m);
         for (uint32_t i = 0; i < f->subs; i++) {
             v128_t even = wasm_i32x4_splat(0), odd = even;
             for (uint32_t g = i * 4; g < (f->subs == 1 ? 8 : i * 4 + 4); g++) {
-                even = wasm_i32x4_add(even, DOT(even_of(f, c[g]), SPLAT(q + 4 * g)));
-                odd = wasm_i32x4_add(odd, DOT(odd_of(f, c[g]), SPLAT(q + 4 * g + 2)));
+                even = wasm_i32x4_add(even, DOT(even_of(c[g]), SPLAT(q + 4 * g)));
+                odd = wasm_i32x4_add(odd, DOT(odd_of(c[g]), SPLAT(q + 4 * g + 2)));
             }
             dot[i] = wasm_i32x4_add(even, odd);
         }
@@ -89,7 +79,9 @@ INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const h
 INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, const acts *a, float *y, size_t step) {
     v128_t total[STREAMS];
     heads head[STREAMS];
-    const scale_masks k = scale_masks_of(15, 0);
+    const scale_masks k = scale_masks_of();
+    table_masks t = { 0 };
+    if (f->table) t = table_masks_of();
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
         UNROLL
@@ -98,6 +90,13 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
         for (uint32_t j = 0; j < f->blocks; j++) {
             v128_t sum[2], dot[2], by = SPLAT(a->scale + b + j);
             sums_of(f, a->sum + b + j, a->half + b + j, sum);
+            if (f->table) {
+                v128_t all[STREAMS];
+                table_dots(codes_of(f, w, j), stride, n, a->q + (b + j) * GW_BLOCK, a->sum[b + j], all, &t);
+                UNROLL
+                for (int s = 0; s < n; s++) total[s] = add_block(f, total[s], &all[s], head + s, j, sum, by, &k);
+                continue;
+            }
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 dots(f, codes_of(f, w + s * stride, j), a->q + (b + j) * GW_BLOCK, sum, dot);
@@ -117,17 +116,19 @@ typedef struct {
 } widened;
 
 INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
-    v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)f->offset);
+    v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)(f->table ? TABLE_OFFSET : f->offset));
+    bit_masks m = masks_of(f);
     heads h;
-    const scale_masks k = scale_masks_of(15, 0);
+    const scale_masks k = scale_masks_of();
     read_head(f, group, &h, &k);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
         uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
-        unpack_values(f, codes_of(f, group, j), c);
+        unpack(f, codes_of(f, group, j), c, &m);
         for (int g = 0; g < COLUMNS; g++) {
-            out->column[b][2 * g] = wasm_i16x8_sub(even_of(f, c[g]), offset);
-            out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(f, c[g]), offset);
+            if (f->table) c[g] = wasm_i8x16_swizzle(wasm_v128_load(table_values), c[g]);
+            out->column[b][2 * g] = wasm_i16x8_sub(even_of(c[g]), offset);
+            out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(c[g]), offset);
         }
         out->scale[b] = h.scale[at];
         if (f->mins) out->min[b] = h.min[at];
