@@ -181,6 +181,9 @@ GW_FORMATS(GW_FORMAT_KERNELS)
 
 /* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. For tests. */
 extern volatile bool gw_relaxed_only_7_bits;
+/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. */
+extern volatile int gw_relaxed_pairs;
+enum { GW_PAIRS_ASK = -1 };
 
 /* GW_KERNEL: float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
 #if defined(GW_HAVE_RELAXED)

@@ -21,19 +21,20 @@ INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
 
 /* --- the high plane --- */
 
-INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m) {
+INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
     v128_t x = wasm_v128_load(q), x16 = wasm_v128_load(q + 16), dot = wasm_i32x4_splat(0), dot16 = dot;
 #define GROUP(g)                                                                              \
-    v128_t v##g = wasm_v128_load(high + 8 + 16 * g);                                          \
-    dot = DOT(LANE(x, g), first_of(v##g, m), dot);                                            \
-    dot16 = DOT(LANE(x16, g), second_of(v##g, m), dot16);
+    v128_t v##g = wasm_v128_load(high + 8 + 16 * g), a##g = first_of(v##g, m), b##g = second_of(v##g, m); \
+    dot = pairs ? add_pairs(dot, LANE(x, g), a##g) : DOT(LANE(x, g), a##g, dot);              \
+    dot16 = pairs ? add_pairs(dot16, LANE(x16, g), b##g) : DOT(LANE(x16, g), b##g, dot16);
     GROUP(0) GROUP(1) GROUP(2) GROUP(3)
 #undef GROUP
     v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
-    return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_add(dot, dot16), 4), minus);
+    v128_t all = pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(dot, dot16)) : wasm_i32x4_add(dot, dot16);
+    return wasm_i32x4_add(wasm_i32x4_shl(all, 4), minus);
 }
 
-OUTLINE void walk_high(const walk *to, const gw_acts *a) {
+INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
     const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
     const gw_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
@@ -44,14 +45,17 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
         UNROLL
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
-            v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m);
+            v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
             total[s] = add_scaled(total[s], dot, high, a->s8 + b, &m);
         }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
+OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
+OUTLINE void high_by_pairs(const walk *w, const gw_acts *a) { walk_high(w, a, true); }
+
 void gw_relaxed_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
-    each_walk(walk_high, high, high, NULL, panels, a, y);
+    each_walk(adds_pairs() ? high_by_pairs : high_by_dots, high, high, NULL, panels, a, y);
 }
 
 /* --- both planes --- */

@@ -25,13 +25,14 @@ typedef struct {
     bool mins, table;
     uint32_t blocks, bytes, head;      /* of a group: blocks of 32 columns, bytes, bytes before the codes */
     head_reader *read;
-    bool whole;                        /* see kernels_quant_relaxed.c */
+    bool whole;                        /* this and run: see kernels_quant_relaxed.c */
+    uint32_t run;
 } shape;
 
 #define GW_SHAPE(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)    \
     static const shape shape_##name = { bits, offset, 32 / sub, mins, table, items / 32,                         \
                                         GW_PANEL * (items * bits / 8 + 2 * halves + 4 * words),                  \
-                                        GW_PANEL * (2 * halves + 4 * words), head_##name, false };
+                                        GW_PANEL * (2 * halves + 4 * words), head_##name, false, 0 };
 
 /* --- codes --- */
 
@@ -225,9 +226,9 @@ INLINE const uint8_t *smalls_q3_k(const uint8_t *words, uint8_t *room, const sca
 GW_FORMATS(GW_SHAPE)
 
 /* Q4_0 and Q8_0 have their own packing, which is the same layout. */
-static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, NULL, false };
+static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, NULL, false, 0 };
 #ifdef GW_HAVE_RELAXED
-static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, NULL, false };
+static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, NULL, false, 0 };
 #endif
 
 INLINE void read_head(const shape *f, const uint8_t *group, heads *out, const scale_masks *m) {

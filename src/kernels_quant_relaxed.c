@@ -10,9 +10,11 @@
 #include "kernels_quant.h"
 #include "kernels_relaxed.h"
 
-enum { STREAMS = 4, TILE = 4, PAIR = 2, CHUNK = 40 };   /* CHUNK: blocks unpacked at once, whole groups */
+enum { STREAMS = 4, TILE = 4, PAIR = 2, HALF = COLUMNS / 2 };
+enum { CHUNK = 40 };   /* blocks unpacked at once, whole groups */
 
 volatile bool gw_relaxed_only_7_bits;
+volatile int gw_relaxed_pairs = GW_PAIRS_ASK;
 
 typedef struct {   /* a batch's activations of one precision, see gw_acts */
     const int8_t *q;                  /* [blocks][stride][planes][32] */
@@ -80,6 +82,15 @@ INLINE void unpack_codes(const shape *f, bits_taken how, const uint8_t *codes, v
             c[g] = how == SIGNED ? LOAD(codes, g) : wasm_v128_xor(LOAD(codes, g), k->flip);
 }
 
+/* Of how many columns, at most those that have a scale, pairs of products fit 16 bits in one sum: with activations up
+ * to 127, or 64 in each plane of wide ones, a column's pair is 2 * 127 * 63 at most for 6 bits. Powers of two. */
+INLINE uint32_t run_of(const shape *f, bool wide) {
+    int pair = 2 * (wide ? 64 : 127) * ((1 << f->bits) - 1);
+    uint32_t run = COLUMNS / f->subs;
+    while ((int)run * pair > INT16_MAX) run /= 2;
+    return run;
+}
+
 /* Sums of products that begin at -offset times the sum of the activations, so that codes count from there. */
 INLINE v128_t start_of(int offset, v128_t sum) { return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset)); }
 
@@ -90,6 +101,18 @@ INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4
 /* Four activations of sixteen, four times. */
 INLINE v128_t four_of(v128_t x, int i) {
     return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
+}
+
+/* sum + products of four activations of sixteen with four columns: in 16 bits at most `run` columns. */
+INLINE v128_t add_columns(const shape *f, v128_t x, const v128_t *c, v128_t sum, const constants *k) {
+    v128_t pairs = wasm_i32x4_splat(0);
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        if (!f->run) sum = dot_column(f, four_of(x, i), c[i], sum, &k->table.values);
+        else pairs = i % f->run ? add_pairs(pairs, four_of(x, i), c[i]) : PAIRS(four_of(x, i), c[i]);
+        if (f->run && (i + 1) % f->run == 0) sum = wasm_i32x4_add(sum, wasm_i32x4_extadd_pairwise_i16x8(pairs));
+    }
+    return sum;
 }
 
 /* Sums of a block's products, one for each of its scales. */
@@ -103,9 +126,7 @@ INLINE void dots(const shape *f, bits_taken how, int planes, const v128_t *c, co
             v128_t x = wasm_v128_load(q + p * GW_BLOCK + 16 * h);
             bool begins = p == planes - 1 && h < (int)f->subs;
             v128_t all = wasm_i32x4_splat(begins ? -offset_of(f, how) * sum[h] : 0);
-            UNROLL
-            for (int i = 0; i < 4; i++) all = dot_column(f, four_of(x, i), c[4 * h + i], all, &k->table.values);
-            part[p][h] = all;
+            part[p][h] = add_columns(f, x, c + 4 * h, all, k);
         }
     UNROLL
     for (uint32_t i = 0; i < f->subs; i++) {
@@ -234,6 +255,29 @@ typedef struct {
     size_t ldy;
 } place;
 
+/* The same products by pairs: sums of `run` columns' pairs fit 16 bits. */
+INLINE void tile_pairs(int planes, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, int row, int low,
+                       v128_t (*dot)[PAIR], v128_t (*high)[PAIR], int rows, int panels) {
+    v128_t sum[TILE][PAIR], up[TILE][PAIR];
+    while (c != end) {
+        const v128_t *next = c + run * PAIR;
+        for (int i = 0; i < rows; i++)
+            for (int p = 0; p < panels; p++) sum[i][p] = up[i][p] = wasm_i32x4_splat(0);
+        KEEP_LOOP
+        for (; c != next; c += PAIR, q += 4)
+            for (int i = 0; i < rows; i++)
+                for (int p = 0; p < panels; p++) {
+                    sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * row + low), c[p]);
+                    if (planes == 2) up[i][p] = add_pairs(up[i][p], SPLAT(q + i * row), c[p]);
+                }
+        for (int i = 0; i < rows; i++)
+            for (int p = 0; p < panels; p++) {
+                dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
+                if (planes == 2) high[i][p] = wasm_i32x4_add(high[i][p], wasm_i32x4_extadd_pairwise_i16x8(up[i][p]));
+            }
+    }
+}
+
 /* Products of part `h` of block j, which has a scale, with tokens t …; at: number of its block of activations; sum: of
  * these. f: its subs, mins and table. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each
  * sum's products. */
@@ -249,6 +293,10 @@ INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w,
         }
     const v128_t *c = w->block[j].column[h * each], *end = c + each * PAIR;
     const int8_t *q = a->q + at * row + 4 * each * h;
+    if (f->run) {
+        tile_pairs(planes, f->run, c, end, q, row, low, dot, high, rows, panels);
+        end = c;
+    }
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
         for (int i = 0; i < rows; i++)
@@ -299,17 +347,28 @@ INLINE void tile(const shape *f, int planes, int offset, const unpacked *w, cons
         for (int p = 0; p < panels; p++) wasm_v128_store(y + i * at->ldy + p * GW_PANEL, total[i][p]);
 }
 
-/* All tokens against one chunk; shared by all types of the same subs, mins and table. */
+/* All tokens from the t-th on against one chunk; shared by all types of the same subs, mins and table. */
 #define TILES(name, planes, subs_, mins_, table_)                                                             \
-    OUTLINE void name(const unpacked *w, const place *where, int panels, int offset) {                           \
+    OUTLINE void name(const unpacked *w, const place *where, int t, int panels, int offset) {                    \
         static const shape f = { .subs = subs_, .mins = mins_, .table = table_ };                                \
         const acts a = *where->a;   /* copies: what is stored cannot change them */                              \
         place own = *where, *at = &own;                                                                          \
         own.a = &a;                                                                                              \
-        int t = 0, step = TILE / planes;                                                                         \
+        int step = TILE / planes;                                                                                \
         for (; panels == PAIR && t + step <= a.n; t += step) tile(&f, planes, offset, w, at, t, step, PAIR);     \
         for (; panels == PAIR && t < a.n; t++) tile(&f, planes, offset, w, at, t, 1, PAIR);                      \
         for (; t < a.n; t++) tile(&f, planes, offset, w, at, t, 1, 1);                                           \
+    }
+/* The same by pairs, and what makes no whole tile as above. */
+#define PAIR_TILES(name, planes, subs_, mins_)                                                                \
+    OUTLINE void pair_##name(const unpacked *w, const place *where, int panels, int offset, uint32_t run) {      \
+        const shape f = { .subs = subs_, .mins = mins_, .run = run };                                            \
+        const acts a = *where->a;                                                                                \
+        place own = *where, *at = &own;                                                                          \
+        own.a = &a;                                                                                              \
+        int t = 0, step = TILE / planes;                                                                         \
+        for (; panels == PAIR && t + step <= a.n; t += step) tile(&f, planes, offset, w, at, t, step, PAIR);     \
+        name(w, where, t, panels, offset);                                                                       \
     }
 TILES(tiles_1, 1, 1, false, false)
 TILES(tiles_1_mins, 1, 1, true, false)
@@ -321,15 +380,26 @@ TILES(wide_tiles_1_mins, 2, 1, true, false)
 TILES(wide_tiles_1_table, 2, 1, false, true)
 TILES(wide_tiles_2, 2, 2, false, false)
 TILES(wide_tiles_2_mins, 2, 2, true, false)
+PAIR_TILES(tiles_1, 1, 1, false)
+PAIR_TILES(tiles_1_mins, 1, 1, true)
+PAIR_TILES(tiles_2, 1, 2, false)
+PAIR_TILES(tiles_2_mins, 1, 2, true)
+PAIR_TILES(wide_tiles_1, 2, 1, false)
 
-typedef void tiles(const unpacked *w, const place *where, int panels, int offset);
-
-INLINE tiles *tiles_of(const shape *f, bool wide) {
-    if (f->table) return wide ? wide_tiles_1_table : tiles_1_table;
-    if (f->subs == 1 && !f->mins) return wide ? wide_tiles_1 : tiles_1;
-    if (f->subs == 1) return wide ? wide_tiles_1_mins : tiles_1_mins;
-    if (!f->mins) return wide ? wide_tiles_2 : tiles_2;
-    return wide ? wide_tiles_2_mins : tiles_2_mins;
+/* One chunk: by the function for a shape. */
+INLINE void tiles_of(const shape *f, bool wide, const unpacked *w, const place *at, int panels, int offset) {
+    bool pairs = f->bits < 8 && !f->table && adds_pairs();
+    uint32_t run = run_of(f, wide);
+    if (pairs && !wide && f->subs == 1 && !f->mins) pair_tiles_1(w, at, panels, offset, run);
+    else if (pairs && !wide && f->subs == 1) pair_tiles_1_mins(w, at, panels, offset, run);
+    else if (pairs && !wide && !f->mins) pair_tiles_2(w, at, panels, offset, run);
+    else if (pairs && !wide) pair_tiles_2_mins(w, at, panels, offset, run);
+    else if (pairs && f->subs == 1 && !f->mins) pair_wide_tiles_1(w, at, panels, offset, run);
+    else if (f->table) (wide ? wide_tiles_1_table : tiles_1_table)(w, at, 0, panels, offset);
+    else if (f->subs == 1 && !f->mins) (wide ? wide_tiles_1 : tiles_1)(w, at, 0, panels, offset);
+    else if (f->subs == 1) (wide ? wide_tiles_1_mins : tiles_1_mins)(w, at, 0, panels, offset);
+    else if (!f->mins) (wide ? wide_tiles_2 : tiles_2)(w, at, 0, panels, offset);
+    else (wide ? wide_tiles_2_mins : tiles_2_mins)(w, at, 0, panels, offset);
 }
 
 /* All tokens against PAIR panels or one. */
@@ -344,11 +414,18 @@ INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t
         at.n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - at.b);
         for (uint32_t i = 0; i < at.n_blocks; i += f->blocks, w += f->bytes)
             for (int p = 0; p < panels; p++) unpack_group(f, how, w + p * panel, &u, i, p);
-        tiles_of(f, wide)(&u, &at, panels, offset_of(f, how));
+        tiles_of(f, wide, &u, &at, panels, offset_of(f, how));
     }
 }
 
 /* --- products --- */
+
+/* One row by the panels from p on, one after the other. */
+INLINE void each_panel(const shape *f, bits_taken how, int planes, const uint8_t *w, int panels, int p, const acts *a,
+                       float *y) {
+    size_t panel = a->blocks / f->blocks * f->bytes;
+    for (; p < panels; p++) streams(f, how, planes, w + p * panel, 0, 1, a, 1, y + p * GW_PANEL, 0);
+}
 
 INLINE void rows(const shape *f, bits_taken how, int planes, panel_rows *several, const uint8_t *w, int panels,
                  const acts *a, float *y, size_t ldy) {
@@ -358,8 +435,7 @@ INLINE void rows(const shape *f, bits_taken how, int planes, panel_rows *several
     int each = a->n == 1 && side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, 1, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    for (int p = each * STREAMS; p < panels && a->n == 1; p++)
-        streams(f, how, planes, w + p * panel, 0, 1, a, 1, y + p * GW_PANEL, 0);
+    if (a->n == 1) each_panel(f, how, planes, w, panels, each * STREAMS, a, y);
     for (int p = 0; p < panels && a->n > 1; p += PAIR)
         several(how, planes == 2, w + p * panel, (int)gw_min(PAIR, panels - p), a, y + p * GW_PANEL, ldy);
 }
@@ -386,11 +462,18 @@ INLINE acts wide_of(const gw_acts *a) {
 
 INLINE void matmul(const shape *f, int planes, panel_rows *several, const uint8_t *w, int panels, const acts *a,
                    float *y, size_t ldy) {
+    bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
     bits_taken how = a->n == 1 && f->table ? takes(127) : SEVEN;
     if (f->table && how != SEVEN) {   /* for both precisions: such an engine has an instruction for it */
         shape whole = *f;
         whole.whole = true;
         rows(&whole, how, planes, several, w, panels, a, y, ldy);
+        return;
+    }
+    if (a->n == 1 && by_pairs && adds_pairs()) {
+        shape pairs = *f;
+        pairs.run = gw_min(run_of(f, planes == 2), HALF);
+        each_panel(&pairs, SEVEN, planes, w, panels, 0, a, y);
         return;
     }
     rows(f, SEVEN, planes, several, w, panels, a, y, ldy);

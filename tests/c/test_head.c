@@ -201,6 +201,7 @@ TEST(head_kernels_agree_with_the_specification) {
     for (int round = 0; round < 20; round++) {
 #ifdef GW_HAVE_RELAXED
         gw_relaxed_only_7_bits = round % 2;
+        gw_relaxed_pairs = round / 2 % 2;
 #endif
         random_rows(1);
         random_x(1);
@@ -225,6 +226,7 @@ TEST(head_kernels_agree_with_the_specification) {
     }
 #ifdef GW_HAVE_RELAXED
     gw_relaxed_only_7_bits = false;
+    gw_relaxed_pairs = GW_PAIRS_ASK;
 #endif
     close_rig();
 }

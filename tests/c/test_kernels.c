@@ -31,6 +31,19 @@ static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
 static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
 
+static bool extreme;   /* weights and activations are as large as they can be */
+
+/* Blocks of ones under sensible f16 scales. */
+static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
+    const gw_format *f = gw_format_of(type->id);
+    memset(out, 0xff, gw_row_bytes(type, k));
+    for (size_t i = 0; i < k; i += type->items, out += type->bytes)
+        for (uint32_t h = 0; h < (f ? f->halves : 1) && !(h && f->values); h++) {
+            uint16_t scale = gw_f32_to_f16(0.01f);
+            memcpy(out + (f ? f->first_half : 0) + 2 * h, &scale, 2);
+        }
+}
+
 /* Blocks of random bytes under sensible f16 scales; now and then a scale of zero. */
 static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
     for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
@@ -46,7 +59,8 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
     size_t row_bytes = gw_row_bytes(type, k);
     for (int i = 0; i < rows; i++) {
         for (size_t j = 0; j < k; j++) matrix[i * k + j] = random_float();
-        if (type->quantise) type->quantise(matrix + i * k, file_rows + i * row_bytes, k);
+        if (extreme) largest_blocks(type, file_rows + i * row_bytes, k);
+        else if (type->quantise) type->quantise(matrix + i * k, file_rows + i * row_bytes, k);
         else random_blocks(gw_format_of(type->id), file_rows + i * row_bytes, k);
         type->dequantise(file_rows + i * row_bytes, matrix + i * k, k);
     }
@@ -59,7 +73,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
     gw_acts own = a;
     own.q16 = own16;
     for (int t = 0; t < n; t++) {
-        for (size_t i = 0; i < k; i++) x[t * ldx + i] = random_float();
+        for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? (t % 2 ? -1.0f : 1.0f) : random_float();
         if (k % 32) continue;
         if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
         gw_ref_narrow(&a, t, 0, k);
@@ -168,6 +182,23 @@ TEST(kernels_of_8_bits_in_7) {
     same_bits(GW_IQ4_XS, AS_WIDE, gw_ref_matmul_iq4_xs_wide, gw_relaxed_matmul_iq4_xs_wide);
     gw_relaxed_only_7_bits = false;
 }
+
+#define GW_X(NAME, name, ...)                                                                       \
+    same_bits(GW_##NAME, AS_NARROW, gw_ref_matmul_##name, gw_relaxed_matmul_##name);                    \
+    same_bits(GW_##NAME, AS_WIDE, gw_ref_matmul_##name##_wide, gw_relaxed_matmul_##name##_wide);
+
+/* Products added by pairs in 16 bits where they fit, and not: both on every engine. */
+TEST(kernels_by_pairs_and_not) {
+    for (int round = 0; round < 4; round++) {
+        gw_relaxed_pairs = round % 2;
+        extreme = round / 2;
+        GW_X(Q4_0, q4)
+        GW_FORMATS(GW_X)
+    }
+    extreme = false;
+    gw_relaxed_pairs = GW_PAIRS_ASK;
+}
+#undef GW_X
 #endif
 
 TEST(kernels_chosen_by_the_build) {
