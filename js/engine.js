@@ -213,10 +213,11 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
-  /** Decodes with so many streams from now on (api.h); gives the time of a rehearsal, ms. @param {number} streams */
-  rehearse(streams) {
+  /** Decodes with so many streams from now on (api.h); gives the time of a rehearsal, ms.
+   * @param {number} streams @param {number} quarter */
+  rehearse(streams, quarter) {
     const before = performance.now();
-    this.call('rehearse', streams);
+    this.call('rehearse', streams, quarter);
     return performance.now() - before;
   }
 

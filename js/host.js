@@ -16,8 +16,8 @@ import { openSource } from './source.js';
 import { Meter, loadInto } from './stream.js';
 import { Vocabulary } from './vocabulary.js';
 
-/** Weights that are more than any cache holds, and how often both ways of reading them are tried. */
-const MEMORY_BOUND = 2e8, REHEARSALS = 4;
+/** Weights that are more than any cache holds, and the parts of them that both ways of reading are tried with. */
+const MEMORY_BOUND = 2e8, QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
 /** Calls that have the session for themselves. */
@@ -224,15 +224,16 @@ export class Host {
 }
 
 /** Some processors read one stream of weights fastest, others many at once: these are asked. The first rounds are
- * slow, for the code is not optimised yet. Other variants have one way only. @param {Engine} native */
+ * slow, for the code is not optimised yet; no round finds in a cache what the last one read. Other variants have one
+ * way only. @param {Engine} native */
 function chooseStreams(native) {
   if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
   const one = [], many = [];
-  for (let round = 0; round < REHEARSALS; round++) {
-    one.push(native.rehearse(1));
-    many.push(native.rehearse(0));
+  for (let round = 0; round < QUARTERS; round++) {
+    one.push(native.rehearse(1, round));
+    many.push(native.rehearse(0, (round + 2) % QUARTERS));
   }
-  if (Math.min(...one) < Math.min(...many)) native.rehearse(1);
+  native.rehearse(Number(Math.min(...one) < Math.min(...many)), QUARTERS);
 }
 
 /** @param {Engine} native @param {number} [wanted] */

@@ -286,9 +286,9 @@ int gw_run(gw_model *m, int layers) {
     return gw_session_run(s, layers);
 }
 
-int gw_rehearse(gw_model *m, int streams) {
+int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
     int bad = not_ready(m);
-    if (!bad) gw_session_rehearse(&m->session, streams);
+    if (!bad) gw_session_rehearse(&m->session, streams, quarter);
     return bad;
 }
 

@@ -141,8 +141,9 @@ int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
 int gw_run(gw_model *m, int layers);
 /* From now on a token decodes with 1 or with many (0) streams of weights per thread. Which is faster depends on the
- * processor, results do not. Reads nine tenths of the layers' weights so, for hosts that take the time of both. */
-int gw_rehearse(gw_model *m, int streams);
+ * processor, results do not. Reads nine tenths of one quarter of the layers so, of the first (0) to the last (3), for
+ * hosts that take the time of both; of another one (4) nothing. */
+int gw_rehearse(gw_model *m, int streams, uint32_t quarter);
 /* Logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. It keeps nothing of
  * the cache; the next gw_sync turns it off. */
 void gw_want_all(gw_model *m, int on);

@@ -190,13 +190,19 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     return bad ? bad : 12;
 }
 
-static int read_element(gw_gguf *g, const uint8_t *p, size_t n) {
-    gw_gguf_value v;
-    int len = take_value(g, p, n, &v);
-    if (len <= 0) return len;
-    int bad = g->on.element ? g->on.element(g->on.ctx, g->key, g->index, &v) : 0;
-    if (++g->index == g->count) g->seen_metadata++;
-    return bad ? bad : len;
+/* As many as are whole, for there may be a million; but so few bytes that an int counts them. */
+static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
+    size_t used = 0;
+    while (g->index < g->count && used < GW_MAX_STRING) {
+        gw_gguf_value v;
+        int len = take_value(g, p + used, n - used, &v);
+        if (len == 0) break;
+        int bad = len < 0 ? len : g->on.element ? g->on.element(g->on.ctx, g->key, g->index, &v) : 0;
+        if (bad) return bad;
+        used += (size_t)len;
+        if (++g->index == g->count) g->seen_metadata++;
+    }
+    return (int)used;
 }
 
 /* Dimensions from p; the product stays so small that no number of bytes can overflow. */
@@ -251,7 +257,7 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
 
 static const reader readers[] = {
     [MAGIC] = read_magic, [VERSION] = read_version, [COUNTS] = read_counts, [KEY] = read_key,
-    [VALUE] = read_value, [ARRAY] = read_array, [ELEMENT] = read_element, [TENSOR] = read_tensor,
+    [VALUE] = read_value, [ARRAY] = read_array, [ELEMENT] = read_elements, [TENSOR] = read_tensor,
 };
 
 /* The kind of the item behind one that has just been read. */

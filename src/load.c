@@ -32,11 +32,21 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     return l->part ? 0 : gw_file_keep_value(l->file, key, v);   /* all else is in the first part */
 }
 
+/* Arrays whose elements are kept; their names are compared once, not for each of a million elements. */
+enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, PATTERN, ARRAYS };
+static const char *const array_keys[ARRAYS] = {
+    [TOKENS] = "tokenizer.ggml.tokens", [SCORES] = "tokenizer.ggml.scores",
+    [TOKEN_TYPES] = "tokenizer.ggml.token_type", [PATTERN] = "gemma3.attention.sliding_window_pattern",
+};
+
 static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     gw_loader *l = ctx;
     gw_file *f = l->file;
+    l->array = OTHER;
     if (l->part) return 0;
-    bool tokens = !strcmp(key, "tokenizer.ggml.tokens"), scores = !strcmp(key, "tokenizer.ggml.scores");
+    for (int i = OTHER + 1; i < ARRAYS; i++)
+        if (!strcmp(key, array_keys[i])) l->array = i;
+    bool tokens = l->array == TOKENS, scores = l->array == SCORES;
     if ((tokens && f->has_tokens) || (scores && f->has_scores))
         return gw_fail(&f->error, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
     if (tokens && of != GW_GGUF_STRING)
@@ -55,12 +65,12 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     gw_loader *l = ctx;
     gw_file *f = l->file;
     int bad = 0;
-    if (l->part) return 0;
-    if (!strcmp(key, "tokenizer.ggml.tokens")) bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len);
-    else if (!strcmp(key, "tokenizer.ggml.scores")) bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number);
-    else if (!strcmp(key, "tokenizer.ggml.token_type")) bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i);
-    else if (!strcmp(key, "gemma3.attention.sliding_window_pattern") && i < GW_MAX_LAYERS)
-        f->layer_pattern[i] = v->i != 0;
+    switch (l->array) {
+    case TOKENS: bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len); break;
+    case SCORES: bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number); break;
+    case TOKEN_TYPES: bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i); break;
+    case PATTERN: if (i < GW_MAX_LAYERS) f->layer_pattern[i] = v->i != 0;
+    }
     if (!bad) return 0;
     return gw_fail(&f->error, bad, "metadata key %s\n%s\nelement %llu", key,
                    v->type == GW_GGUF_STRING ? "pieces of at most 1024 bytes, 64 MiB in all" : "a valid element",

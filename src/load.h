@@ -24,6 +24,7 @@ typedef struct {
     gw_pool *pool;
     gw_gguf parser;           /* of the header that is being read */
     int64_t split[3];         /* what it says of split.*; -1: nothing */
+    int array;                /* which of the arrays that are kept its elements belong to; 0: none */
     int state;                /* GW_LOAD_*, or the error that ended it */
     uint8_t *window;
     size_t window_size, used;

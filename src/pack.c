@@ -34,6 +34,33 @@ static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t bl
     }
 }
 
+typedef uint32_t words __attribute__((vector_size(16)));
+
+static inline words load_words(const uint8_t *p) {
+    words w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+/* Four words of each of four rows, word by word side by side. */
+static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) {
+    words a = load_words(in), b = load_words(in + row_bytes);
+    words c = load_words(in + 2 * row_bytes), d = load_words(in + 3 * row_bytes);
+    words ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    words ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    words to[] = { __builtin_shufflevector(ab, cd, 0, 1, 4, 5), __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
+                   __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5), __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7) };
+    memcpy(out, to, sizeof to);
+}
+
+/* Whole panels of blocks that are a half-width scale and some sixteens of bytes. Called with constant bytes. */
+static inline void pack_four(const uint8_t *rows, size_t row_bytes, size_t blocks, uint32_t bytes, uint8_t *out) {
+    for (size_t b = 0; b < blocks; b++, rows += bytes, out += GW_PANEL * bytes) {
+        for (size_t r = 0; r < GW_PANEL; r++) memcpy(out + 2 * r, rows + r * row_bytes, 2);
+        for (uint32_t at = 2; at < bytes; at += sizeof(words)) transpose(rows + at, row_bytes, out + GW_PANEL * at);
+    }
+}
+
 void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel) {
     const struct layout *l = layout_of(type);
     size_t row_bytes = gw_row_bytes(type, k), blocks = k / type->items;
@@ -41,6 +68,11 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
         const gw_format *f = gw_format_of(type->id);
         for (size_t b = 0; b < blocks; b++)
             gw_format_pack(f, rows + b * f->bytes, row_bytes, n, panel + b * GW_PANEL * f->bytes);
+        return;
+    }
+    if (n == GW_PANEL && l->head) {
+        if (type->id == GW_Q4_0) pack_four(rows, row_bytes, blocks, GW_Q4_BYTES / GW_PANEL, panel);
+        else pack_four(rows, row_bytes, blocks, GW_Q8_BYTES / GW_PANEL, panel);
         return;
     }
     if (n < GW_PANEL) memset(panel, 0, GW_PANEL * row_bytes);

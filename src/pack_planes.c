@@ -6,43 +6,65 @@
 #include <math.h>
 #include <string.h>
 
-#ifdef __clang__
-#define KEEP_LOOP _Pragma("nounroll")   /* unrolled it is no faster, and four times as long */
-#else
-#define KEEP_LOOP
-#endif
-
 enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_PLANES_MAX_K / GW_BLOCK * GW_Q8_BYTES };
+
+/* Of 16 bytes of a plane, as of half as many int16, each quarter is of one row. */
+typedef uint16_t heads __attribute__((vector_size(8)));
+typedef int16_t halves __attribute__((vector_size(16)));
+typedef int32_t ints __attribute__((vector_size(16)));
+typedef float floats __attribute__((vector_size(16)));
 
 /* Sums of the squares of a panel's rows, by plane. */
 typedef struct { double high[GW_PANEL], low[GW_PANEL]; } squares;
 
-/* One block of four rows; to each lane's sums the squares of 2 n - 15, an eighth of what n stands for, and l - 8. */
-static void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, uint16_t *n2, uint16_t *l2) {
-    KEEP_LOOP
-    for (int g = 0; g < GROUPS / 2; g++, high += LANES, low += LANES)
-        for (int i = 0; i < LANES; i++) {
-            uint8_t a = in[LANES * g + i] ^ 128, b = in[LANES * (g + 4) + i] ^ 128;
-            int16_t na = (int16_t)(2 * (a >> 4) - 15), nb = (int16_t)(2 * (b >> 4) - 15);
-            int16_t la = (int16_t)((a & 15) - 8), lb = (int16_t)((b & 15) - 8);
-            high[i] = (uint8_t)(a >> 4 | (b & 0xf0));
-            low[i] = (uint8_t)((a & 15) | b << 4);
-            n2[i] = (uint16_t)(n2[i] + na * na + nb * nb);
-            l2[i] = (uint16_t)(l2[i] + la * la + lb * lb);
-        }
+/* To each lane the sum of x (x - zero) over its four half bytes x. */
+static inline halves add_products(halves sum, halves bytes, int zero) {
+    for (int shift = 0; shift < 16; shift += 4) {
+        halves x = bytes >> shift & 15;
+        sum += x * (x - (int16_t)zero);
+    }
+    return sum;
 }
 
-static double scale_at(const uint8_t *block, int r) {
-    return gw_f16_to_f32((uint16_t)(block[2 * r] | block[2 * r + 1] << 8));
+/* One block of four rows; to the sums n (n - 15) of the upper halves of its codes, l (l - 16) of the lower ones. */
+static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, halves *n, halves *l) {
+    const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
+    for (int g = 0; g < GROUPS / 2; g++) {
+        halves a, b;
+        memcpy(&a, in + LANES * g, LANES);
+        memcpy(&b, in + LANES * (g + 4), LANES);
+        a ^= sign, b ^= sign;
+        halves up = (a >> 4 & lower) | (b & upper), down = (a & lower) | (b << 4 & upper);
+        memcpy(high + LANES * g, &up, LANES);
+        memcpy(low + LANES * g, &down, LANES);
+        *n = add_products(*n, up, 15);
+        *l = add_products(*l, down, 16);
+    }
 }
 
-static void add_squares(const uint8_t *block, const uint16_t *n2, const uint16_t *l2, squares *s) {
+/* Scales without their signs: exact, and what is not finite stays so. */
+static inline floats scales_of(const uint8_t *block) {
+    heads h;
+    memcpy(&h, block, sizeof h);
+    ints bits = (__builtin_convertvector(h, ints) & 0x7fff) << 13;
+    bits += (bits >= 0x0f800000) & 0x70000000;
+    return (floats)bits * 0x1p112f;
+}
+
+/* Pairs of lanes are of one row. */
+static inline ints by_row(halves sum) {
+    ints pairs = (ints)sum;
+    return (pairs << 16 >> 16) + (pairs >> 16);
+}
+
+/* (2 n - 15)^2, of an eighth of what n stands for, is 4 n (n - 15) + 225; (l - 8)^2 is l (l - 16) + 64. */
+static inline void add_squares(const uint8_t *block, halves n, halves l, squares *s) {
+    floats scale = scales_of(block);
+    ints high = 4 * by_row(n) + 225 * GW_BLOCK, low = by_row(l) + 64 * GW_BLOCK;
     for (int r = 0; r < GW_PANEL; r++) {
-        double d = scale_at(block, r);
-        int high = 0, low = 0;
-        for (int i = 4 * r; i < 4 * r + 4; i++) high += n2[i], low += l2[i];
-        s->high[r] += d * d * 64 * high;
-        s->low[r] += d * d * low;
+        double d = scale[r];
+        s->high[r] += d * d * 64 * high[r];
+        s->low[r] += d * d * low[r];
     }
 }
 
@@ -61,10 +83,10 @@ void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t
     squares sum = { 0 };
     gw_pack_panel(gw_type_of(GW_Q8_0), rows, n, k, panel);
     for (size_t b = 0; b < k / GW_BLOCK; b++, in += GW_Q8_BYTES, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
-        uint16_t n2[LANES] = { 0 }, l2[LANES] = { 0 };
+        halves n = { 0 }, l = { 0 };
         memcpy(high, in, 8);
-        split_block(in + 8, high + 8, low, n2, l2);
-        add_squares(in, n2, l2, &sum);
+        split_block(in + 8, high + 8, low, &n, &l);
+        add_squares(in, n, l, &sum);
     }
     for (int r = 0; r < GW_PANEL; r++) {
         high_norm[r] = norm_of(sum.high[r]);
@@ -77,7 +99,7 @@ void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_
     high += panel * blocks * GW_HIGH_BYTES;
     low += panel * blocks * GW_LOW_BYTES;
     for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES, out += GW_BLOCK) {
-        float d = (float)scale_at(high, (int)r);
+        float d = gw_f16_to_f32((uint16_t)(high[2 * r] | high[2 * r + 1] << 8));
         for (int c = 0; c < GW_BLOCK; c++) {
             size_t at = c % 16 / 4 * LANES + 4 * r + c % 4;
             int shift = c < 16 ? 0 : 4, code = (high[8 + at] >> shift & 15) * 16 + (low[at] >> shift & 15) - 128;

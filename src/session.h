@@ -41,6 +41,6 @@ void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
 void gw_session_clear(gw_session *s);
 /* As documented in api.h. */
-void gw_session_rehearse(gw_session *s, int streams);
+void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter);
 
 #endif
