@@ -10,7 +10,7 @@ import { cutter, pumpOf } from './pump.js';
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   journal: number, attempts: number, backoffMs: number, longestMs: number, stallMs: number }} Tuning */
 /** @type {Tuning} */
-export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 32 << 20,
+export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
   journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000 };
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
