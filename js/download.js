@@ -45,14 +45,18 @@ export class Download {
   #limit = Infinity;
   /** Whether all comes through one stream. */
   #plain = false;
-  /** Whether what is missing is asked for as one piece: the network is faster than requests are. */
+  /** Whether the header was read. */
+  #ready = false;
+  /** Whether long ranges are read one after the other: the network is faster than requests are. */
   #alone = false;
   /** Of the last request, in bytes per ms. */
   #rate = 0;
+  /** When. */
+  #measured = 0;
   /** @type {Answer | undefined} */
   #stream;
-  /** The first answer, for the segment that is to use it. @type {Answer | undefined} */
-  #first;
+  /** One that was asked for before it is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
+  #early;
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
@@ -145,9 +149,10 @@ export class Download {
     this.#check(answer);
     const { etag, modified } = answer.version;
     if (!answer.partial) this.#stream = answer;
-    else if (answer.at === at && (etag || modified || this.digest)) this.#first = answer;
-    else this.#version = this.#drop(answer);
-    this.#plain = !this.#first;
+    else if (answer.at === at && (etag || modified || this.digest)) {
+      this.#early = { at, answer: Promise.resolve(answer) };
+    } else this.#version = this.#drop(answer);
+    this.#plain = !this.#early;
   }
 
   /** That it is the file of the first answer. @param {Answer} answer */
@@ -216,8 +221,7 @@ export class Download {
 
   /** The header was read: more at once, up to the last tensor. @param {number} need */
   planned(need) {
-    this.#alone = this.#rate > this.#tuning.alone;
-    if (!this.#alone) this.#parallel = this.#tuning.parallel;
+    this.#ready = true;
     if (!this.digest) this.#limit = need;
     if (this.#entry) this.#entry.journal.need = need;
   }
@@ -247,7 +251,13 @@ export class Download {
 
   /** As many segments as may be under way. */
   #begin() {
-    const { segment: size } = this.#tuning;
+    const { segment: size, alone, parallel } = this.#tuning;
+    if (this.#ready && this.#rate) {
+      this.#ready = false;
+      this.#alone = this.#rate > alone;
+      this.#measured = performance.now();
+      if (!this.#alone) this.#parallel = parallel;
+    }
     while (this.#segments.length < (this.#plain || !this.network ? 1 : this.#parallel)) {
       const start = (this.#given + this.#segments.length) * size;
       if (start >= Math.min(this.total ?? Infinity, this.#limit)) return;
@@ -301,22 +311,64 @@ export class Download {
     try {
       this.#mustBeOpen();
       answer = await this.#connect(at(), to, before);
-      const start = at(), began = performance.now();
-      while (at() < to) {
-        const bytes = await answer.read(to - at());
+      const start = at(), began = performance.now(), last = Math.min(to, answer.end);
+      const journal = Math.min(this.#tuning.journal, this.#reach / 2);
+      while (at() < last) {
+        const bytes = await answer.read(last - at());
         this.#mustBeOpen();
         if (!bytes.length) return this.#ended(at());
         segment.bytes.set(bytes, segment.filled);
-        if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, this.#tuning.journal));
+        if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, journal));
         this.#came(segment, bytes.length, false);
-        this.#rate = (at() - start) / (performance.now() - began);
+        if (this.#alone) this.#askEarly(answer);
+        else this.#measure(at() - start, began);
+      }
+      if (this.#alone) {
+        this.#measure(at() - start, this.#measured);
+        this.#measured = performance.now();
       }
     } catch (error) {
       this.#drop(answer);
       this.#stream = this.#drop(this.#stream);
       throw error;
     }
+    if (answer.at === answer.end) this.#stream = undefined;
     if (answer !== this.#stream) this.#done(answer);
+  }
+
+  /** What came since then tells the rate: of long ranges one with another, for buffers fill and empty.
+   * @param {number} came @param {number} since */
+  #measure(came, since) {
+    const share = came / this.#tuning.segment / 4, rate = came / (performance.now() - since);
+    if (this.#alone) this.#rate += (rate - this.#rate) * share;
+    else if (share >= 1 / 16) this.#rate = rate;
+  }
+
+  /** How many bytes come while an answer is waited for. */
+  get #ahead() {
+    return this.#rate * this.#remote.latency;
+  }
+
+  /** How much one request is for when long ranges are read: what was asked for and has not been read is
+   * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
+  get #reach() {
+    const { share, least, most } = this.#tuning;
+    return Math.ceil(Math.max(this.#entry ? Number(this.total) * share : most, least, 1.5 * this.#ahead));
+  }
+
+  /** Where the request for a long range at `at` ends. @param {number} at */
+  #far(at) {
+    const { total = Infinity } = this;
+    return Math.min(at + this.#reach, total, this.#entry?.gapTo(at) ?? Infinity, this.#early?.at ?? Infinity);
+  }
+
+  /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
+  #askEarly({ at, end }) {
+    if (this.#early || end - at > this.#ahead || end >= Math.min(this.total ?? 0, this.#limit)) return;
+    if (Number(this.#entry?.heldTo(end)) > end) return;
+    const answer = this.#ask(end, this.#far(end));
+    answer.catch(() => {});   // whoever takes it hears of it
+    this.#early = { at: end, answer };
   }
 
   #mustBeOpen() {
@@ -336,9 +388,9 @@ export class Download {
     if (!this.#plain) {
       if (this.#stream?.at === at) return this.#stream;
       this.#stream = this.#drop(this.#stream);
-      const to = this.#alone ? Math.min(this.total ?? end, this.#entry?.gapTo(at) ?? Infinity) : end;
-      const answer = this.#first?.at === at ? this.#first : await this.#ask(at, to);
-      this.#first = undefined;
+      const early = this.#early;
+      if (early && early.at <= at) this.#early = undefined;
+      const answer = await (early?.at === at ? early.answer : this.#ask(at, this.#alone ? this.#far(at) : end));
       this.#check(answer);
       if (answer.partial && answer.at === at) {
         if (this.#alone) this.#stream = answer;

@@ -4,13 +4,14 @@
 import { GemmaError } from './errors.js';
 import { cutter, pumpOf } from './pump.js';
 
-/** How much at a time, how many at once, and how patiently. alone: bytes per ms from which one request for
- * all does better than many. Tests use other numbers.
- * @typedef {{ segment: number, parallel: number, alone: number, journal: number, attempts: number, backoffMs: number,
- *   longestMs: number, stallMs: number }} Tuning */
+/** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one
+ * after the other, do better than many; of a file that is kept, they are that share of it and least or more,
+ * of others most. Tests use other numbers.
+ * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
+ *   journal: number, attempts: number, backoffMs: number, longestMs: number, stallMs: number }} Tuning */
 /** @type {Tuning} */
-export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, journal: 3 << 20, attempts: 7, backoffMs: 500,
-  longestMs: 60_000, stallMs: 20_000 };
+export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
+  journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000 };
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
@@ -62,6 +63,8 @@ export class Remote {
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
   digest = '';
+  /** How long an answer takes at least, in ms. */
+  latency = Infinity;
 
   /** @param {UrlSource} source @param {Tuning} tuning */
   constructor({ url, headers = [] }, { stallMs }) {
@@ -86,10 +89,12 @@ export class Remote {
       headers.push(['if-range', condition]);
     }
     const unreachable = `${this.shown} could not be reached, or allows no cross-origin reading`;
+    const began = performance.now();
     const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
+    this.latency = Math.min(this.latency, performance.now() - began);
     if ((response.status === 200 || response.status === 206) && response.body) {
       const early = `the connection to ${this.shown} ended early`;
-      return new Answer(response, response.body,
+      return new Answer(response, response.body, end,
         (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
     }
     abort.abort();
@@ -165,14 +170,16 @@ export class Answer {
   #take;
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
+   * @param {number | undefined} end of what was asked for
    * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {AbortController} abort */
-  constructor({ status, headers }, body, timely, abort) {
+  constructor({ status, headers }, body, end, timely, abort) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
     /** Exactly these bytes, or the whole file. */
     this.partial = status === 206;
     /** NaN: a part of the file, but who knows which. */
     this.at = this.partial ? Number(encoded ? NaN : range?.[1] ?? NaN) : 0;
+    this.end = this.partial && end !== undefined ? end : Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
     /** @type {Version} */
     this.version = {

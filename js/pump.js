@@ -1,6 +1,8 @@
 /* pump: bytes of streams, in pieces. Knows nothing of where they come from. */
 /** Of a read: small ones leave more garbage behind than is collected in time. */
 const CHUNK = 1 << 20;
+/** Of streams that ended, for those that begin. @type {ArrayBuffer[]} */
+const spare = [];
 
 /** Cuts chunks (null: the end), of which it holds one: at most so many bytes, none at the end.
  * @param {() => Promise<Uint8Array | null>} next */
@@ -37,10 +39,14 @@ export function filler(next) {
  * would be most of the memory peak.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 export function pumpOf(body) {
-  let buffer = new ArrayBuffer(CHUNK);
+  let buffer = spare.pop() ?? new ArrayBuffer(CHUNK);
   /** @type {(result: any) => Uint8Array | null} */
   const taken = ({ done, value }) => {
     buffer = value?.buffer ?? new ArrayBuffer(CHUNK);
+    if (done && spare.length < 2 && buffer.byteLength === CHUNK) {
+      spare.push(buffer);
+      buffer = new ArrayBuffer(1);   // for whoever asks again
+    }
     return done ? null : value;
   };
   try {
