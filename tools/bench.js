@@ -41,7 +41,8 @@ import { readBandwidth, visit } from './bench/visit.js';
 /** @typedef {import('./bench/table.js').Result} Result */
 /** @typedef {import('./bench/measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
-/** @typedef {{ threads: number, bytesPerSecond: number[] }} Reads */
+/** cached: from a cache, where only the processors count. */
+/** @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
 
 /** Room behind the longest prompt. */
 const CONTEXT_STEP = 256;
@@ -223,11 +224,12 @@ function withRatios(results) {
 /** Read bandwidth (medians), and the share of it that our decoding at context 0 reaches.
  * @param {Result[]} results @param {number} bytes of weights @param {Reads[]} reads */
 function shares(results, bytes, reads) {
-  return reads.flatMap(({ threads, bytesPerSecond }) => {
+  return reads.flatMap(({ threads, bytesPerSecond, cached }) => {
     const ours = results.find((result) => result.side === OURS && result.threads === threads);
     const rate = medians(ours?.samples ?? [])['decode @0'];
     const speed = median(bytesPerSecond);
-    return rate && speed ? [{ threads, bytesPerSecond: speed, share: rate * bytes / speed }] : [];
+    if (!rate || !speed) return [];
+    return [{ threads, bytesPerSecond: speed, cached: median(cached) ?? 0, share: rate * bytes / speed }];
   });
 }
 
@@ -241,14 +243,15 @@ async function listSides({ sides }) {
 
 /** The rounds. @param {string} model @param {Options} options @param {Result[]} results */
 async function play(model, options, results) {
-  const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [] }));
+  const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [], cached: [] }));
   const busy = [];
   const stop = keepBusy(options.busy);
   try {
     for (let round = 0; round < options.runs; round++) {
       busy.push(...await playRound(model, options, results, round));
-      for (const { threads, bytesPerSecond } of options.sides.includes(OURS) ? reads : []) {
-        bytesPerSecond.push(await readBandwidth(model, threads));
+      for (const { threads, bytesPerSecond, cached } of options.sides.includes(OURS) ? reads : []) {
+        bytesPerSecond.push(await readBandwidth(model, threads, false));
+        cached.push(await readBandwidth(model, threads, true));
       }
     }
   } finally {
@@ -275,10 +278,10 @@ function print({ model, load, results, decodeShare }, { runs, busy }) {
   console.log(`${processor}, ${cores} cores; ${model}; medians of ${runs}; tokens/s\n`);
   console.log(`${render(results, OURS)}\n`);
   for (const line of remarks(results)) console.log(line);
-  for (const { threads, bytesPerSecond, share } of decodeShare) {
-    const speed = (bytesPerSecond / 1e9).toFixed(1);
-    const ours = `decode @0 of ${SIDES[OURS].title}: ${percent(share)} of it`;
-    console.log(`plain reads, ${threads} threads: ${speed} GB/s; ${ours}`);
+  for (const { threads, bytesPerSecond, cached, share } of decodeShare) {
+    const [memory, cache] = [bytesPerSecond, cached].map((speed) => (speed / 1e9).toFixed(1));
+    const ours = `decode @0 of ${SIDES[OURS].title}: ${percent(share)} of memory's`;
+    console.log(`plain reads, ${threads} threads: ${memory} GB/s from memory, ${cache} from caches; ${ours}`);
   }
   const most = Math.max(0, ...load.busy);
   const note = most > CALM && !busy ? ': not a calm machine' : '';

@@ -1,6 +1,7 @@
 /** visit: one side, measured once, in a browser or a Node process that is started for it and ended
  * after it: no side finds the memory or the warmth that another left. */
 import { fork } from 'node:child_process';
+import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { at } from '../proc.js';
 import { contentPeak, launch, servePage } from './browser.js';
@@ -24,11 +25,17 @@ export async function visit(side, model, settings) {
   const peers = side.path ? `${MODULES}/` : '/peers/';
   const job = { ...settings, driver, variant, model: address, peers };
   try {
+    await readOnce(model);
     if (side.where === 'node') return await inNode(side, job);
     return await inBrowser(side.where, server.url, job);
   } finally {
     await server.close();
   }
+}
+
+/** So that each side finds the file in the system's cache, which may have given it up. @param {string} path */
+async function readOnce(path) {
+  for await (const _ of createReadStream(path, { highWaterMark: 2 ** 20 }));
 }
 
 /** @param {BrowserName} name @param {string} url @param {object} job @returns {Promise<Sample>} */
@@ -50,12 +57,13 @@ async function ask(browser, url, job) {
   return page.evaluate(`bench(${JSON.stringify(job)})`);
 }
 
-/** What plain loads read in Chromium, bytes per second. @param {string} model @param {number} threads */
-export async function readBandwidth(model, threads) {
+/** What plain loads read in Chromium, bytes per second. @param {string} model @param {number} threads
+ * @param {boolean} cached from a cache */
+export async function readBandwidth(model, threads, cached) {
   const server = await servePage(model, threads > 1);
   const browser = await launch('chromium');
   try {
-    return /** @type {number} */ (await ask(browser, server.url, { driver: 'reads', threads }));
+    return /** @type {number} */ (await ask(browser, server.url, { driver: 'reads', threads, cached }));
   } finally {
     await browser.close();
     await server.close();
