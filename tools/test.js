@@ -38,8 +38,8 @@ const BIG = /^big\.test\.js$/;
 const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
 /** The rest takes what these leave of the processors: they are the longest way. */
 const LATER = ['nice', '-n', '5'];
-/** The longest of the rest begin, so that no lane ends long before the other. */
-const LONG = /^(c-tsan|c-asan|js(-relaxed)?-(exactness|memory)|js-(download|hostile-template|tokenizer))$/;
+/** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
+const LONG = /^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|storyteller)|js-(cache|cli|download|memory|source))$/;
 
 /** @type {string[]} */
 let filters = [];
@@ -131,7 +131,9 @@ const stages = [
       return newer() ? [{ name: 'c-relaxed', command: [newer(), at('build/wasm/gw_tests_relaxed.mjs')] }] : noNewer;
     } },
   { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
-  single('tsc', 'one', [], () => [node, tsc, '-p', at('tsconfig.json')]),
+  // It remembers digests of what it has read, and what it found there.
+  single('tsc', 'one', [], () => [node, tsc, '-p', at('tsconfig.json'), '--incremental', '--tsBuildInfoFile',
+    at('build/tsc.tsbuildinfo')]),
   single('deps', 'one', [], () => [node, at('tools/check-deps.js')]),
   single('style', 'one', [], () => [node, at('tools/check-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),

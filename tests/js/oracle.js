@@ -1,0 +1,66 @@
+/**
+ * oracle: token ids by @huggingface/tokenizers with Gemma 3's vocabulary. What it gave for a text is kept in
+ * build/oracle/, under a name that changes with all that it is made of (the package, the vocabulary, this file);
+ * so it computes each text once on a machine, and is not even built where it knows them all.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gemma3TokenizerPath } from '../../tools/vocab.js';
+
+const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
+const VOCABULARY = gemma3TokenizerPath();
+const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_config.json')];
+
+/** Of a text, halves of surrogate pairs told apart. @param {string} text */
+const digest = (text) => createHash('sha256').update(text, 'utf16le').digest('base64');
+
+function keyOfParts() {
+  const hash = createHash('sha256');
+  for (const file of [...PARTS, fileURLToPath(import.meta.resolve('@huggingface/tokenizers')), fileURLToPath(import.meta.url)]) {
+    hash.update(readFileSync(file));
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+async function build() {
+  const { Tokenizer } = await import('@huggingface/tokenizers');
+  const [json, config] = PARTS.map((file) => JSON.parse(readFileSync(file, 'utf8')));
+  return new Tokenizer(json, config);
+}
+
+export class Oracle {
+  #file = join(FOLDER, `${keyOfParts()}.json`);
+  /** @type {Record<string, number[]>} */ #known;
+  /** What was asked for now; nothing else is kept. @type {Record<string, number[]>} */ #asked = {};
+  /** @type {Promise<import('@huggingface/tokenizers').Tokenizer> | undefined} */ #tokenizer;
+  computed = 0;
+
+  constructor() {
+    this.#known = existsSync(this.#file) ? JSON.parse(readFileSync(this.#file, 'utf8')) : {};
+  }
+
+  /** Its ids for a text. @param {string} text @returns {Promise<number[]>} */
+  async ids(text) {
+    const key = digest(text);
+    return (this.#asked[key] ??= this.#known[key] ?? await this.#compute(text));
+  }
+
+  /** @param {string} text */
+  async #compute(text) {
+    const tokenizer = await (this.#tokenizer ??= build());
+    this.computed++;
+    return tokenizer.encode(text, { add_special_tokens: false }).ids;
+  }
+
+  /** Keeps the answers, in the place of all that was kept before. */
+  save() {
+    if (!this.computed) return;
+    mkdirSync(FOLDER, { recursive: true });
+    for (const name of readdirSync(FOLDER)) if (join(FOLDER, name) !== this.#file) rmSync(join(FOLDER, name), { force: true });
+    const unfinished = `${this.#file}.${process.pid}.tmp`;
+    writeFileSync(unfinished, JSON.stringify(this.#asked));
+    renameSync(unfinished, this.#file);
+  }
+}
