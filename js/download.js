@@ -51,8 +51,8 @@ export class Download {
   #alone = false;
   /** Of the last request, in bytes per ms. */
   #rate = 0;
-  /** When. */
-  #measured = 0;
+  /** Since when it is measured. */
+  #since = 0;
   /** @type {Answer | undefined} */
   #stream;
   /** One that was asked for before it is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
@@ -255,7 +255,6 @@ export class Download {
     if (this.#ready && this.#rate) {
       this.#ready = false;
       this.#alone = this.#rate > alone;
-      this.#measured = performance.now();
       if (!this.#alone) this.#parallel = parallel;
     }
     while (this.#segments.length < (this.#plain || !this.network ? 1 : this.#parallel)) {
@@ -311,7 +310,8 @@ export class Download {
     try {
       this.#mustBeOpen();
       answer = await this.#connect(at(), to, before);
-      const start = at(), began = performance.now(), last = Math.min(to, answer.end);
+      const start = at(), last = Math.min(to, answer.end);
+      if (!this.#alone) this.#since = performance.now();
       const journal = Math.min(this.#tuning.journal, this.#reach / 2);
       while (at() < last) {
         const bytes = await answer.read(last - at());
@@ -321,12 +321,9 @@ export class Download {
         if (!this.#around.readOnly) await this.#try(async () => this.#entry?.put(at(), bytes, journal));
         this.#came(segment, bytes.length, false);
         if (this.#alone) this.#askEarly(answer);
-        else this.#measure(at() - start, began);
+        else this.#measure(at() - start);
       }
-      if (this.#alone) {
-        this.#measure(at() - start, this.#measured);
-        this.#measured = performance.now();
-      }
+      if (this.#alone) this.#measure(at() - start);
     } catch (error) {
       this.#drop(answer);
       this.#stream = this.#drop(this.#stream);
@@ -336,12 +333,13 @@ export class Download {
     if (answer !== this.#stream) this.#done(answer);
   }
 
-  /** What came since then tells the rate: of long ranges one with another, for buffers fill and empty.
-   * @param {number} came @param {number} since */
-  #measure(came, since) {
-    const share = came / this.#tuning.segment / 4, rate = came / (performance.now() - since);
-    if (this.#alone) this.#rate += (rate - this.#rate) * share;
-    else if (share >= 1 / 16) this.#rate = rate;
+  /** Of long ranges one with another, for buffers fill and empty. @param {number} came */
+  #measure(came) {
+    const now = performance.now(), share = came / this.#tuning.segment / 4, rate = came / (now - this.#since);
+    if (this.#alone) {
+      this.#rate += (rate - this.#rate) * share;
+      this.#since = now;
+    } else if (share >= 1 / 16) this.#rate = rate;
   }
 
   /** How many bytes come while an answer is waited for. */
@@ -358,13 +356,13 @@ export class Download {
 
   /** Where the request for a long range at `at` ends. @param {number} at */
   #far(at) {
-    const { total = Infinity } = this;
-    return Math.min(at + this.#reach, total, this.#entry?.gapTo(at) ?? Infinity, this.#early?.at ?? Infinity);
+    const { at: next = Infinity } = this.#early ?? {};
+    return Math.min(at + this.#reach, Number(this.total), this.#entry?.gapTo(at) ?? next, next);
   }
 
   /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
   #askEarly({ at, end }) {
-    if (this.#early || end - at > this.#ahead || end >= Math.min(this.total ?? 0, this.#limit)) return;
+    if (this.#early || end - at > this.#ahead || end >= Math.min(Number(this.total), this.#limit)) return;
     if (Number(this.#entry?.heldTo(end)) > end) return;
     const answer = this.#ask(end, this.#far(end));
     answer.catch(() => {});   // whoever takes it hears of it

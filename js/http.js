@@ -179,7 +179,7 @@ export class Answer {
     this.partial = status === 206;
     /** NaN: a part of the file, but who knows which. */
     this.at = this.partial ? Number(encoded ? NaN : range?.[1] ?? NaN) : 0;
-    this.end = this.partial && end !== undefined ? end : Infinity;
+    this.end = (this.partial && end) || Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
     /** @type {Version} */
     this.version = {

@@ -43,7 +43,7 @@ export function pumpOf(body) {
   /** @type {(result: any) => Uint8Array | null} */
   const taken = ({ done, value }) => {
     buffer = value?.buffer ?? new ArrayBuffer(CHUNK);
-    if (done && spare.length < 2 && buffer.byteLength === CHUNK) {
+    if (done && buffer.byteLength === CHUNK) {
       spare.push(buffer);
       buffer = new ArrayBuffer(1);   // for whoever asks again
     }
