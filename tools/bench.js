@@ -3,7 +3,7 @@
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
  *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
- *                    [--busy N] [--patience SECONDS] [--slow SECONDS]
+ *                    [--busy N] [--neighbour SECONDS] [--patience SECONDS] [--slow SECONDS]
  *
  * Without options: every side of --list at 2 threads and 1, the 1B shape in Q4_0 and then in Q8_0, prefill of 256 and
  * 1024 tokens, decode behind 0, 4096 and 16384 tokens where a side is fast enough: an hour or two for each model, for
@@ -19,11 +19,12 @@
  * A visit that took longer than --slow seconds is not repeated in later rounds.
  *
  * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
- * processes that compute. --patience N: before each visit wait until the machine is calm, N seconds at most.
+ * processes that compute. --neighbour N (60; 0 with --quick): for so many seconds, gemma-wasm in one page with one
+ * thread, with most threads, and with these beside one such process, in turns. --patience N: before each visit wait
+ * until the machine is calm, N seconds at most.
  *
  * Peers come from npm when a side first needs them (build/peers); after that no network is used.
  */
-import { spawn } from 'node:child_process';
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
@@ -34,6 +35,7 @@ import { testEnvironment } from './setup.js';
 import { buildPage } from './bench/browser.js';
 import { install, isInstalled } from './bench/peers.js';
 import { TURN } from './bench/measure.js';
+import { besideNeighbour, keepBusy } from './bench/neighbour.js';
 import { OURS, QUICK, SIDES } from './bench/sides.js';
 import { median, medians, ratios, remarks, render, summary } from './bench/table.js';
 import { readBandwidth, visit } from './bench/visit.js';
@@ -61,6 +63,7 @@ const FLAGS = /** @type {const} */ ({
   tokens: { type: 'string' },
   turn: { type: 'boolean', default: false },
   busy: { type: 'string', default: '0' },
+  neighbour: { type: 'string' },
   patience: { type: 'string', default: '0' },
   slow: { type: 'string', default: '200' },
   json: { type: 'string', default: at('build', 'bench.json') },
@@ -82,10 +85,11 @@ function readOptions() {
   const [runs] = integers(values.runs ?? '3', 'runs', 1);
   const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
   const [busy] = integers(values.busy, 'busy', 0);
+  const [neighbour] = integers(values.neighbour ?? (quick ? '0' : '60'), 'neighbour', 0);
   const [patience] = integers(values.patience, 'patience', 0);
   const [slow] = integers(values.slow, 'slow', 0);
   return {
-    ...values, sides, runs, tokens, busy, patience, slow,
+    ...values, sides, runs, tokens, busy, neighbour, patience, slow,
     models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
     prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1),
@@ -195,13 +199,6 @@ function report({ side, threads }, samples, round) {
   console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
 }
 
-/** @param {number} count */
-function keepBusy(count) {
-  const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
-  const children = Array.from({ length: count }, loop);
-  return () => children.forEach((child) => child.kill('SIGKILL'));
-}
-
 function machine() {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');
@@ -265,15 +262,18 @@ async function compare(name, options) {
   const path = await findModel(name);
   const results = plan(options), before = loadavg(), bytes = weightBytes(path);
   const { reads, busy } = await play(path, options, results);
+  const most = Math.max(...options.threads);
+  const beside = options.neighbour > 0 && most > 1 && options.sides.includes(OURS);
+  const neighbour = beside ? await besideNeighbour(path, most, options.neighbour) : undefined;
   return {
     model: basename(path), modelBytes: statSync(path).size, weightBytes: bytes,
     load: { before, after: loadavg(), busy },
-    results: withRatios(results), reads, decodeShare: shares(results, bytes, reads),
+    results: withRatios(results), reads, decodeShare: shares(results, bytes, reads), neighbour,
   };
 }
 
 /** @param {Awaited<ReturnType<typeof compare>>} part @param {Options} options */
-function print({ model, load, results, decodeShare }, { runs, busy }) {
+function print({ model, load, results, decodeShare, neighbour }, { runs, busy, threads }) {
   const { processor, cores } = machine();
   console.log(`${processor}, ${cores} cores; ${model}; medians of ${runs}; tokens/s\n`);
   console.log(`${render(results, OURS)}\n`);
@@ -283,10 +283,18 @@ function print({ model, load, results, decodeShare }, { runs, busy }) {
     const ours = `decode @0 of ${SIDES[OURS].title}: ${percent(share)} of memory's`;
     console.log(`plain reads, ${threads} threads: ${memory} GB/s from memory, ${cache} from caches; ${ours}`);
   }
+  if (neighbour) printNeighbour(neighbour, Math.max(...threads));
   const most = Math.max(0, ...load.busy);
   const note = most > CALM && !busy ? ': not a calm machine' : '';
   const usual = percent(median(load.busy) ?? 0);
   console.log(`others used ${usual} of the machine before a visit, ${percent(most)} at most${note}\n`);
+}
+
+/** @param {Awaited<ReturnType<typeof besideNeighbour>>} answer @param {number} threads */
+function printNeighbour({ turns, beside, scaling }, threads) {
+  const text = ({ prefill, decode } = scaling) => `prefill ${prefill.toFixed(2)} x, decode ${decode.toFixed(2)} x`;
+  console.log(`${SIDES[OURS].title}, in one page, medians of ${turns} turns: ${threads} threads over 1: ${text()}; `
+    + `beside a busy program over 1 without it: ${text(beside)}`);
 }
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
-import { median, medians, ratios, remarks, render } from '../../tools/bench/table.js';
+import { median, medians, overOne, ratios, remarks, render } from '../../tools/bench/table.js';
 import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
 
 const JOB = {
@@ -79,6 +79,15 @@ test('long contexts have columns of their own, and their share is of the speed a
     'Ours, 2 threads: decode of the speed at 0 in the same visit, at 4096: 90 %',
     'Ours: 2 threads over 1: prefill 256 2.00 x, decode @0 1.25 x',
   ]);
+});
+
+test('turns of one page are compared each with its own, not median with median', () => {
+  const rates = (prefill, decode) => ({ prefill, decode });
+  const turns = [1, 2, 4].map((speed) => ({ one: rates(speed, 10), two: rates(1.5 * speed, 20), beside: rates(speed, 9) }));
+  turns[2].beside.decode = 30;
+  assert.deepEqual(overOne(turns), {
+    turns: 3, beside: { prefill: 1, decode: 0.9 }, scaling: { prefill: 1.5, decode: 2 },
+  });
 });
 
 test('a context that is asked for twice gives the mean of both', async () => {

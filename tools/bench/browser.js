@@ -9,7 +9,7 @@ import { testEnvironment } from '../setup.js';
 import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
-const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'reads', 'reads-thread'];
+const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'neighbour', 'reads', 'reads-thread'];
 const ENTRIES = [
   'tools/bench/page.js', 'js/worker.js', 'js/thread.js', ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
@@ -53,6 +53,14 @@ export function launch(name) {
   const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
   return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
+}
+
+/** What the page's bench(job) answers. @param {import('puppeteer-core').Page} page @param {string} url
+ * @param {object} job */
+export async function ask(page, url, job) {
+  await page.goto(url);
+  await page.waitForFunction('globalThis.bench');
+  return page.evaluate(`bench(${JSON.stringify(job)})`);
 }
 
 /** A field of /proc/PID/status, as a number. @param {string} status @param {string} name */

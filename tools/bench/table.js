@@ -89,6 +89,16 @@ export function ratios(ours, theirs) {
   return all;
 }
 
+/** Medians of what several threads do over one, on a free machine and beside a busy program.
+ * @param {import('./drivers/neighbour.js').Turn[]} turns */
+export function overOne(turns) {
+  const over = (/** @type {'two' | 'beside'} */ key) => (/** @type {'prefill' | 'decode'} */ what) => {
+    return median(turns.map((turn) => turn[key][what] / turn.one[what])) ?? NaN;
+  };
+  const both = (/** @type {ReturnType<typeof over>} */ of) => ({ prefill: of('prefill'), decode: of('decode') });
+  return { turns: turns.length, beside: both(over('beside')), scaling: both(over('two')) };
+}
+
 /** Lines of equal columns, the first to the left, the others to the right. @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));

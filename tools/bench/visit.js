@@ -4,7 +4,7 @@ import { fork } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { at } from '../proc.js';
-import { contentPeak, launch, servePage } from './browser.js';
+import { ask, contentPeak, launch, servePage } from './browser.js';
 import { MODULES } from './peers.js';
 
 /** @typedef {import('./measure.js').Sample} Sample */
@@ -42,28 +42,21 @@ async function readOnce(path) {
 async function inBrowser(name, url, job) {
   const browser = await launch(name);
   try {
-    const sample = /** @type {Sample} */ (await ask(browser, url, job));
+    const sample = /** @type {Sample} */ (await ask(await browser.newPage(), url, job));
     return { ...sample, memory: contentPeak(browser) };
   } finally {
     await browser.close();
   }
 }
 
-/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {object} job */
-async function ask(browser, url, job) {
-  const page = await browser.newPage();
-  await page.goto(url);
-  await page.waitForFunction('globalThis.bench');
-  return page.evaluate(`bench(${JSON.stringify(job)})`);
-}
-
 /** What plain loads read in Chromium, bytes per second. @param {string} model @param {number} threads
  * @param {boolean} cached from a cache */
 export async function readBandwidth(model, threads, cached) {
+  const job = { driver: 'reads', threads, cached };
   const server = await servePage(model, threads > 1);
   const browser = await launch('chromium');
   try {
-    return /** @type {number} */ (await ask(browser, server.url, { driver: 'reads', threads, cached }));
+    return /** @type {number} */ (await ask(await browser.newPage(), server.url, job));
   } finally {
     await browser.close();
     await server.close();

@@ -1,0 +1,36 @@
+/** neighbour: gemma-wasm with one thread and with several in one page, in turns, with and without another program on
+ * the processors: what a machine does from minute to minute is in all of them. The opener gives `keepBusy`. */
+import { loadModel } from '../../../js/index.js';
+import { makePrompt } from '../measure.js';
+import { gemma } from './gemma.js';
+
+/** @typedef {import('../measure.js').Opened} Opened */
+/** Tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
+/** one: one thread; two: several; beside: several, beside a program that computes.
+ * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
+
+const PROMPT = 64, TOKENS = 16;
+const { keepBusy } = /** @type {{ keepBusy: (on: boolean) => Promise<void> }} */ (/** @type {unknown} */ (globalThis));
+
+/** @param {Opened} side @param {number} seed @returns {Promise<Rates>} */
+async function rates({ run }, seed) {
+  const { promptTokens, promptMs, tokens, tokensMs } = await run(makePrompt(PROMPT, seed), TOKENS);
+  return { prefill: promptTokens / promptMs * 1000, decode: tokens / tokensMs * 1000 };
+}
+
+/** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
+export async function answer(job) {
+  let { seed } = job;
+  const open = gemma(loadModel);
+  const one = await open({ ...job, threads: 1 }), two = await open(job);
+  for (const side of [one, two]) await rates(side, seed++);
+  /** @type {Turn[]} */
+  const turns = [];
+  for (const end = performance.now() + job.seconds * 1000; performance.now() < end;) {
+    const alone = { one: await rates(one, seed++), two: await rates(two, seed++) };
+    await keepBusy(true);
+    turns.push({ ...alone, beside: await rates(two, seed++) });
+    await keepBusy(false);
+  }
+  return turns;
+}

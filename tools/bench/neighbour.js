@@ -1,0 +1,42 @@
+/** neighbour: other programs that compute while something is measured, and a visit that compares with and without
+ * one. */
+import { spawn } from 'node:child_process';
+import { setTimeout as wait } from 'node:timers/promises';
+import { basename } from 'node:path';
+import { ask, launch, servePage } from './browser.js';
+import { overOne } from './table.js';
+
+/** @typedef {import('./drivers/neighbour.js').Turn} Turn */
+
+/** Until it computes. */
+const START_MS = 120;
+
+/** Starts that many; gives what ends them. @param {number} count */
+export function keepBusy(count) {
+  const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+  const children = Array.from({ length: count }, loop);
+  return () => children.forEach((child) => child.kill('SIGKILL'));
+}
+
+/** beside: `threads` beside a busy program over one thread on a free machine; scaling: `threads` over one thread,
+ * both on a free machine. In one Chromium page, in turns for so many seconds.
+ * @param {string} model path @param {number} threads @param {number} seconds */
+export async function besideNeighbour(model, threads, seconds) {
+  const server = await servePage(model, true), browser = await launch('chromium');
+  let stop = () => {};
+  try {
+    const page = await browser.newPage();
+    await page.exposeFunction('keepBusy', async (/** @type {boolean} */ on) => {
+      stop();
+      stop = on ? keepBusy(1) : () => {};
+      await wait(START_MS);
+    });
+    const address = `${server.url}models/${basename(model)}`;
+    const job = { driver: 'neighbour', model: address, threads, seconds, contextLength: 512, seed: 1 };
+    return overOne(/** @type {Turn[]} */ (await ask(page, server.url, job)));
+  } finally {
+    stop();
+    await browser.close();
+    await server.close();
+  }
+}
