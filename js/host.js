@@ -223,17 +223,20 @@ export class Host {
   }
 }
 
-/** Some processors read one stream of weights fastest, others many at once: these are asked. The first rounds are
- * slow, for the code is not optimised yet; no round finds in a cache what the last one read. Other variants have one
- * way only. @param {Engine} native */
+/** Some processors read one stream of weights fastest, others many at once: these are asked. The first turns do not
+ * count, for the code is not optimised yet; no turn finds in a cache what the last one read. Quarters may be of
+ * different types, so each is compared with itself. Other variants have one way only. @param {Engine} native */
 function chooseStreams(native) {
   if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
+  /** @type {number[]} */
   const one = [], many = [];
-  for (let round = 0; round < QUARTERS; round++) {
-    one.push(native.rehearse(1, round));
-    many.push(native.rehearse(0, (round + 2) % QUARTERS));
+  for (let turn = -1; turn < QUARTERS; turn++) {
+    const first = (turn + QUARTERS) % QUARTERS, second = (first + 2) % QUARTERS;
+    one[first] = native.rehearse(1, first);
+    many[second] = native.rehearse(0, second);
   }
-  native.rehearse(Number(Math.min(...one) < Math.min(...many)), QUARTERS);
+  const [, low, high] = one.map((ms, quarter) => ms / many[quarter]).sort((a, b) => a - b);
+  native.rehearse(Number(low * high < 1), QUARTERS);
 }
 
 /** @param {Engine} native @param {number} [wanted] */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 16, MAX_HEAD_DIM = 512, FEW_SPANS = 8, CACHE_LINE = 64 };
+enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 };
 
 /* One query in one span: acc[head_dim] = sum of exp(score - max) * value, total = sum of the weights. */
 typedef struct {
@@ -95,7 +95,7 @@ static void each_query(const span *s, const block *b, verb *f) {
 }
 
 /* Reads a block's rows in one go before they are used bit by bit: else the memory system, which follows no stream
- * over the end of a page, would be waited for at each. Decode only; in prefill a row is used often. */
+ * over the end of a page, would be waited for at each. Where queries are few; else a row is used often. */
 static void touch(const span *s, const uint8_t *plane, size_t stride, uint32_t first) {
     const gw_kv_layer *kv = s->j->kv;
     const volatile uint8_t *at = plane + first % kv->rows * stride + (size_t)s->kv_head * kv->head;
@@ -110,7 +110,7 @@ static void each_block(const span *s, const uint8_t *plane, verb *f) {
     size_t stride = (size_t)s->j->h.n_head_kv * kv->head;
     int d = s->j->h.head_dim;
     bool few = s->n <= GW_HEADS, widen = !few && kernels->widen;
-    float wide[GW_KEYS * MAX_HEAD_DIM];
+    float wide[GW_KEYS * GW_MAX_HEAD_DIM];
     uint32_t begin = s->from / GW_KEYS * GW_KEYS;
     if (few) touch(s, plane, stride, begin);
     for (uint32_t first = begin; first < s->to; first += GW_KEYS) {
@@ -182,15 +182,16 @@ static int heads_of(const job *j, int kv_head, int group, int *first) {
     return (int)gw_min(j->group, heads_per_kv(j) - group * j->group);
 }
 
-/* A query as the kernels want it is `query_bytes` long: a row of `room`, or q itself. */
+/* A query as the kernels want it is `query_bytes` long: row i of `room`, or q itself. */
 static size_t query_bytes(const job *j) {
-    return j->kv->type == GW_KV_I16 ? gw_i16_bytes(j->h.head_dim) : j->h.head_dim * sizeof(float);
+    return j->kv->type == GW_KV_I16 ? GW_I16_BYTES((size_t)j->h.head_dim) : j->h.head_dim * sizeof(float);
 }
 
-static const void *query_row(const job *j, const float *q, uint8_t *room) {
+static const void *query_row(const job *j, const float *q, uint8_t *room, int i) {
     if (j->kv->type != GW_KV_I16) return q;
-    gw_kv_query(room, q, (uint32_t)j->h.head_dim);
-    return room;
+    uint8_t *row = room + i * query_bytes(j);
+    gw_kv_query(row, q, (uint32_t)j->h.head_dim);
+    return row;
 }
 
 /* --- many tokens: an item is a few tokens x the heads of one kv head, all spans in order --- */
@@ -200,8 +201,8 @@ static void tokens_item(void *ctx, int item) {
     int d = j->h.head_dim, groups = groups_per_kv(j), head;
     int token = item / (j->h.n_head_kv * groups) * j->tokens, kv_head = item / groups % j->h.n_head_kv;
     int n_heads = heads_of(j, kv_head, item % groups, &head), n_tokens = (int)gw_min(j->tokens, j->n - token);
-    float acc[QUERIES * MAX_HEAD_DIM], max[QUERIES], total[QUERIES] = { 0 };
-    uint8_t room[QUERIES * (MAX_HEAD_DIM + 8) * sizeof(int16_t)];
+    float acc[QUERIES * GW_MAX_HEAD_DIM], max[QUERIES], total[QUERIES] = { 0 };
+    uint8_t room[QUERIES * GW_I16_BYTES(GW_MAX_HEAD_DIM)];
     query qs[QUERIES];
     int n = 0;
     uint32_t first = first_visible(j, j->pos + token), last = j->pos + token + n_tokens - 1;
@@ -209,7 +210,7 @@ static void tokens_item(void *ctx, int item) {
         for (int h = 0; h < n_heads; h++, n++) {
             uint32_t pos = j->pos + token + t;
             const float *q = j->q + (token + t) * j->ldq + (size_t)(head + h) * d;
-            qs[n] = (query){ .q = query_row(j, q, room + n * query_bytes(j)), .acc = acc + n * d,
+            qs[n] = (query){ .q = query_row(j, q, room, n), .acc = acc + n * d,
                              .first = first_visible(j, pos), .last = pos };
         }
     for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {
@@ -274,7 +275,7 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     uint32_t spans = pos / GW_SPAN - j.first_span + 1;
     uint8_t *room = (uint8_t *)(o->partial + (size_t)spans * h.n_head * (h.head_dim + 2));
     for (int head = 0; head < h.n_head; head++)
-        query_row(&j, q + (size_t)head * h.head_dim, room + head * query_bytes(&j));
+        query_row(&j, q + (size_t)head * h.head_dim, room, head);
     j.rows = kv->type == GW_KV_I16 ? room : (const uint8_t *)q;
     gw_parallel(o->pool, span_item, &j, (int)spans * per_token);
     if (spans > FEW_SPANS) gw_parallel(o->pool, merge_head, &j, h.n_head);

@@ -1,13 +1,13 @@
 /* gguf: see gguf.h. The file is a sequence of items: magic, version, counts, then for every entry a
  * key and a value (or an array head and its elements), then tensor infos. `readers` has one function
- * per kind of item; it consumes a whole item or nothing, and settle() says which kind comes next. */
+ * per kind of item; it consumes whole items or nothing, and settle() says which kind comes next. */
 #include "gguf.h"
 
 #include <string.h>
 
 enum { MAGIC, VERSION, COUNTS, KEY, VALUE, ARRAY, ELEMENT, TENSOR, DONE };
 
-/* Reads one item from p[0..n): bytes consumed, 0 if it is not whole yet, or a negative code. */
+/* Reads one item, or many elements, from p[0..n): bytes consumed, 0 if it is not whole yet, or a negative code. */
 typedef int (*reader)(gw_gguf *g, const uint8_t *p, size_t n);
 
 static uint32_t load32(const uint8_t *p) {

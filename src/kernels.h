@@ -60,7 +60,7 @@ typedef struct {
     int16_t *q16;                   /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;                     /* [k / 32][stride] */
     int32_t *sum16, *half16;        /* [k / 32][stride] */
-    int streams;                    /* n = 1: panels read side by side; 1: one; else as many as a kernel likes */
+    int streams;                    /* n = 1: panels read side by side; 1: one, if a kernel can; else as many as it likes */
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
@@ -81,8 +81,8 @@ typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
  * Where keys are i16 a query is such a row too, and the products are summed exactly, in int32: lane l of a vector
  * adds up those of the items i with i / 2 mod 4 = l, and in every row of keys or queries the norm of these items of
  * a lane is at most GW_I16_NORM; so by Cauchy and Schwarz no sum of any of them is above GW_I16_NORM^2 < 2^31. */
-enum { GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
-static inline size_t gw_i16_bytes(size_t d) { return d * sizeof(int16_t) + 16; }
+enum { GW_MAX_HEAD_DIM = 512, GW_I16_TOP = 32767, GW_I16_LANES = 4, GW_I16_NORM = 46340 };
+#define GW_I16_BYTES(d) ((d) * sizeof(int16_t) + 16)
 
 /* scores[h * GW_SPAN + j] = dot(q[h], key j); four partial sums, added as (0 + 1) + (2 + 3). f32, q8: q[h] are
  * floats, sums are by index mod 4. i16: sums are by lane, then made floats; at last times the product of the scales. */

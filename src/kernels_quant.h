@@ -48,10 +48,6 @@ INLINE v128_t unknown_bytes(uint32_t byte) { return unknown(0x01010101 * byte); 
 #else   /* V8 has no registers left there: constants made anew are faster than loads */
 INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byte); }
 #endif
-INLINE v128_t unknown_float(float value) {
-    volatile float hidden = value;
-    return wasm_f32x4_splat(hidden);
-}
 
 /* What codes are masked with: bits 0 … of each byte, and single fields. */
 typedef struct { v128_t low, part[4]; } bit_masks;

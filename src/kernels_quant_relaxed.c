@@ -279,8 +279,8 @@ INLINE void tile_pairs(int planes, uint32_t run, const v128_t *c, const v128_t *
 }
 
 /* Products of part `h` of block j, which has a scale, with tokens t …; at: number of its block of activations; sum: of
- * these. f: its subs, mins and table. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each
- * sum's products. */
+ * these. f: its subs, mins, table and run. The loop over columns stays rolled up: unrolled, LLVM makes one chain of
+ * each sum's products. */
 INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w, uint32_t j, uint32_t h, const acts *a,
                       size_t at, v128_t (*sum)[2], v128_t (*dot)[PAIR], int rows, int panels) {
     const int row = GW_BLOCK * planes, low = GW_BLOCK * (planes - 1);   /* bytes to the next row, to the low plane */

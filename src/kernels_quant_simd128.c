@@ -1,7 +1,7 @@
 /* kernels_quant_simd128: products of the types in quant_formats.h with int16 activations (order 0 2 1 3),
- * with 128-bit vectors of fixed semantics. One shape for all: a block's codes as bytes, widened to int16 and
- * multiplied pairwise; see kernels_quant.h for what a type adds. As in kernels_simd128.c one row of activations
- * walks several panels at once, and several rows share a chunk of a panel that was widened once. */
+ * with 128-bit vectors of fixed semantics. One shape for all but IQ4 with one row: a block's codes as bytes, widened
+ * to int16 and multiplied pairwise; see kernels_quant.h for what a type adds. As in kernels_simd128.c one row of
+ * activations walks several panels at once, and several rows share a chunk of a panel that was widened once. */
 #include "kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)

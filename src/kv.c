@@ -10,7 +10,7 @@
 /* Bytes of one head of one position. */
 static uint64_t head_bytes(int type, uint32_t d) {
     if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
-    return type == GW_KV_I16 ? gw_i16_bytes(d) : (uint64_t)d * sizeof(float);
+    return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
 }
 
 static gw_kv_layer take_layer(const gw_kv_shape *s, uint32_t rows, bool global, gw_arena *arena) {
@@ -113,6 +113,7 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
 }
 
 /* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
+_Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128, "what the norm leaves room for");
 static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
     float largest = largest_of(in, d), scale = 0;
     if (largest > GW_TINY) {

@@ -92,7 +92,7 @@ static double number(const gw_file *f, const char *key, double otherwise) {
     X("feed_forward_length", n_ff, 8, 1 << 20, true)                    \
     X("attention.head_count", n_head, 1, 1024, true)                    \
     X("attention.head_count_kv", n_head_kv, 1, 1024, true)              \
-    X("attention.key_length", head_dim, 8, 512, true)                   \
+    X("attention.key_length", head_dim, 8, GW_MAX_HEAD_DIM, true)                   \
     X("attention.sliding_window", window, 1, GW_MAX_CONTEXT, true)      \
     X("attention.sliding_window_pattern", pattern, 1, GW_MAX_LAYERS, false)
 

@@ -46,10 +46,8 @@ static inline words load_words(const uint8_t *p) {
 static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) {
     words a = load_words(in), b = load_words(in + row_bytes);
     words c = load_words(in + 2 * row_bytes), d = load_words(in + 3 * row_bytes);
-    words ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-    words ab2 = __builtin_shufflevector(a, b, 2, 6, 3, 7), cd2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    words to[] = { __builtin_shufflevector(ab, cd, 0, 1, 4, 5), __builtin_shufflevector(ab, cd, 2, 3, 6, 7),
-                   __builtin_shufflevector(ab2, cd2, 0, 1, 4, 5), __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7) };
+    words to[] = { { a[0], b[0], c[0], d[0] }, { a[1], b[1], c[1], d[1] },
+                   { a[2], b[2], c[2], d[2] }, { a[3], b[3], c[3], d[3] } };
     memcpy(out, to, sizeof to);
 }
 

@@ -126,11 +126,11 @@ void gw_session_clear(gw_session *s) {
 void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter) {
     gw_state *st = &s->state;
     gw_batch *b = &st->batch;
-    uint32_t n = quarter < 4 ? st->config->n_layer / 4 : 0;
+    uint32_t n = quarter < 4 ? st->config->n_layer : 0;
     drop_batch(s);
     st->ops.acts.streams = streams;
     memset(b->h, 0, gw_ld(st->config->n_embd) * sizeof(float));
-    for (uint32_t l = n * quarter; l < n * (quarter + 1); l++) {
+    for (uint32_t l = n * quarter / 4; l < n * (quarter + 1) / 4; l++) {
         const gw_layer *w = &st->weights->layers[l];
         gw_matmul(&st->ops, b->h, gw_ld(st->config->n_embd), 1, (const gw_matrix *[]){ &w->gate, &w->up },
                   (float *[]){ b->gate, b->up }, 2, false);

@@ -40,8 +40,8 @@ static void random_rows(uint8_t *keys, uint8_t *values, int type) {
 /* Queries as the type wants them, in `room` or as they are. */
 static void queries_of(int type, const float *in, uint8_t *room, const void **q) {
     for (int h = 0; h < GW_HEADS; h++) {
-        q[h] = type == GW_KV_I16 ? room + h * gw_i16_bytes(D) : (const void *)(in + (GW_HEADS - 1 - h) * D);
-        if (type == GW_KV_I16) gw_kv_query(room + h * gw_i16_bytes(D), in + (GW_HEADS - 1 - h) * D, D);
+        q[h] = type == GW_KV_I16 ? room + h * GW_I16_BYTES(D) : (const void *)(in + (GW_HEADS - 1 - h) * D);
+        if (type == GW_KV_I16) gw_kv_query(room + h * GW_I16_BYTES(D), in + (GW_HEADS - 1 - h) * D, D);
     }
 }
 
@@ -112,7 +112,7 @@ static double scale_at(const uint8_t *row, int d) {
 }
 
 static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
-    gw_kv_layer layer = { r->k, r->v, GW_KEYS, (uint32_t)gw_i16_bytes((size_t)d), GW_KV_I16 };
+    gw_kv_layer layer = { r->k, r->v, GW_KEYS, (uint32_t)GW_I16_BYTES((size_t)d), GW_KV_I16 };
     gw_kv kv = { .shape = { .n_head_kv = 1, .head_dim = (uint32_t)d }, .layers = &layer };
     float in[MOST];
     for (int i = 0; i < d; i++) in[i] = query(0, i);
@@ -128,7 +128,7 @@ static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
 static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
     float scores[2][GW_SPAN];
     const void *q = r->q;
-    size_t stride = gw_i16_bytes((size_t)d);
+    size_t stride = GW_I16_BYTES((size_t)d);
     gw_ref_scores_i16(&q, 1, r->k, stride, n, d, scores[0]);
     TESTED(scores_i16)(&q, 1, r->k, stride, n, d, scores[1]);
     CHECK(!memcmp(scores[0], scores[1], (size_t)n * sizeof(float)));
@@ -155,7 +155,7 @@ static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn 
 static void check_mix(const i16_rows *r, int d, int n, const float *p) {
     float out[2][MOST], *at[] = { out[0], out[1] };
     double w[GW_KEYS], largest = 0, all = 0;
-    size_t stride = gw_i16_bytes((size_t)d);
+    size_t stride = GW_I16_BYTES((size_t)d);
     for (int i = 0; i < d; i++) out[0][i] = out[1][i] = 0.25f;
     gw_ref_mix_i16(p, 1, r->v, stride, n, d, &at[0]);
     TESTED(mix_i16)(p, 1, r->v, stride, n, d, &at[1]);
@@ -223,7 +223,7 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
 
 /* --- the whole --- */
 
-enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = 160, WINDOW = 150, BATCH = 64 };
+enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
 typedef struct {
     gw_heads heads;
@@ -342,6 +342,20 @@ static void same_by(gw_heads heads, int type, uint32_t length, uint32_t batch, i
                          heads.n_head, type, batch, threads, i, r.out[i], whole.out[i]);
     rig_free(&whole);
     rig_free(&r);
+}
+
+/* As many and as large queries as an item holds. */
+TEST(attention_of_the_largest_heads) {
+    enum { FEW = 20 };
+    for (int type = 0; type < GW_KV_TYPES; type++) {
+        rig r;
+        rig_init(&r, (gw_heads){ 16, 1, GW_MAX_HEAD_DIM, WINDOW }, type, 2, FEW);
+        for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;   /* scores as those of smaller heads */
+        run(&r, FEW, FEW - 2, BATCH);
+        double error = error_of(&r, FEW);
+        if (!(error <= tolerance[type])) gw_test_fail(__FILE__, __LINE__, "type %d: error %g", type, error);
+        rig_free(&r);
+    }
 }
 
 TEST(attention_by_any_batch_and_threads_gives_the_same_bits) {
