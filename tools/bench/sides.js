@@ -19,7 +19,7 @@ export const SIDES = {
   'gemma-simd128': {
     title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma-page', variant: 'simd128',
   },
-  'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page', deep: true },
+  'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page' },
   'gemma-node': {
     title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`, where: 'node', driver: 'gemma-node',
     node: () => process.execPath,
