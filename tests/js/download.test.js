@@ -17,9 +17,9 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** How ranges are asked for, by the tuning that brings it about. */
-const PIECES = { how: 'in pieces', tuning: { alone: Infinity } };
-const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16 } };
+/** How ranges are asked for, by what brings it about. Of a faster server longer ones would be asked for. */
+const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
+const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16 }, usual: { slow: 1 } };
 const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
 /** @type {Buffer} */ let bytes;
@@ -95,18 +95,18 @@ test('several ranges are fetched at once, at most three', async (t) => {
   assert.equal(most, 3);
 });
 
-for (const { how, tuning } of [PIECES, LONG]) {
-  test(`${how}: stalls are cut off and asked for again`, (t) => { tune(t, tuning); return stalls(t, how === PIECES.how ? 4 : 12); });
-  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => { tune(t, tuning); return goneRanges(t); });
-  test(`${how}: a length that is a lie ends with a code`, (t) => { tune(t, tuning); return lies(t); });
-  test(`${how}: a file that changes in the middle is never mixed`, (t) => { tune(t, tuning); return changes(t); });
-  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => { tune(t, tuning); return refusals(t); });
-  test(`${how}: whatever goes wrong: the right model or a code`, (t) => { tune(t, tuning); return chaos(t, how === PIECES.how ? 40 : 12); });
+for (const { how, tuning, usual } of [PIECES, LONG]) {
+  test(`${how}: stalls are cut off and asked for again`, (t) => { tune(t, tuning); return stalls(t, usual, how === PIECES.how ? 4 : 12); });
+  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => { tune(t, tuning); return goneRanges(t, usual); });
+  test(`${how}: a length that is a lie ends with a code`, (t) => { tune(t, tuning); return lies(t, usual); });
+  test(`${how}: a file that changes in the middle is never mixed`, (t) => { tune(t, tuning); return changes(t, usual); });
+  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => { tune(t, tuning); return refusals(t, usual); });
+  test(`${how}: whatever goes wrong: the right model or a code`, (t) => { tune(t, tuning); return chaos(t, usual, how === PIECES.how ? 40 : 12); });
 }
 
-async function stalls(t, every) {
+async function stalls(t, usual, every) {
   tune(t, { stallMs: 300 });
-  const server = await faultyServer(t, bytes, (n) => (n % every === 1 ? { stallAt: 10_000 } : {}));
+  const server = await faultyServer(t, bytes, (n) => (n % every === 1 ? { stallAt: 10_000 } : {}), usual);
   assert.deepEqual(await logitsOf(server.url), expected);
 }
 
@@ -116,9 +116,9 @@ test('a server that has no ranges: one stream, and a new one after a break', asy
   assert.equal(server.seen.length, 3 + (bytes.length > 3_000_000 ? 1 : 0));
 });
 
-async function goneRanges(t) {
+async function goneRanges(t, usual) {
   for (const fault of [{ noRanges: true }, { shift: 100 }, { headers: { 'Content-Range': '' } }]) {
-    const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault));
+    const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
     // One that is answered with the whole file is the last.
@@ -132,8 +132,8 @@ test('gzip: the length is not that of the file', async (t) => {
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-async function lies(t) {
-  const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }));
+async function lies(t, usual) {
+  const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }), usual);
   const error = await refuses(loadModel(server.url, { ...OPTIONS, sha256: 'a'.repeat(64) }), 'truncated');
   assert.deepEqual([error.expected, error.got], [`${bytes.length + 5000} bytes`, `${bytes.length} bytes`]);
   server.state.faults = (n) => (n > 5 ? { lie: 5000 } : {});
@@ -141,11 +141,11 @@ async function lies(t) {
   await refuses(loadModel(server.url, OPTIONS), 'source-changed');
 }
 
-async function changes(t) {
+async function changes(t, usual) {
   for (const ranges of [true, false]) {
     const server = await faultyServer(t, bytes, (n) => ({
       noRanges: !ranges, ...(n >= 2 ? { bytes: other, etag: '"two"' } : { killAt: ranges ? undefined : 1_000_000 }),
-    }));
+    }), usual);
     await refuses(loadModel(server.url, OPTIONS), 'source-changed');
     assert.deepEqual(await logitsOf(server.url), expectedOther);
   }
@@ -165,12 +165,12 @@ test('without an ETag or a date nothing is put together from two answers', async
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
 });
 
-async function refusals(t) {
+async function refusals(t, usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
   // Of the last two one may be an early request, which is asked again at once.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
-  const server = await faultyServer(t, bytes, (n) => faults[n] ?? {});
+  const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   const notices = [];
   const onProgress = ({ notice }) => notice && notices.push(notice.code);
   assert.deepEqual(await logitsOf(server.url, { onProgress }), expected);
@@ -186,7 +186,7 @@ test('a server that goes away for good ends with a code, and a load afterwards w
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-async function chaos(t, runs) {
+async function chaos(t, usual, runs) {
   const random = randoms(7);
   const kinds = [
     () => ({ killAt: Math.floor(random() * SEGMENT) }), () => ({ status: 500 }), () => ({ noRanges: true }),
@@ -197,7 +197,7 @@ async function chaos(t, runs) {
   const ends = {};
   for (let run = 0; run < runs; run++) {
     const share = run % 2 ? 0.01 : 0.3;
-    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}));
+    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}), usual);
     const end = await logitsOf(server.url).catch((error) => error);
     if (end instanceof Error) assert.ok(Object.hasOwn(CODES, end.code) && end.code !== 'worker-failed', `${end.stack}`);
     else assert.ok([expected, expectedOther].some((right) => right.every((x, i) => Object.is(x, end[i]))), `run ${run}: another model`);

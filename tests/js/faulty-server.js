@@ -39,15 +39,16 @@ export function randoms(seed) {
  * @param {any} t     the test that it is closed after
  * @param {Buffer} bytes
  * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request
+ * @param {Fault} [usual]   what holds for all requests
  */
-export async function faultyServer(t, bytes, faults = () => ({})) {
+export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   /** @type {Seen[]} */
   const seen = [];
   const state = { bytes, etag: '"one"', modified: 'Sat, 01 Nov 2025 10:00:00 GMT', faults };
   const server = createServer((request, response) => {
     const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
     seen.push(entry);
-    respond(request, response, { etag: state.etag, bytes: state.bytes, ...state.faults(seen.length - 1, request) }, state, entry)
+    respond(request, response, { etag: state.etag, bytes: state.bytes, ...usual, ...state.faults(seen.length - 1, request) }, state, entry)
       .catch(() => response.destroy());
   });
   await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
