@@ -367,8 +367,8 @@ export class Download {
 
   /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
   #askEarly({ at, end }) {
-    if (this.#early || !this.#eager || end - at > this.#ahead || end >= Math.min(Number(this.total), this.#limit)) return;
-    if (Number(this.#entry?.heldTo(end)) > end) return;
+    if (this.#early || !this.#eager || end - at > this.#ahead) return;
+    if (end >= Math.min(Number(this.total), this.#limit) || Number(this.#entry?.heldTo(end)) > end) return;
     const answer = this.#ask(end, this.#far(end));
     answer.catch(() => {});   // whoever takes it hears of it
     this.#early = { at: end, answer };
