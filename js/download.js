@@ -49,7 +49,7 @@ export class Download {
   #ready = false;
   /** Whether long ranges are read one after the other: the network is faster than requests are. */
   #alone = false;
-  /** Of the last request, in bytes per ms. */
+  /** In bytes per ms: of the last request, or a mean of long ranges. 0: not known. */
   #rate = 0;
   /** Since when it is measured. */
   #since = 0;
@@ -57,6 +57,8 @@ export class Download {
   #stream;
   /** One that was asked for before it is needed. @type {{ at: number, answer: Promise<Answer> } | undefined} */
   #early;
+  /** Whether there may be more of those: some servers refuse a second request. */
+  #eager = true;
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
@@ -112,6 +114,7 @@ export class Download {
 
   /** @param {number} [at] @param {number} [end] @param {Version} [version] */
   async #ask(at, end, version = this.#version) {
+    this.#mustBeOpen();
     const answer = await this.#remote.ask(at, end, version);
     this.#open.add(answer);
     if (this.#closed) answer.close();
@@ -150,6 +153,8 @@ export class Download {
     const { etag, modified } = answer.version;
     if (!answer.partial) this.#stream = answer;
     else if (answer.at === at && (etag || modified || this.digest)) {
+      // Its bytes come while the cache is read: how fast, nobody sees.
+      if (at) answer.since = -Infinity;
       this.#early = { at, answer: Promise.resolve(answer) };
     } else this.#version = this.#drop(answer);
     this.#plain = !this.#early;
@@ -308,10 +313,9 @@ export class Download {
     const to = Math.min(end, this.#entry?.gapTo(at()) ?? Infinity);
     let answer;
     try {
-      this.#mustBeOpen();
       answer = await this.#connect(at(), to, before);
       const start = at(), last = Math.min(to, answer.end);
-      if (!this.#alone) this.#since = performance.now();
+      if (!this.#alone) this.#since = answer.since;
       const journal = Math.min(this.#tuning.journal, this.#reach / 2);
       while (at() < last) {
         const bytes = await answer.read(last - at());
@@ -329,13 +333,14 @@ export class Download {
       this.#stream = this.#drop(this.#stream);
       throw error;
     }
-    if (answer.at === answer.end) this.#stream = undefined;
+    if (answer === this.#stream && answer.at === answer.end) this.#stream = undefined;
     if (answer !== this.#stream) this.#done(answer);
   }
 
   /** Of long ranges one with another, for buffers fill and empty. @param {number} came */
   #measure(came) {
-    const now = performance.now(), share = came / this.#tuning.segment / 4, rate = came / (now - this.#since);
+    const now = performance.now(), share = came / this.#tuning.segment / 4;
+    const rate = came / Math.max(now - this.#since, 1);   // clocks may be coarse
     if (this.#alone) {
       this.#rate += (rate - this.#rate) * share;
       this.#since = now;
@@ -351,22 +356,37 @@ export class Download {
    * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
   get #reach() {
     const { share, least, most } = this.#tuning;
-    return Math.ceil(Math.max(this.#entry ? Number(this.total) * share : most, least, 1.5 * this.#ahead));
+    return Math.ceil(Math.max(this.#entry ? this.#entry.journal.total * share : most, least, 1.5 * this.#ahead));
   }
 
   /** Where the request for a long range at `at` ends. @param {number} at */
   #far(at) {
-    const { at: next = Infinity } = this.#early ?? {};
-    return Math.min(at + this.#reach, Number(this.total), this.#entry?.gapTo(at) ?? next, next);
+    const next = Math.min(this.#early?.at ?? Infinity, this.#entry?.gapTo(at) ?? Infinity);
+    return Math.min(at + this.#reach, Number(this.total), next);
   }
 
   /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
   #askEarly({ at, end }) {
-    if (this.#early || end - at > this.#ahead || end >= Math.min(Number(this.total), this.#limit)) return;
-    if (Number(this.#entry?.heldTo(end)) > end) return;
+    if (this.#early || !this.#eager || end - at > this.#ahead) return;
+    if (end >= Math.min(Number(this.total), this.#limit) || Number(this.#entry?.heldTo(end)) > end) return;
     const answer = this.#ask(end, this.#far(end));
     answer.catch(() => {});   // whoever takes it hears of it
     this.#early = { at: end, answer };
+  }
+
+  /** What was asked for early, if it begins at `at` and did not fail. @param {number} at */
+  async #taken(at) {
+    const early = this.#early;
+    if (Number(early?.at) < at) this.#forget();
+    if (early?.at !== at) return undefined;
+    this.#early = undefined;
+    return early.answer.catch(() => { this.#eager = false; });
+  }
+
+  /** What was asked for early is not wanted any more. */
+  #forget() {
+    this.#early?.answer.then((answer) => this.#drop(answer), () => {});
+    this.#early = undefined;
   }
 
   #mustBeOpen() {
@@ -386,15 +406,14 @@ export class Download {
     if (!this.#plain) {
       if (this.#stream?.at === at) return this.#stream;
       this.#stream = this.#drop(this.#stream);
-      const early = this.#early;
-      if (early && early.at <= at) this.#early = undefined;
-      const answer = await (early?.at === at ? early.answer : this.#ask(at, this.#alone ? this.#far(at) : end));
+      const answer = await this.#taken(at) ?? await this.#ask(at, this.#alone ? this.#far(at) : end);
       this.#check(answer);
       if (answer.partial && answer.at === at) {
         if (this.#alone) this.#stream = answer;
         return answer;
       }
       this.#plain = true;
+      this.#forget();
       if (answer.partial || this.#stream) this.#drop(answer);
       else this.#stream = answer;
     }

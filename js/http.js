@@ -63,7 +63,7 @@ export class Remote {
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
   digest = '';
-  /** How long an answer takes at least, in ms. */
+  /** How long an answer takes at least, in ms; refusals are faster. */
   latency = Infinity;
 
   /** @param {UrlSource} source @param {Tuning} tuning */
@@ -91,8 +91,8 @@ export class Remote {
     const unreachable = `${this.shown} could not be reached, or allows no cross-origin reading`;
     const began = performance.now();
     const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
-    this.latency = Math.min(this.latency, performance.now() - began);
     if ((response.status === 200 || response.status === 206) && response.body) {
+      this.latency = Math.min(this.latency, performance.now() - began);
       const early = `the connection to ${this.shown} ended early`;
       return new Answer(response, response.body, end,
         (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
@@ -168,6 +168,8 @@ export class Remote {
 /** Bytes of the file from `at` on, as they come. */
 export class Answer {
   #take;
+  /** When it began to come. */
+  since = performance.now();
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {number | undefined} end of what was asked for

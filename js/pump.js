@@ -42,11 +42,8 @@ export function pumpOf(body) {
   let buffer = spare.pop() ?? new ArrayBuffer(CHUNK);
   /** @type {(result: any) => Uint8Array | null} */
   const taken = ({ done, value }) => {
-    buffer = value?.buffer ?? new ArrayBuffer(CHUNK);
-    if (done && buffer.byteLength === CHUNK) {
-      spare.push(buffer);
-      buffer = new ArrayBuffer(1);   // for whoever asks again
-    }
+    if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
+    buffer = done ? new ArrayBuffer(1) : value.buffer;   // 1: for whoever asks again
     return done ? null : value;
   };
   try {

@@ -24,6 +24,15 @@ const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: JOURNAL, ba
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
+/** Longer ranges, the next one asked for while one comes. */
+const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16 };
+
+/** Until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
+function tune(t, tuning) {
+  environment.tuning = { ...tuning };
+  t.after(() => { environment.tuning = { ...TUNING }; });
+}
+
 /** Logits, and what loading said. */
 async function load(source, options = {}) {
   const events = [];
@@ -133,13 +142,18 @@ test('an abort in the middle: the next load goes on there', async (t) => {
   assert.ok(last.fromCache >= entry.stored && server.sent === bytes.length - last.fromCache);
 });
 
-test('a process that is killed in the middle: hardly a byte is fetched twice', async (t) => {
+for (const [how, tuning] of [['in pieces', TUNING], ['in long ranges', LONG]]) {
+  test(`a process that is killed in the middle, ${how}: hardly a byte is fetched twice`, (t) => killed(t, tuning));
+}
+
+async function killed(t, tuning) {
+  tune(t, tuning);
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
   const script = `
     import { environment } from ${JSON.stringify(new URL('../../js/env.js', import.meta.url))};
     import { loadModel, openCache } from ${JSON.stringify(new URL('../../js/index.node.js', import.meta.url))};
-    environment.tuning = ${JSON.stringify(TUNING)};
+    environment.tuning = ${JSON.stringify(tuning)};
     await loadModel(${JSON.stringify(server.url)}, { threads: 1, cache: openCache(${JSON.stringify(folder)}),
       onProgress: ({ loaded }) => { if (loaded > ${bytes.length} / 2) process.kill(process.pid, 'SIGKILL'); } });`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
@@ -151,6 +165,46 @@ test('a process that is killed in the middle: hardly a byte is fetched twice', a
   server.forget();
   assert.deepEqual((await load(server.url, { cache })).logits, expected);
   assert.ok(server.sent <= bytes.length - stored, `${server.sent} bytes sent, ${stored} were stored`);
+}
+
+/** A store with the first part of the file. @param {any} t */
+async function begun(t) {
+  const store = memoryStore();
+  const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
+  await refuses(loadModel(server.url, { threads: 1, cache: openCache(store) }), ['truncated', 'network-error']);
+  server.forget();
+  return { store, server };
+}
+
+test('a load that goes on: bytes that came while the cache was read do not tell how fast the network is', async (t) => {
+  for (const slow of [10, 0]) {
+    const { store, server } = await begun(t);
+    server.state.faults = () => ({ slow });
+    const { read } = store;
+    let wait = 400;
+    store.read = async (name, at, into) => {
+      if (at < bytes.length) await new Promise((resolve) => { setTimeout(resolve, wait); wait = 0; });
+      return read(name, at, into);
+    };
+    tune(t, { ...TUNING, alone: slow ? 10_000 : 0 });
+    assert.deepEqual((await load(server.url, { cache: openCache(store) })).logits, expected);
+    environment.tuning = { ...TUNING };
+    const lengths = server.seen.map(({ range }) => range.match(/\d+/g).reduce((first, last) => last - first + 1));
+    assert.equal(Math.max(...lengths) > TUNING.segment, !slow, `ranges of ${lengths} bytes, ${slow} ms for each piece`);
+  }
+});
+
+test('a load that goes on without knowing the size keeps its journal', async (t) => {
+  const { store, server } = await begun(t);
+  server.state.faults = () => ({ gzip: true });
+  const { write } = store;
+  let journals = 0;
+  store.write = (name, at, part) => {
+    if (at >= bytes.length) journals++;
+    return write(name, at, part);
+  };
+  assert.deepEqual((await load(server.url, { cache: openCache(store) })).logits, expected);
+  assert.ok(journals >= 5, `${journals} times`);
 });
 
 test('a journal that was torn: the state before it counts; two of them: all is fetched anew', async (t) => {

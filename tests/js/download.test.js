@@ -5,8 +5,11 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { before, test } from 'node:test';
+import { Download } from '../../js/download.js';
 import { environment } from '../../js/env.js';
+import { Remote, TUNING } from '../../js/http.js';
 import { CODES, inspectModel, loadModel } from '../../js/index.node.js';
+import { pumpOf } from '../../js/pump.js';
 import { faultyServer, randoms } from './faulty-server.js';
 import { refuses, someIds } from './helpers.js';
 import { testModel } from './models.js';
@@ -14,11 +17,22 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
+/** How ranges are asked for, by what brings it about. Of a faster server longer ones would be asked for. */
+const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
+const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16 }, usual: { slow: 1 } };
+const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
 /** @type {Buffer} */ let bytes;
 /** @type {Buffer} */ let other;
 /** @type {Float32Array} */ let expected;
 /** @type {Float32Array} */ let expectedOther;
+
+/** Until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
+function tune(t, tuning) {
+  const { tuning: usual } = environment;
+  environment.tuning = { ...usual, ...tuning };
+  t.after(() => { environment.tuning = usual; });
+}
 
 async function logitsOf(source, options = {}) {
   const model = await loadModel(source, { ...OPTIONS, ...options });
@@ -39,16 +53,15 @@ before(async () => {
   assert.notDeepEqual(expected, expectedOther);
 });
 
-for (const [how, alone] of /** @type {[string, number][]} */ ([['in pieces', Infinity], ['as one piece', 0]])) {
-  test(`a hundred connections cut at random offsets, ${how}: the right model each time, 1 % fetched twice at most`, (t) => {
-    return cutConnections(t, alone);
+for (const { how, tuning, runs } of [{ ...PIECES, runs: 6 }, { ...ONE, runs: 6 }, { ...LONG, runs: 1 }]) {
+  test(`${runs * 18} connections cut at random offsets, ${how}: the right model each time, 1 % fetched twice at most`, (t) => {
+    tune(t, tuning);
+    return cutConnections(t, runs);
   });
 }
 
-/** @param {import('node:test').TestContext} t @param {number} alone see TUNING of http.js */
-async function cutConnections(t, alone) {
-  environment.tuning.alone = alone;
-  t.after(() => { environment.tuning.alone = Infinity; });
+/** @param {import('node:test').TestContext} t @param {number} runs */
+async function cutConnections(t, runs) {
   const random = randoms(2025);
   /** @type {number[]} */
   let cuts = [];
@@ -62,13 +75,13 @@ async function cutConnections(t, alone) {
     made++;
     return { killAt: cuts.splice(cut, 1)[0] - first };
   });
-  for (let run = 0; run < 6; run++) {
+  for (let run = 0; run < runs; run++) {
     cuts = Array.from({ length: 18 }, () => Math.floor(random() * large.length)).sort((a, b) => a - b);
     server.forget();
     assert.deepEqual(await logitsOf(server.url), right);
     assert.ok(server.sent <= large.length * 1.01, `run ${run}: ${server.sent} bytes sent of ${large.length}`);
   }
-  assert.ok(made >= 100, `${made} cuts`);
+  assert.ok(made >= runs * 17, `${made} cuts`);
 }
 
 test('several ranges are fetched at once, at most three', async (t) => {
@@ -82,12 +95,20 @@ test('several ranges are fetched at once, at most three', async (t) => {
   assert.equal(most, 3);
 });
 
-test('stalls are cut off and asked for again', async (t) => {
-  environment.tuning.stallMs = 300;
-  t.after(() => { environment.tuning.stallMs = 5000; });
-  const server = await faultyServer(t, bytes, (n) => (n % 4 === 1 ? { stallAt: 10_000 } : {}));
+for (const { how, tuning, usual } of [PIECES, LONG]) {
+  test(`${how}: stalls are cut off and asked for again`, (t) => { tune(t, tuning); return stalls(t, usual, how === PIECES.how ? 4 : 12); });
+  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => { tune(t, tuning); return goneRanges(t, usual); });
+  test(`${how}: a length that is a lie ends with a code`, (t) => { tune(t, tuning); return lies(t, usual); });
+  test(`${how}: a file that changes in the middle is never mixed`, (t) => { tune(t, tuning); return changes(t, usual); });
+  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => { tune(t, tuning); return refusals(t, usual); });
+  test(`${how}: whatever goes wrong: the right model or a code`, (t) => { tune(t, tuning); return chaos(t, usual, how === PIECES.how ? 40 : 12); });
+}
+
+async function stalls(t, usual, every) {
+  tune(t, { stallMs: 300 });
+  const server = await faultyServer(t, bytes, (n) => (n % every === 1 ? { stallAt: 10_000 } : {}), usual);
   assert.deepEqual(await logitsOf(server.url), expected);
-});
+}
 
 test('a server that has no ranges: one stream, and a new one after a break', async (t) => {
   const server = await faultyServer(t, bytes, (n) => ({ noRanges: true, ...(n < 3 && { killAt: 1_000_000 * (n + 1) }) }));
@@ -95,37 +116,40 @@ test('a server that has no ranges: one stream, and a new one after a break', asy
   assert.equal(server.seen.length, 3 + (bytes.length > 3_000_000 ? 1 : 0));
 });
 
-test('ranges that are gone in the middle, or that are others than asked for', async (t) => {
+async function goneRanges(t, usual) {
   for (const fault of [{ noRanges: true }, { shift: 100 }, { headers: { 'Content-Range': '' } }]) {
-    const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault));
+    const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
+    // One that is answered with the whole file is the last.
+    const whole = server.seen.filter(({ range }) => !range).length;
+    assert.equal(whole, fault.noRanges ? 0 : 1, `${whole} requests for the whole file, ${JSON.stringify(fault)}`);
   }
-});
+}
 
 test('gzip: the length is not that of the file', async (t) => {
   const server = await faultyServer(t, bytes, () => ({ gzip: true }));
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-test('a length that is a lie ends with a code', async (t) => {
-  const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }));
+async function lies(t, usual) {
+  const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }), usual);
   const error = await refuses(loadModel(server.url, { ...OPTIONS, sha256: 'a'.repeat(64) }), 'truncated');
   assert.deepEqual([error.expected, error.got], [`${bytes.length + 5000} bytes`, `${bytes.length} bytes`]);
   server.state.faults = (n) => (n > 5 ? { lie: 5000 } : {});
   server.forget();
   await refuses(loadModel(server.url, OPTIONS), 'source-changed');
-});
+}
 
-test('a file that changes in the middle is never mixed', async (t) => {
+async function changes(t, usual) {
   for (const ranges of [true, false]) {
     const server = await faultyServer(t, bytes, (n) => ({
       noRanges: !ranges, ...(n >= 2 ? { bytes: other, etag: '"two"' } : { killAt: ranges ? undefined : 1_000_000 }),
-    }));
+    }), usual);
     await refuses(loadModel(server.url, OPTIONS), 'source-changed');
     assert.deepEqual(await logitsOf(server.url), expectedOther);
   }
-});
+}
 
 test('without an ETag or a date nothing is put together from two answers', async (t) => {
   const none = { headers: { 'ETag': '', 'Last-Modified': '' } };
@@ -141,17 +165,19 @@ test('without an ETag or a date nothing is put together from two answers', async
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
 });
 
-test('429 and 503 are asked again, when the server says', async (t) => {
+async function refusals(t, usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
-  const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, { status: 429, headers: { 'Retry-After': '0' } }];
-  const server = await faultyServer(t, bytes, (n) => faults[n] ?? {});
+  const later = { status: 429, headers: { 'Retry-After': '0' } };
+  // Of the last two one may be an early request, which is asked again at once.
+  const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
+  const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   const notices = [];
   const onProgress = ({ notice }) => notice && notices.push(notice.code);
   assert.deepEqual(await logitsOf(server.url, { onProgress }), expected);
   assert.ok(notices.filter((code) => code === 'retry').length >= 3, String(notices));
   server.state.faults = () => ({ status: 429, headers: { 'Retry-After': '3600' } });
   assert.match((await refuses(loadModel(server.url, OPTIONS), 'http-error')).got, /429.*3600 s/);
-});
+}
 
 test('a server that goes away for good ends with a code, and a load afterwards works', async (t) => {
   const server = await faultyServer(t, bytes, (n) => (n < 3 ? {} : { killAt: 0 }));
@@ -160,7 +186,7 @@ test('a server that goes away for good ends with a code, and a load afterwards w
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-test('whatever goes wrong: the right model or a code', async (t) => {
+async function chaos(t, usual, runs) {
   const random = randoms(7);
   const kinds = [
     () => ({ killAt: Math.floor(random() * SEGMENT) }), () => ({ status: 500 }), () => ({ noRanges: true }),
@@ -169,9 +195,9 @@ test('whatever goes wrong: the right model or a code', async (t) => {
     () => ({ status: 416 }), () => ({ headers: { 'Content-Range': 'bytes 5-1/x' } }), () => ({ bytes: other.subarray(0, 9), etag: '"three"' }),
   ];
   const ends = {};
-  for (let run = 0; run < 40; run++) {
+  for (let run = 0; run < runs; run++) {
     const share = run % 2 ? 0.01 : 0.3;
-    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}));
+    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}), usual);
     const end = await logitsOf(server.url).catch((error) => error);
     if (end instanceof Error) assert.ok(Object.hasOwn(CODES, end.code) && end.code !== 'worker-failed', `${end.stack}`);
     else assert.ok([expected, expectedOther].some((right) => right.every((x, i) => Object.is(x, end[i]))), `run ${run}: another model`);
@@ -179,7 +205,87 @@ test('whatever goes wrong: the right model or a code', async (t) => {
     await server.close();
   }
   t.diagnostic(JSON.stringify(ends));
-  assert.ok(ends['a model'] > 5);
+  assert.ok(ends['a model'] > runs / 8);
+}
+
+/** A download of its own, read to the end. @param {string} url @param {object} tuning @param {object} [around] */
+async function readAll(url, tuning, around = {}) {
+  const notices = [];
+  const hash = (text) => createHash('sha256').update(text).digest('hex');
+  const download = new Download({ url, tuning: { ...environment.tuning, ...tuning } },
+    { readOnly: false, hash, counted() {}, notice: (code) => notices.push(code), ...around });
+  await download.open();
+  download.planned(bytes.length);
+  const pieces = [];
+  for (let piece; (piece = await download.next());) pieces.push(Buffer.from(piece));
+  await download.close();
+  assert.equal(Buffer.compare(Buffer.concat(pieces), bytes), 0);
+  return notices;
+}
+
+test('long ranges: the next one is asked for while one comes', async (t) => {
+  const server = await faultyServer(t, bytes, () => ({ wait: 10, slow: 1 }));
+  let now = 0, twice = 0;
+  server.server.prependListener('request', (_, response) => {
+    if (++now > 1) twice++;
+    assert.ok(now <= 2);
+    response.on('close', () => { now--; });
+  });
+  await readAll(server.url, LONG.tuning);
+  assert.ok(twice >= 5 && twice >= server.seen.length - 3, `${twice} of ${server.seen.length}`);
+  assert.equal(server.sent, bytes.length);
+});
+
+test('a server that allows one request at a time: one is refused, and nothing has to be retried', async (t) => {
+  let refused = 0;
+  const wanted = ({ range }) => range.match(/\d+/g).reduce((first, last) => last - first + 1);
+  const server = await faultyServer(t, bytes, () => {
+    const busy = server.seen.slice(0, -1).some((one) => one.status !== 503 && one.sent < wanted(one));
+    if (!busy) return { slow: 1 };
+    refused++;
+    return { status: Object.assign(server.seen.at(-1), { status: 503 }).status };
+  });
+  assert.deepEqual(await readAll(server.url, LONG.tuning), []);
+  assert.equal(refused, 1);
+});
+
+test('what was asked for early is closed when ranges are gone', async (t) => {
+  const responses = [];
+  let sent = Infinity;
+  const server = await faultyServer(t, bytes, (n) => {
+    if (n === 2) setTimeout(() => responses[1].destroy(), 5);
+    return n < 2 ? { wait: 30, slow: 1 } : n === 2 ? { stallAt: 1 } : { noRanges: true, slow: 1 };
+  });
+  server.server.prependListener('request', (_, response) => responses.push(response));
+  server.server.on('request', (_, response) => {
+    if (responses.length === 3) response.on('close', () => { sent = server.seen[3]?.sent ?? Infinity; });
+  });
+  assert.deepEqual(await readAll(server.url, LONG.tuning), ['retry']);
+  assert.equal(server.seen.length, 4);
+  assert.ok(sent < bytes.length / 2, `${sent} bytes of the whole file were sent before`);
+});
+
+test('a clock that stands still: ranges with numbers', async (t) => {
+  const server = await faultyServer(t, bytes);
+  t.mock.method(performance, 'now', () => 1000);
+  await readAll(server.url, LONG.tuning);
+  for (const { range } of server.seen) assert.match(range, /^bytes=\d+-\d+$/);
+});
+
+test('how fast an answer is: refusals do not count', async (t) => {
+  const server = await faultyServer(t, bytes, (n) => (n ? { wait: 50 } : { status: 503 }));
+  const remote = new Remote({ url: server.url }, TUNING);
+  await refuses(remote.ask(0, 1), 'http-error');
+  assert.equal(remote.latency, Infinity);
+  (await remote.ask(0, 1)).close();
+  assert.ok(remote.latency > 45, `${remote.latency} ms`);
+});
+
+test('a stream that ended takes no memory when it is asked again', async () => {
+  const pump = pumpOf(new ReadableStream({ start: (controller) => controller.close() }));
+  const before = process.memoryUsage().arrayBuffers;
+  for (let i = 0; i < 64; i++) assert.equal(await pump(), null);
+  assert.ok(process.memoryUsage().arrayBuffers - before < 16 << 20);
 });
 
 test('inspectModel fetches the header and hardly more', async (t) => {

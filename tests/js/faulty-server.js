@@ -17,6 +17,7 @@ import { byteRange } from '../../tools/serve.js';
  * @property {number} [shift]         send (and say) a range that begins so much later
  * @property {boolean} [gzip]         Content-Encoding: gzip
  * @property {number} [lie]           the file has so many bytes more, says Content-Length or Content-Range
+ * @property {number} [wait]          milliseconds before the answer
  * @property {number} [slow]          milliseconds before each piece
  * @property {Buffer} [bytes]         another file
  * @property {string} [etag]
@@ -38,15 +39,16 @@ export function randoms(seed) {
  * @param {any} t     the test that it is closed after
  * @param {Buffer} bytes
  * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request
+ * @param {Fault} [usual]   what holds for all requests
  */
-export async function faultyServer(t, bytes, faults = () => ({})) {
+export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   /** @type {Seen[]} */
   const seen = [];
   const state = { bytes, etag: '"one"', modified: 'Sat, 01 Nov 2025 10:00:00 GMT', faults };
   const server = createServer((request, response) => {
     const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
     seen.push(entry);
-    respond(request, response, { etag: state.etag, bytes: state.bytes, ...state.faults(seen.length - 1, request) }, state, entry)
+    respond(request, response, { etag: state.etag, bytes: state.bytes, ...usual, ...state.faults(seen.length - 1, request) }, state, entry)
       .catch(() => response.destroy());
   });
   await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
@@ -67,6 +69,7 @@ export async function faultyServer(t, bytes, faults = () => ({})) {
  * @param {Fault & { bytes: Buffer, etag: string }} fault @param {{ modified: string }} state @param {Seen} entry */
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
+  if (fault.wait) await new Promise((resolve) => { setTimeout(resolve, fault.wait); });
   const asked = request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
     ? undefined : request.headers.range;
   const range = fault.noRanges || fault.gzip ? null : byteRange(asked, bytes.length);
@@ -84,7 +87,7 @@ async function respond(request, response, fault, state, entry) {
     body = gzipSync(body);
     response.setHeader('Content-Encoding', 'gzip');
   }
-  if (range) response.setHeader('Content-Range', `bytes ${from}-${last}/${bytes.length + lie}`);
+  if (range && fault.headers?.['Content-Range'] === undefined) response.setHeader('Content-Range', `bytes ${from}-${last}/${bytes.length + lie}`);
   response.setHeader('Content-Length', body.length + (range ? 0 : lie));
   response.writeHead(range ? 206 : 200);
   await send(response, body, fault, entry);

@@ -58,7 +58,9 @@ export class Oracle {
   save() {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
-    for (const name of readdirSync(FOLDER)) if (join(FOLDER, name) !== this.#file) rmSync(join(FOLDER, name), { force: true });
+    // What has another ending is being written, by another process perhaps.
+    const old = readdirSync(FOLDER).map((name) => join(FOLDER, name)).filter((name) => name.endsWith('.json') && name !== this.#file);
+    for (const name of old) rmSync(name, { force: true });
     const unfinished = `${this.#file}.${process.pid}.tmp`;
     writeFileSync(unfinished, JSON.stringify(this.#asked));
     renameSync(unfinished, this.#file);

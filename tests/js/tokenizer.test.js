@@ -48,8 +48,11 @@ describe('tokenizer with the real vocabulary', () => {
     model = await loadModel(await testModel('gemma-vocab-tiny'));
   });
   after(async () => {
-    oracle?.save();
-    await model?.dispose();
+    try {
+      oracle?.save();
+    } finally {
+      await model?.dispose();
+    }
   });
 
   it(`gives the oracle's ids on ${COUNT} texts, and the texts back`, async (t) => {
