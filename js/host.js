@@ -229,7 +229,9 @@ export class Host {
 function chooseStreams(native) {
   if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
   /** @type {number[]} */
-  const one = [], many = [];
+  const one = [];
+  /** @type {number[]} */
+  const many = [];
   for (let turn = -1; turn < QUARTERS; turn++) {
     const first = (turn + QUARTERS) % QUARTERS, second = (first + 2) % QUARTERS;
     one[first] = native.rehearse(1, first);
