@@ -60,7 +60,7 @@ typedef struct {
     int16_t *q16;                   /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
     float *s16;                     /* [k / 32][stride] */
     int32_t *sum16, *half16;        /* [k / 32][stride] */
-    int streams;                    /* n = 1: panels read side by side; 1: one, if a kernel can; else as many as it likes */
+    int streams;                    /* n = 1: panels read side by side; 1: one, or few; else as many as it likes */
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
