@@ -355,8 +355,8 @@ export class Download {
   /** How much one request is for when long ranges are read: what was asked for and has not been read is
    * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
   get #reach() {
-    const { share, least, most } = this.#tuning;
-    return Math.ceil(Math.max(this.#entry ? this.#entry.journal.total * share : most, least, 1.5 * this.#ahead));
+    const { share, least, most, spare } = this.#tuning;
+    return Math.ceil(Math.max(this.#entry ? this.#entry.journal.total * share : most, least, spare * this.#ahead));
   }
 
   /** Where the request for a long range at `at` ends. @param {number} at */

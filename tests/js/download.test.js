@@ -19,7 +19,7 @@ const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
 /** How ranges are asked for, by what brings it about. Of a faster server longer ones would be asked for. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
-const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16 }, usual: { slow: 1 } };
+const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 }, usual: { slow: 1 } };
 const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
 /** @type {Buffer} */ let bytes;
@@ -27,11 +27,14 @@ const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 /** @type {Float32Array} */ let expected;
 /** @type {Float32Array} */ let expectedOther;
 
-/** Until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
+/** What each test begins with. */
+const USUAL = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+
+/** Until the end of the test, on top of what it has tuned. @param {import('node:test').TestContext} t
+ * @param {object} tuning */
 function tune(t, tuning) {
-  const { tuning: usual } = environment;
-  environment.tuning = { ...usual, ...tuning };
-  t.after(() => { environment.tuning = usual; });
+  environment.tuning = { ...environment.tuning, ...tuning };
+  t.after(() => { environment.tuning = USUAL; });
 }
 
 async function logitsOf(source, options = {}) {
@@ -44,7 +47,7 @@ async function logitsOf(source, options = {}) {
 }
 
 before(async () => {
-  environment.tuning = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  environment.tuning = USUAL;
   bytes = await readFile(await testModel('parity-q4_0'));
   other = Buffer.from(bytes);
   for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;   // another model of the same shape
@@ -260,7 +263,7 @@ test('what was asked for early is closed when ranges are gone', async (t) => {
   server.server.on('request', (_, response) => {
     if (responses.length === 3) response.on('close', () => { sent = server.seen[3]?.sent ?? Infinity; });
   });
-  assert.deepEqual(await readAll(server.url, LONG.tuning), ['retry']);
+  assert.deepEqual(await readAll(server.url, { ...LONG.tuning, least: 1 << 19, most: 1 << 19 }), ['retry']);
   assert.equal(server.seen.length, 4);
   assert.ok(sent < bytes.length / 2, `${sent} bytes of the whole file were sent before`);
 });
@@ -290,8 +293,7 @@ test('a stream that ended takes no memory when it is asked again', async () => {
 
 test('inspectModel fetches the header and hardly more', async (t) => {
   const big = await readFile(await testModel('medium'));
-  environment.tuning.segment = 4 << 20;
-  t.after(() => { environment.tuning.segment = SEGMENT; });
+  tune(t, { segment: 4 << 20 });
   const server = await faultyServer(t, big, () => ({ slow: 1 }));
   const { info } = await inspectModel(server.url);
   assert.equal(info.fileBytes, big.length);
