@@ -8,7 +8,8 @@ import { cutter, pumpOf } from './pump.js';
  * after the other, do better than many; of a file that is kept, they are that share of it and least or more,
  * of others most, and spare times what comes during an answer. Tests use other numbers.
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
- *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number, stallMs: number }} Tuning */
+ *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
+ *   stallMs: number }} Tuning */
 /** @type {Tuning} */
 export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
   spare: 1.5, journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000 };
