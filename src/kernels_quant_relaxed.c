@@ -278,6 +278,25 @@ INLINE void tile_pairs(int planes, uint32_t run, const v128_t *c, const v128_t *
     }
 }
 
+/* A block of 4-bit codes with one scale, in 16 bits from the first to the last. Codes count from `offset`, 8 at most:
+ * half of what that takes off a sum is where each of its two 16-bit lanes begins. Wherever a lane goes, it ends within
+ * 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
+INLINE void tile_whole(int offset, const v128_t *c, const int8_t *q, const int32_t *sums, v128_t (*dot)[PAIR],
+                       int rows, int panels) {
+    v128_t sum[TILE][PAIR];
+    const v128_t *end = c + COLUMNS * PAIR;
+    for (int i = 0; i < rows; i++) {
+        v128_t start = wasm_i16x8_mul(wasm_v128_load16_splat(sums + i), wasm_i16x8_splat((int16_t)(-offset / 2)));
+        for (int p = 0; p < panels; p++) sum[i][p] = start;
+    }
+    KEEP_LOOP
+    for (; c != end; c += PAIR, q += 4)
+        for (int i = 0; i < rows; i++)
+            for (int p = 0; p < panels; p++) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+    for (int i = 0; i < rows; i++)
+        for (int p = 0; p < panels; p++) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
+}
+
 /* Products of part `h` of block j, which has a scale, with tokens t …; at: number of its block of activations; sum: of
  * these. f: its subs, mins, table and run. The loop over columns stays rolled up: unrolled, LLVM makes one chain of
  * each sum's products. */
@@ -293,6 +312,10 @@ INLINE void tile_part(const shape *f, int planes, int offset, const unpacked *w,
         }
     const v128_t *c = w->block[j].column[h * each], *end = c + each * PAIR;
     const int8_t *q = a->q + at * row + 4 * each * h;
+    if (f->bits == 4 && planes == 1) {   /* known of PAIR_TILES only */
+        tile_whole(offset, c, q, a->sum + at, dot, rows, panels);
+        return;
+    }
     if (f->run) {
         tile_pairs(planes, f->run, c, end, q, row, low, dot, high, rows, panels);
         end = c;
@@ -359,16 +382,16 @@ INLINE void tile(const shape *f, int planes, int offset, const unpacked *w, cons
         for (; panels == PAIR && t < a.n; t++) tile(&f, planes, offset, w, at, t, 1, PAIR);                      \
         for (; t < a.n; t++) tile(&f, planes, offset, w, at, t, 1, 1);                                           \
     }
-/* The same by pairs, and what makes no whole tile as above. */
-#define PAIR_TILES(name, planes, subs_, mins_)                                                                \
-    OUTLINE void pair_##name(const unpacked *w, const place *where, int panels, int offset, uint32_t run) {      \
-        const shape f = { .subs = subs_, .mins = mins_, .run = run };                                            \
+/* The same by pairs, of types with as many bits or any (0), and what makes no whole tile by `rest`. */
+#define PAIR_TILES(name, rest, planes, subs_, mins_, bits_)                                                   \
+    OUTLINE void name(const unpacked *w, const place *where, int panels, int offset, uint32_t run) {             \
+        const shape f = { .subs = subs_, .mins = mins_, .bits = bits_, .run = run };                             \
         const acts a = *where->a;                                                                                \
         place own = *where, *at = &own;                                                                          \
         own.a = &a;                                                                                              \
         int t = 0, step = TILE / planes;                                                                         \
         for (; panels == PAIR && t + step <= a.n; t += step) tile(&f, planes, offset, w, at, t, step, PAIR);     \
-        name(w, where, t, panels, offset);                                                                       \
+        rest(w, where, t, panels, offset);                                                                       \
     }
 TILES(tiles_1, 1, 1, false, false)
 TILES(tiles_1_mins, 1, 1, true, false)
@@ -380,17 +403,21 @@ TILES(wide_tiles_1_mins, 2, 1, true, false)
 TILES(wide_tiles_1_table, 2, 1, false, true)
 TILES(wide_tiles_2, 2, 2, false, false)
 TILES(wide_tiles_2_mins, 2, 2, true, false)
-PAIR_TILES(tiles_1, 1, 1, false)
-PAIR_TILES(tiles_1_mins, 1, 1, true)
-PAIR_TILES(tiles_2, 1, 2, false)
-PAIR_TILES(tiles_2_mins, 1, 2, true)
-PAIR_TILES(wide_tiles_1, 2, 1, false)
+PAIR_TILES(pair_tiles_1, tiles_1, 1, 1, false, 0)
+PAIR_TILES(pair_tiles_1_mins, tiles_1_mins, 1, 1, true, 0)
+PAIR_TILES(pair_tiles_1_of_4, tiles_1, 1, 1, false, 4)
+PAIR_TILES(pair_tiles_1_mins_of_4, tiles_1_mins, 1, 1, true, 4)
+PAIR_TILES(pair_tiles_2, tiles_2, 1, 2, false, 0)
+PAIR_TILES(pair_tiles_2_mins, tiles_2_mins, 1, 2, true, 0)
+PAIR_TILES(pair_wide_tiles_1, wide_tiles_1, 2, 1, false, 0)
 
 /* One chunk: by the function for a shape. */
 INLINE void tiles_of(const shape *f, bool wide, const unpacked *w, const place *at, int panels, int offset) {
     bool pairs = f->bits < 8 && !f->table && adds_pairs();
     uint32_t run = run_of(f, wide);
-    if (pairs && !wide && f->subs == 1 && !f->mins) pair_tiles_1(w, at, panels, offset, run);
+    if (pairs && !wide && f->bits == 4 && !f->mins) pair_tiles_1_of_4(w, at, panels, offset, run);
+    else if (pairs && !wide && f->bits == 4) pair_tiles_1_mins_of_4(w, at, panels, offset, run);
+    else if (pairs && !wide && f->subs == 1 && !f->mins) pair_tiles_1(w, at, panels, offset, run);
     else if (pairs && !wide && f->subs == 1) pair_tiles_1_mins(w, at, panels, offset, run);
     else if (pairs && !wide && !f->mins) pair_tiles_2(w, at, panels, offset, run);
     else if (pairs && !wide) pair_tiles_2_mins(w, at, panels, offset, run);

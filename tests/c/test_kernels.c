@@ -68,12 +68,16 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
+/* Rows in which all are as large as can be, with one sign, or with another for each second pair: pairs of products
+ * are added in lanes of 16 bits. */
+static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
+
 static gw_acts random_acts(int n, size_t k, size_t ldx) {
     gw_acts a = { n, k, gw_acts_stride(n), x, ldx, q8, s8, sum8, half8, q16, s16, sum16, half16, 0 };
     gw_acts own = a;
     own.q16 = own16;
     for (int t = 0; t < n; t++) {
-        for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? (t % 2 ? -1.0f : 1.0f) : random_float();
+        for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? extreme_at(t, i) : random_float();
         if (k % 32) continue;
         if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));   /* a block of zeros */
         gw_ref_narrow(&a, t, 0, k);
