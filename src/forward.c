@@ -17,44 +17,61 @@ void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n) {
     gw_rope_angles(b->angles[1], n, pos, c->head_dim, c->rope_base, c->position_scale);
 }
 
-static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer) {
+/* Queries, keys and values; queries only of the tokens from `first` on. */
+static void project(gw_state *s, const gw_layer *w, int first) {
+    const gw_config *c = s->config;
+    gw_batch *b = &s->batch;
+    gw_ops *o = &s->ops;
+    size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim);
+    const gw_matrix *all[] = { &w->k, &w->v, &w->q };
+    float *out[] = { b->k, b->v, b->q };
+    gw_matmul(o, b->h, ld, b->n, all, out, first == 0 ? 3 : 2, true);
+    if (first > 0 && first < b->n)
+        gw_matmul(o, b->h + first * ld, ld, b->n - first, all + 2, (float *[]){ b->q + first * ldq }, 1, true);
+}
+
+static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer, int first) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     gw_ops *o = &s->ops;
     bool global = c->is_global[layer];
     gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, global ? 0 : c->window };
-    const float *angles = b->angles[global];
     size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim), ldk = gw_ld(c->n_head_kv * c->head_dim);
+    int n = b->n - first;
+    float *x = b->x + first * ld, *q = b->q + first * ldq;
+    const float *angles = b->angles[global], *from = angles + (size_t)first * c->head_dim;
 
     gw_rmsnorm(o, b->x, ld, w->attn_norm, b->n, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->q, &w->k, &w->v }, (float *[]){ b->q, b->k, b->v },
-              3, true);
-    gw_rmsnorm(o, b->q, ldq, w->q_norm, b->n, c->n_head, c->head_dim, c->eps, false, b->q, ldq);
+    project(s, w, first);
     gw_rmsnorm(o, b->k, ldk, w->k_norm, b->n, c->n_head_kv, c->head_dim, c->eps, false, b->k, ldk);
-    gw_rope(o, b->q, ldq, b->n, c->n_head, c->head_dim, angles, c->query_scale);
     gw_rope(o, b->k, ldk, b->n, c->n_head_kv, c->head_dim, angles, 1.0f);
     for (int t = 0; t < b->n; t++) gw_kv_store(&s->kv, layer, b->pos + t, b->k + t * ldk, b->v + t * ldk);
-    gw_attention(o, heads, &s->kv.layers[layer], b->pos, b->q, ldq, b->n, b->a);
-    gw_matmul(o, b->a, ldq, b->n, (const gw_matrix *[]){ &w->o }, (float *[]){ b->h }, 1, true);
-    gw_rmsnorm(o, b->h, ld, w->post_attn_norm, b->n, 1, c->n_embd, c->eps, true, b->x, ld);
+    if (n == 0) return;
+    gw_rmsnorm(o, q, ldq, w->q_norm, n, c->n_head, c->head_dim, c->eps, false, q, ldq);
+    gw_rope(o, q, ldq, n, c->n_head, c->head_dim, from, c->query_scale);
+    gw_attention(o, heads, &s->kv.layers[layer], b->pos + first, q, ldq, n, b->a);
+    gw_matmul(o, b->a, ldq, n, (const gw_matrix *[]){ &w->o }, (float *[]){ b->h }, 1, true);
+    gw_rmsnorm(o, b->h, ld, w->post_attn_norm, n, 1, c->n_embd, c->eps, true, x, ld);
 }
 
-static void feed_forward_block(gw_state *s, const gw_layer *w) {
+static void feed_forward_block(gw_state *s, const gw_layer *w, int first) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     gw_ops *o = &s->ops;
     size_t ld = gw_ld(c->n_embd), ldf = gw_ld(c->n_ff);
+    int n = b->n - first;
+    float *x = b->x + first * ld;
 
-    gw_rmsnorm(o, b->x, ld, w->ffn_norm, b->n, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(o, b->h, ld, b->n, (const gw_matrix *[]){ &w->gate, &w->up }, (float *[]){ b->gate, b->up }, 2, false);
-    gw_geglu(o, b->gate, b->up, b->n, ldf);
-    gw_matmul(o, b->gate, ldf, b->n, (const gw_matrix *[]){ &w->down }, (float *[]){ b->h }, 1, false);
-    gw_rmsnorm(o, b->h, ld, w->post_ffw_norm, b->n, 1, c->n_embd, c->eps, true, b->x, ld);
+    gw_rmsnorm(o, x, ld, w->ffn_norm, n, 1, c->n_embd, c->eps, false, b->h, ld);
+    gw_matmul(o, b->h, ld, n, (const gw_matrix *[]){ &w->gate, &w->up }, (float *[]){ b->gate, b->up }, 2, false);
+    gw_geglu(o, b->gate, b->up, n, ldf);
+    gw_matmul(o, b->gate, ldf, n, (const gw_matrix *[]){ &w->down }, (float *[]){ b->h }, 1, false);
+    gw_rmsnorm(o, b->h, ld, w->post_ffw_norm, n, 1, c->n_embd, c->eps, true, x, ld);
 }
 
-void gw_forward_layer(gw_state *s, uint32_t layer) {
-    attention_block(s, &s->weights->layers[layer], layer);
-    feed_forward_block(s, &s->weights->layers[layer]);
+void gw_forward_layer(gw_state *s, uint32_t layer, int first) {
+    attention_block(s, &s->weights->layers[layer], layer, first);
+    if (first < s->batch.n) feed_forward_block(s, &s->weights->layers[layer], first);
 }
 
 void gw_forward_head(gw_state *s, int first, int rows) {

@@ -32,8 +32,8 @@ typedef struct {
 
 /* x = embedding of ids[0..n) at positions pos on, and the batch's rotations. */
 void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n);
-/* x = layer(x); keys and values of the batch go into the cache. */
-void gw_forward_layer(gw_state *s, uint32_t layer);
+/* x = layer(x) of the batch's tokens from `first` on; keys and values of all go into the cache. */
+void gw_forward_layer(gw_state *s, uint32_t layer, int first);
 /* logits[rows][n_vocab] of the batch's tokens first .. first + rows - 1. */
 void gw_forward_head(gw_state *s, int first, int rows);
 /* The same for one token, but only the logits of `exact`, and those that may be the greatest of the others: see

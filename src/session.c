@@ -148,6 +148,15 @@ static void begin_batch(gw_session *s) {
     s->layer = s->row = 0;
 }
 
+static bool is_last_batch(const gw_session *s) { return s->state.kv.pos + s->state.batch.n == s->n_ids; }
+
+/* The first token of the batch that anybody wants of the next layer: of the top one, unless all logits are wanted, the
+ * prompt's last token; the others only leave keys and values there. */
+static int first_wanted(const gw_session *s) {
+    if (s->want_all || s->layer + 1 < s->state.config->n_layer) return 0;
+    return is_last_batch(s) ? s->state.batch.n - 1 : s->state.batch.n;
+}
+
 /* Logits of the batch's next rows, when all are wanted. */
 static int give_rows(gw_session *s) {
     uint32_t rows = (uint32_t)gw_min(GW_LOGIT_ROWS, s->state.batch.n - s->row);
@@ -161,7 +170,7 @@ static int give_rows(gw_session *s) {
 /* The batch is through all layers. Returns what gw_session_run returns, MORE to go on. */
 static int end_batch(gw_session *s) {
     if (s->want_all && s->row < (uint32_t)s->state.batch.n) return give_rows(s);
-    bool last = s->state.kv.pos + s->state.batch.n == s->n_ids;
+    bool last = is_last_batch(s);
     if (last && !s->want_all) {
         if (s->want_top && s->n_exact >= 0)
             gw_forward_top(&s->state, s->state.batch.n - 1, s->exact, s->n_exact);
@@ -195,7 +204,8 @@ int gw_session_run(gw_session *s, int layers) {
         if (atomic_load(&s->abort)) return aborted(s);
         if (s->state.batch.n == 0) begin_batch(s);
         if (s->layer < s->state.config->n_layer) {
-            gw_forward_layer(&s->state, s->layer++);
+            gw_forward_layer(&s->state, s->layer, first_wanted(s));
+            s->layer++;
             continue;
         }
         int how = end_batch(s);

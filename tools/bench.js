@@ -16,7 +16,7 @@
  * and how many times better gemma-wasm in Chromium is than each other side at as many threads.
  * Long contexts have visits of their own, with most threads only, which time decode at 0 too: load and memory are
  * compared with one context length on all sides, and a share of the speed at 0 is of the same minutes.
- * A visit that took longer than --slow seconds is not repeated in later rounds.
+ * A visit that took longer than --slow seconds is not repeated in later rounds, nor is a prompt timed that would.
  *
  * --turn: also the first token of a new turn after a history, of sides that keep it. --busy N: with N other
  * processes that compute. --neighbour N (60; 0 with --quick): for so many seconds, gemma-wasm in one page with one
@@ -150,8 +150,8 @@ function plan({ sides, threads }) {
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
 /** What the visits of a result are asked for. @param {Options} options @param {Result} result @param {number} round */
-function settings({ prefill, contexts, tokens, turn, threads: counts }, { side, threads }, round) {
-  const common = { threads, tokens, seed: 1000 * round };
+function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
+  const common = { threads, tokens, longest: slow, seed: 1000 * round };
   const short = contexts.filter((context) => context === 0), long = contexts.filter((context) => context > 0);
   const contextLength = room([...prefill, turn ? TURN.history + TURN.message : 0], tokens);
   const deep = long.length > 0 && SIDES[side].deep && threads === Math.max(...counts);

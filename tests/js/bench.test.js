@@ -8,7 +8,7 @@ import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/
 
 const JOB = {
   driver: '', model: '', peers: '', threads: 1, contextLength: 512, prefill: [64, 128], contexts: [0, 256], tokens: 8,
-  seed: 5, turn: true,
+  longest: 1, seed: 5, turn: true,
 };
 
 /** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. */
@@ -38,6 +38,11 @@ test('a side that stops early is an error, not a fast side; one that keeps nothi
   await assert.rejects(measure(fake([], { drawn: () => 2 }), JOB), /only 2 tokens instead of 8/);
   const sample = await measure(fake([], { keepsPrefix: false }), JOB);
   assert.equal(sample.turnMs, undefined);
+});
+
+test('a prompt that would take too long by the speed of the one before it is left out', async () => {
+  const sample = await measure(fake([]), { ...JOB, longest: 0.2 });
+  assert.deepEqual(sample.prefill, { 64: 500 });
 });
 
 test('the same seed gives the same prompt', () => {

@@ -25,7 +25,8 @@
  * @property {string} peers          where the packages of others lie
  * @property {number} threads
  * @property {number} contextLength
- * @property {number[]} prefill      lengths of prompts to time
+ * @property {number[]} prefill      lengths of prompts to time, rising
+ * @property {number} longest        seconds that a prompt may take by the speed of the one before it, or it is left out
  * @property {number[]} contexts     lengths of the context that decoding is timed at
  * @property {number} tokens         drawn at each of them
  * @property {number} seed           of the prompts
@@ -85,9 +86,12 @@ export async function measure(open, job) {
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
   const sample = { loadMs, prefill: {}, decode: {}, facts };
+  let seconds = 0;   // a token of the last prompt
   for (const length of job.prefill) {
+    if (length * seconds > job.longest) continue;
     const timing = await run(makePrompt(length, seed++), 0);
     sample.prefill[length] = perSecond(timing.promptTokens, timing.promptMs);
+    seconds = timing.promptMs / 1000 / timing.promptTokens;
   }
   for (const context of job.contexts) {
     const timing = await run(makePrompt(Math.max(1, context), seed++), job.tokens);
