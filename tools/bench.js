@@ -299,6 +299,9 @@ function printNeighbour({ turns, beside, scaling }, threads) {
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
+// A browser is ended with this process, which its driver would let live on without it.
+for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+
 await cli(async () => {
   const options = readOptions();
   if (options.list) return listSides(options);
