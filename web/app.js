@@ -39,7 +39,7 @@ let loading = null;
 const composer = setUpComposer({
   send: (text) => conversation?.send(text),
   stop: () => conversation?.stop(),
-  resized: () => follow.update(),
+  resized: () => follow.keep(),
 });
 
 /** @param {'picking' | 'loading' | 'ready'} state */

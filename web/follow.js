@@ -25,7 +25,7 @@ export class Follow {
       this.toEnd();
       scroller.focus({ preventScroll: true });
     });
-    new ResizeObserver(() => this.update()).observe(scroller);
+    new ResizeObserver(() => this.keep()).observe(scroller);
   }
 
   #distance() {
@@ -33,11 +33,16 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Upwards is always the reader, be it by a pixel: this class only ever scrolls down. When text
-   * gets shorter the browser moves up too, but stays at the end. */
+  /** Whether the reader has gone up, be it by a pixel: this class only ever scrolls down. When text gets shorter the
+   * browser moves up too, but then where it was is out of reach. */
+  #wentUp() {
+    const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
+    return scrollTop < this.#last && this.#last <= scrollHeight - clientHeight + 1 && this.#distance() > 1;
+  }
+
   #scrolled() {
     const top = this.#scroller.scrollTop;
-    if (top < this.#last && this.#distance() > 1) this.#on = false;
+    if (this.#wentUp()) this.#on = false;
     else if (top > this.#last && this.#distance() <= NEAR) this.#on = true;
     this.#last = top;
     this.#show();
@@ -47,8 +52,14 @@ export class Follow {
     this.#button.hidden = this.#on || this.#distance() <= 1;
   }
 
-  /** Call after the content has changed. */
+  /** Call after the content has changed. The event that tells of a reader's scrolling may still be on its way. */
   update() {
+    if (this.#wentUp()) this.#on = false;
+    this.keep();
+  }
+
+  /** Call after the room for it has changed, when the browser may have moved by itself. */
+  keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;
     this.#show();
@@ -57,6 +68,6 @@ export class Follow {
   /** Go to the end and stay there. */
   toEnd() {
     this.#on = true;
-    this.update();
+    this.keep();
   }
 }

@@ -1,0 +1,75 @@
+/* The page's way of keeping the newest text in view, on a box that has no browser: the order of events is the test's. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Follow } from '../../web/follow.js';
+
+/** A box of 100 pixels that clamps as a browser does; scrolled() is the event, which comes later. */
+function makeBox() {
+  let top = 0, height = 500, room = 100, listener = () => {};
+  const clamp = (value) => Math.max(0, Math.min(value, height - room));
+  return {
+    get scrollTop() { return (top = clamp(top)); },
+    set scrollTop(value) { top = clamp(value); },
+    get scrollHeight() { return height; },
+    get clientHeight() { return room; },
+    addEventListener: (type, heard) => { if (type === 'scroll') listener = heard; },
+    focus() {},
+    grow: (by) => { height += by; },
+    make: (wide) => { room = wide; },
+    scrolled: () => listener(),
+    end: () => height - room,
+  };
+}
+
+function following() {
+  globalThis.ResizeObserver = /** @type {any} */ (class { observe() {} });
+  const box = makeBox(), button = { hidden: true, addEventListener(_, click) { this.click = click; } };
+  const follow = new Follow(/** @type {any} */ (box), /** @type {any} */ (button));
+  follow.toEnd();
+  return { box, button, follow };
+}
+
+test('text is followed; a reader who goes up by some pixels is let go, and the button leads back', () => {
+  const { box, button, follow } = following();
+  box.grow(30);
+  follow.update();
+  assert.equal(box.scrollTop, box.end());
+  box.scrollTop -= 12;
+  box.scrolled();
+  const place = box.scrollTop;
+  box.grow(30);
+  follow.update();
+  assert.deepEqual([box.scrollTop, button.hidden], [place, false]);
+  button.click();
+  assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
+});
+
+test('a reader who has gone up is not pulled back by text that comes before the event', () => {
+  const { box, button, follow } = following();
+  box.scrollTop -= 12;
+  const place = box.scrollTop;
+  box.grow(30);
+  follow.update();
+  assert.deepEqual([box.scrollTop, button.hidden], [place, false]);
+  box.scrolled();
+  follow.update();
+  assert.equal(box.scrollTop, place);
+});
+
+test('what the browser moves by itself lets nobody go: shorter text, a field that is measured, more room', () => {
+  const { box, button, follow } = following();
+  box.grow(-40);
+  follow.update();
+  box.grow(60);
+  follow.update();
+  assert.equal(box.scrollTop, box.end());
+  box.make(150);
+  assert.equal(box.scrollTop, box.end());   // reading lays out
+  box.make(100);
+  follow.keep();
+  assert.equal(box.scrollTop, box.end());
+  box.make(150);
+  box.grow(20);
+  follow.update();
+  assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
+});
