@@ -92,7 +92,7 @@ function readOptions() {
     ...values, sides, runs, tokens, busy, neighbour, patience, slow,
     models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
-    prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1),
+    prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1).sort((a, b) => a - b),
     contexts: integers(values.contexts ?? (quick ? '0' : '0,4096,16384'), 'contexts', 0),
   };
 }
