@@ -23,12 +23,12 @@ set(threads_flags -matomics)
 
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/attention.c ${PROJECT_SOURCE_DIR}/src/describe.c
-  ${PROJECT_SOURCE_DIR}/src/kv.c ${PROJECT_SOURCE_DIR}/src/model.c ${PROJECT_SOURCE_DIR}/src/quant.c
-  PROPERTIES COMPILE_OPTIONS -Os)
+set(gw_small model/attention model/describe model/kv model/model file/types base/half)
+list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
+set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the
 # other types no longer.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/quant_formats.c PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/file/formats.c PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
 
 # gw_objects(NAME FLAG…): all of src/ compiled for one variant.
 function(gw_objects name)

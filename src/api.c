@@ -1,8 +1,8 @@
 /* api: see api.h. Ties one file, its loader, one session and one sampler to one handle. */
 #include "api.h"
-#include "describe.h"
-#include "load.h"
-#include "session.h"
+#include "model/describe.h"
+#include "model/load.h"
+#include "run/session.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,10 +6,10 @@
 #ifndef GW_API_H
 #define GW_API_H
 
-#include "base.h"
-#include "sampler.h"
-#include "sha256.h"
-#include "threads.h"
+#include "base/base.h"
+#include "run/sampler.h"
+#include "base/sha256.h"
+#include "base/threads.h"
 
 typedef struct gw_model gw_model;
 

@@ -9,38 +9,28 @@ import { readFileSync, readdirSync } from 'node:fs';
 import ts from 'typescript';
 import { at } from './proc.js';
 
-/** What each C module may include. Lowest first; kv is below ops because attention reads the cache. */
-const C_MODULES = {
-  base: '',
-  threads: 'base',
-  sha256: 'base',
-  quant: 'base',
-  gguf: 'base',
-  kernels: 'base quant',
-  pack: 'base quant kernels',
-  kv: 'base quant kernels',
-  ops: 'base threads quant kernels pack kv',
-  tokenizer: 'base',
-  sampler: 'base',
-  model: 'base quant gguf pack ops tokenizer threads',
-  load: 'base threads quant gguf pack model',
-  describe: 'base quant gguf model',
-  forward: 'base quant pack ops kv model',
-  session: 'base threads quant ops kv model forward',
-  api: 'base sha256 threads sampler tokenizer model load describe session',
-};
-
-/** C files that are a module's second one, where the name does not say it. */
-const C_PARTS = /** @type {Record<string, string>} */ ({ attention: 'ops' });
+/**
+ * The rooms of src/, lowest first: what each may use, and its modules, lowest first: each may include those
+ * before it, and all of the rooms that its own may use. `name_part.c` is a part of the module `name`.
+ */
+const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
+  base: { uses: '', modules: 'base half sha256 threads' },
+  file: { uses: 'base', modules: 'formats types gguf' },
+  text: { uses: 'base', modules: 'tokenizer' },
+  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },
+  model: { uses: 'base file text kernels', modules: 'kv ops attention top model load describe forward' },
+  run: { uses: 'base model', modules: 'sampler session' },
+  api: { uses: 'base file text model run', modules: 'api' },
+});
 
 /** Headers from outside the project: the C standard's, and the platform's where they belong. */
 const STANDARD = /^(limits|math|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|float)\.h$/;
 const PLATFORM = /** @type {Record<string, RegExp>} */ ({
-  threads: /^pthread\.h$/,
-  kernels: /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/,
+  'base/threads': /^pthread\.h$/,
+  'kernels/simd': /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/,
 });
 /** The only modules that may ask what they are compiled for. */
-const KNOWS_PLATFORM = new Set(['base', 'threads', 'kernels', 'api']);
+const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
 
 /**
  * Layers of js/, lowest first; a module may import those of lower layers. `name.node`, `name-node` and
@@ -75,28 +65,34 @@ const WEB_IMPORTS = new Set(['../js/index.js', 'marked', 'dompurify']);
 /** @type {string[]} */
 const problems = [];
 
-/** @param {string} file */
-const cModule = (file) => {
-  const stem = file.replace(/\.[ch]$/, '');
-  return C_PARTS[stem] ?? stem.split('_')[0];
-};
+/** Room and module of a file: 'kernels/codes' of 'kernels/codes_relaxed.c'. @param {string} file */
+function placeOf(file) {
+  const [room, name] = file.includes('/') ? file.split('/') : ['api', file];
+  const stem = name.replace(/\.[ch]$/, ''), modules = C_ROOMS[room]?.modules.split(' ') ?? [];
+  const module = modules.includes(stem) ? stem : stem.split('_')[0];
+  return { room, module, rank: modules.indexOf(module), name: `${room}/${module}` };
+}
+
+/** @param {ReturnType<typeof placeOf>} from @param {string} header */
+function mayInclude(from, header) {
+  const to = placeOf(header);
+  if (to.rank < 0) return false;
+  return to.room === from.room ? to.rank <= from.rank : C_ROOMS[from.room].uses.split(' ').includes(to.room);
+}
 
 /** @param {string} file */
 function checkC(file) {
-  const name = cModule(file);
+  const from = placeOf(file);
   const text = readFileSync(at('src', file), 'utf8');
-  const allowed = /** @type {Record<string, string>} */ (C_MODULES)[name];
-  if (allowed === undefined) return void problems.push(`src/${file}: no module of that name in the table`);
+  if (from.rank < 0) return void problems.push(`src/${file}: no room of the table has that module`);
   for (const [, own, header] of text.matchAll(/^#\s*include\s+([<"])([^>"]+)/gm)) {
-    const fine = own === '"'
-      ? cModule(header) === name || allowed.split(' ').includes(cModule(header))
-      : STANDARD.test(header) || PLATFORM[name]?.test(header);
-    if (!fine) problems.push(`src/${file}: ${name} may not include ${header} (only: ${allowed})`);
+    const fine = own === '"' ? mayInclude(from, header) : STANDARD.test(header) || PLATFORM[from.name]?.test(header);
+    if (!fine) problems.push(`src/${file}: ${from.name} may not include ${header}`);
   }
-  if (!KNOWS_PLATFORM.has(name) && /__wasm|__EMSCRIPTEN|emscripten/.test(text)) {
-    problems.push(`src/${file}: only ${[...KNOWS_PLATFORM].join(', ')} may know the platform`);
+  if (!KNOWS_PLATFORM.test(from.name) && /__wasm|__EMSCRIPTEN|emscripten/.test(text)) {
+    problems.push(`src/${file}: only ${KNOWS_PLATFORM} may know the platform`);
   }
-  if (file === 'forward.c' && /^#\s*if/m.test(text)) problems.push('src/forward.c: the recipe has no #if');
+  if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: the recipe has no #if');
 }
 
 /** Modules that a JavaScript file imports, statically or not. @param {string} text */
@@ -140,7 +136,7 @@ function checkWeb(file) {
 
 /** @param {string} folder @param {RegExp} names @param {(file: string) => unknown} check */
 function each(folder, names, check) {
-  const files = readdirSync(at(folder)).filter((name) => names.test(name));
+  const files = readdirSync(at(folder), { recursive: true }).map(String).filter((name) => names.test(name));
   if (!files.length) problems.push(`${folder}/: no files to check`);
   files.forEach(check);
   return files.length;

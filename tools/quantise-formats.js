@@ -1,7 +1,7 @@
 /**
  * Floats to the GGML blocks that are codes with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Plain rounding
  * to the span of each group of columns, not the search that ggml's quantisers do: for test models, whose weights
- * are random anyway. The blocks' layouts are ggml's (src/quant_formats.c reads them; tests/js/parity.test.js has
+ * are random anyway. The blocks' layouts are ggml's (src/file/formats.c reads them; tests/js/parity.test.js has
  * the proof by others). Exact arithmetic only, so every JavaScript engine makes the same bytes.
  *
  * @typedef {object} Format

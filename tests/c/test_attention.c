@@ -1,6 +1,6 @@
 /* Attention: the SIMD kernels against the scalar specification, bit for bit; the whole against a softmax in double,
  * for every type of cache; and that neither batch nor threads change a bit. */
-#include "ops.h"
+#include "model/ops.h"
 #include "test.h"
 
 static uint64_t seed;

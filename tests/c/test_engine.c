@@ -2,10 +2,10 @@
  * threads, prefill or steps, one row of logits or all, from a reused prefix or afresh, after an
  * abort, beside another model. */
 #include "api.h"
-#include "load.h"
+#include "model/load.h"
 #include "naive.h"
-#include "quant.h"
-#include "session.h"
+#include "file/types.h"
+#include "run/session.h"
 #include "test.h"
 #include "tiny_gguf.h"
 

@@ -1,11 +1,11 @@
 /* Float matrices packed as Q8_0: rounded as ggml does it in every build, within the bound that api.h names; and the
  * load option: a float file packed as Q8_0 is, bit for bit, the Q8_0 file with the same weights. */
-#include "../../src/kernels.h"
-#include "../../src/pack.h"
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "../vectors/quant-ggml.inc"
 #include "api.h"
-#include "load.h"
-#include "session.h"
+#include "model/load.h"
+#include "run/session.h"
 #include "test.h"
 #include "tiny_gguf.h"
 

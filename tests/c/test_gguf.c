@@ -1,7 +1,7 @@
 /* gguf: the events of a good file in any chunking, and a coded error for every bad one. */
 #include <stdarg.h>
 
-#include "../../src/gguf.h"
+#include "file/gguf.h"
 #include "test.h"
 
 /* --- a file being written, and the events of one being read ------------------------------------- */

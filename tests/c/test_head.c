@@ -1,7 +1,7 @@
 /* The output head in two planes: packing, the product against the one-plane one's bits, the bound for every row,
  * and the arg max over matrices made to mislead an approximation. */
-#include "../../src/ops.h"
-#include "../../src/pack.h"
+#include "model/ops.h"
+#include "kernels/pack.h"
 #include "api.h"
 #include "test.h"
 #include "tiny_gguf.h"

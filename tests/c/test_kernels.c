@@ -1,7 +1,7 @@
 /* The SIMD kernels against the scalar specification, bit for bit; the specification against plain
  * double arithmetic; packing against the dequantisers. */
-#include "../../src/kernels.h"
-#include "../../src/pack.h"
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "test.h"
 
 #include <stdint.h>
@@ -254,11 +254,11 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
     }
 }
 
-TEST(kernels_quantise_activations) { same_quantised(INT(narrow), INT(wide)); }
+TEST(activations_activations) { same_quantised(INT(narrow), INT(wide)); }
 #endif
 
 /* Quantising loses at most half a step. */
-TEST(kernels_quantised_activations_are_close) {
+TEST(activationsd_activations_are_close) {
     gw_acts a = random_acts(3, 320, 328);
     for (int t = 0; t < a.n; t++)
         for (size_t i = 0; i < a.k; i++) {

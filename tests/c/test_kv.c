@@ -1,8 +1,8 @@
 /* The key/value cache against a naive model: a list of what was last stored at each position. Every
  * item of a row holds the number of its storing, so a row that was lost or mixed up shows. */
-#include "kernels.h"
-#include "kv.h"
-#include "quant.h"
+#include "kernels/kernels.h"
+#include "model/kv.h"
+#include "file/types.h"
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, HEADS = 2, HEAD = 8, ROW = HEADS * HEAD, LAYERS = 3, RING = 32 };   /* 10 + 16 -> whole blocks of 16 */

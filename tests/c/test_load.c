@@ -1,9 +1,9 @@
 /* Loading through the API: a file in any chunks gives the same model, a file that ends early or
  * has something wrong gives its own error and can be freed, and the plan is what is taken. */
 #include "api.h"
-#include "load.h"
-#include "quant.h"
-#include "session.h"
+#include "model/load.h"
+#include "file/types.h"
+#include "run/session.h"
 #include "test.h"
 #include "tiny_gguf.h"
 

@@ -1,8 +1,8 @@
 /* Malformed files (tests/vectors/malformed.md): each is refused with its own error, which says what was
  * expected and what was got, however its bytes are cut into pieces; a sound file loads right after it. */
 #include "api.h"
-#include "load.h"
-#include "quant.h"
+#include "model/load.h"
+#include "file/types.h"
 #include "test.h"
 #include "tiny_gguf.h"
 

@@ -1,6 +1,6 @@
 /* quant against ggml's own results (tests/vectors/quant-ggml.md). */
-#include "../../src/quant.h"
-#include "../../src/quant_formats.h"
+#include "file/types.h"
+#include "file/formats.h"
 #include "../vectors/formats-ggml.inc"
 #include "../vectors/quant-ggml.inc"
 #include "test.h"
@@ -159,7 +159,7 @@ static void random_blocks(const gw_type *t, const int f16_at[2], uint8_t *out) {
     }
 }
 
-TEST(quant_formats_are_ggmls) {
+TEST(formats_are_ggmls) {
     static uint8_t blocks[GGML_FORMAT_RANDOM * 2];
     static float out[GGML_FORMAT_RANDOM];
     for (size_t i = 0; i < COUNT(ggml_formats); i++) {

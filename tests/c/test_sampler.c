@@ -1,5 +1,5 @@
 /* sampler: llama.cpp's literal cases (facts from its tests/test-sampling.cpp), then what ours promises. */
-#include "../../src/sampler.h"
+#include "run/sampler.h"
 #include "test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -1,6 +1,6 @@
 /* sha256: the test vectors of FIPS 180-4 (NIST's examples) and of its validation system, any way of
  * cutting the bytes up, and a state that is stored and taken up again. */
-#include "sha256.h"
+#include "base/sha256.h"
 #include "test.h"
 
 static void check_digest(const char *text, size_t times, const char *expected) {

@@ -1,9 +1,9 @@
 /* Split models: the parts give the very bits of the whole, in any chunks; parts that do not belong
  * together, are missing or come in the wrong order are refused by name. */
 #include "api.h"
-#include "load.h"
-#include "quant.h"
-#include "session.h"
+#include "model/load.h"
+#include "file/types.h"
+#include "run/session.h"
 #include "test.h"
 #include "tiny_gguf.h"
 

@@ -1,5 +1,5 @@
 /* threads: every item once, whatever the number of threads, and results that are seen afterwards. */
-#include "../../src/threads.h"
+#include "base/threads.h"
 #include "test.h"
 
 #include <stdatomic.h>

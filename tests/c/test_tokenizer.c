@@ -1,7 +1,7 @@
 /* Tokenizer on small vocabularies: each rule by a literal case, then the whole against a naive
  * merge on random texts. Ids of the real vocabulary are compared in tests/js/tokenizer.test.js. */
 #include "test.h"
-#include "tokenizer.h"
+#include "text/tokenizer.h"
 
 #define SPACE "\xE2\x96\x81"
 

@@ -1,8 +1,8 @@
 /* tiny_gguf: see tiny_gguf.h */
 #include "tiny_gguf.h"
-#include "gguf.h"
-#include "load.h"
-#include "quant.h"
+#include "file/gguf.h"
+#include "model/load.h"
+#include "file/types.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * and in pieces of another size: events, result and error must be the same, every event must keep the
  * listener's contract, an error must say what was expected, and bytes that have not come are not read. */
 #include "fuzz.h"
-#include "gguf.h"
+#include "file/gguf.h"
 
 enum { MOST = 1 << 16 };   /* of an input, in bytes */
 

@@ -4,9 +4,9 @@
  * the bytes are cut into pieces; and afterwards a sound file loads and computes what it always did. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
-#include "load.h"
-#include "quant.h"
-#include "session.h"
+#include "model/load.h"
+#include "file/types.h"
+#include "run/session.h"
 
 #include <math.h>
 

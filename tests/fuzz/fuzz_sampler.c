@@ -2,7 +2,7 @@
  * logits (also infinite ones and NaN). Whatever they are: a coded error that says what was expected, or a
  * token; the draw is one of the distribution, that sums to 1, best first; the same again gives the same. */
 #include "fuzz.h"
-#include "sampler.h"
+#include "run/sampler.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * of a slow tokenizer written down here straight from the definition (Kudo and Richardson 2018, as
  * tokenizer.c tells it), never more ids than bytes, and decoding gives the text back. */
 #include "fuzz.h"
-#include "tokenizer.h"
+#include "text/tokenizer.h"
 
 #include <math.h>
 

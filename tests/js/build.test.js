@@ -60,7 +60,7 @@ function interfaceOf(bytes) {
 const listed = fs.readFileSync(path.join(ROOT, 'src/exports.txt'), 'utf8').trim().split('\n');
 
 test('exports.txt names functions that the headers declare, each once and in order', () => {
-  const headers = fs.readdirSync(path.join(ROOT, 'src')).filter((file) => file.endsWith('.h'))
+  const headers = fs.readdirSync(path.join(ROOT, 'src'), { recursive: true }).map(String).filter((file) => file.endsWith('.h'))
     .map((file) => fs.readFileSync(path.join(ROOT, 'src', file), 'utf8')).join('\n');
   const missing = listed.filter((name) => !new RegExp(`\\b${name}\\(`).test(headers));
   assert.deepEqual(missing, []);

@@ -6,7 +6,7 @@ import { CODES, GemmaError } from '../../js/errors.js';
 import { packError, unpackError } from '../../js/protocol.js';
 
 test('every code of the engine has a line in CODES', async () => {
-  const header = await readFile(new URL('../../src/base.h', import.meta.url), 'utf8');
+  const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
   const names = [...header.matchAll(/X\(GW_E_\w+, -\d+, "([\w-]+)"\)/g)].map((m) => m[1]);
   assert.ok(names.length > 15, `found ${names.length} codes in base.h`);
   assert.deepEqual(names.filter((name) => !(name in CODES)), []);

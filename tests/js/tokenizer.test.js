@@ -28,7 +28,7 @@ function readBooks() {
   const languages = readdirSync(lib, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   assert(languages.length >= 10, 'messages in at least ten languages');
   return [
-    ...readdirSync(src).map((name) => read(src, name)),
+    ...readdirSync(src, { recursive: true }).map(String).filter((name) => /[.][ch]$/.test(name)).map((name) => read(src, name)),
     ...languages.map(({ name }) => read(join(lib, name), 'diagnosticMessages.generated.json')),
   ];
 }

@@ -1,7 +1,7 @@
 /* What tools/bench-kernels.js runs in wasm: one thread's share of products with one type of weights, more of them
- * than caches hold. Calls the kernels that the build would choose, in pieces as src/ops.c cuts them. */
-#include "kernels.h"
-#include "pack.h"
+ * than caches hold. Calls the kernels that the build would choose, in pieces as src/model/ops.c cuts them. */
+#include "kernels/kernels.h"
+#include "kernels/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

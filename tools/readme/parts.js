@@ -32,7 +32,7 @@ function table(heads, rows, numbers = 0) {
 
 /** Defaults of the sampler, by the engine's names: its own table. */
 function samplerDefaults() {
-  const text = readFileSync(at('src', 'sampler.c'), 'utf8');
+  const text = readFileSync(at('src', 'run', 'sampler.c'), 'utf8');
   const rows = text.matchAll(/^ {4}X\(\w+, "(\w+)", [^,]+, [^,]+, ([\d.]+), (?:true|false)\)/gm);
   return new Map([...rows].map(([, name, standard]) => [name, standard]));
 }
@@ -46,7 +46,7 @@ function optionTable(typedef, rules) {
     const standard = sampler ? defaults.get(sampler) : words?.standard ?? 'none';
     if (!words) throw new Trouble(`tools/readme/words.js does not say what ${name} of ${typedef} is`);
     if (!type) throw new Trouble(`js/model.js: ${typedef} has no ${name}`);
-    if (!standard) throw new Trouble(`src/sampler.c has no default of ${sampler}`);
+    if (!standard) throw new Trouble(`src/run/sampler.c has no default of ${sampler}`);
     return [code(name), code(type), cell(standard), cell(expected), words.unit ?? '', cell(words.meaning)];
   });
   const known = Object.keys(OPTIONS[typedef]).find((name) => !Object.hasOwn(rules, name));

@@ -7,8 +7,8 @@ import { basename, extname } from 'node:path';
 import { Trouble, at } from '../proc.js';
 
 /** In the order in which they build on each other; what is not named here comes last. */
-const ORDER = ('base sha256 threads quant gguf kernels kernels_ref kernels_simd128 kernels_relaxed pack kv ops attention tokenizer '
-  + 'tokenizer_impl tokenizer_build sampler model load describe forward session api '
+const ORDER = ('base file text kernels run half sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
+  + 'attention top tokenizer tokenizer_impl tokenizer_build model load describe forward sampler session api '
   + 'index public model cache chat generation options errors cli cli-chat env connection protocol host runner jobs stream source '
   + 'download http entries store '
   + 'vocabulary template text engine heap helper features worker thread port').split(' ');
@@ -39,25 +39,34 @@ function sentence(file) {
   return (named ? text : text[0].toUpperCase() + text.slice(1)) + (/[.]$/.test(text) ? '' : '.');
 }
 
-/** @param {string} file */
-function rank(file) {
-  const name = basename(file).replace(/\..*$/, '').replace(/-(node|browser)$/, '');
-  return ORDER.includes(name) ? ORDER.indexOf(name) : ORDER.length;
+/** Place of a name in ORDER. @param {string} name */
+function placeOf(name) {
+  const stem = name.replace(/\..*$/, '').replace(/-(node|browser)$/, '');
+  return ORDER.includes(stem) ? ORDER.indexOf(stem) : ORDER.length;
+}
+
+/** Files by rooms, then by ORDER, then by name. @param {string} a @param {string} b */
+function inOrder(a, b) {
+  const rooms = [a, b].map((file) => file.split('/').slice(1, -1).join('/'));
+  return placeOf(rooms[0]) - placeOf(rooms[1]) || rooms[0].localeCompare(rooms[1], 'en')
+    || placeOf(basename(a)) - placeOf(basename(b));
 }
 
 /** @param {string} file whose head only points to its header */
 const isBehindHeader = (file) => file.endsWith('.c') && existsSync(at(file.replace(/c$/, 'h')))
   && /^[\w.]+: see [\w.]+\.h/.test(head(file));
 
-/** A Markdown table of a folder's files. @param {string} folder @param {boolean} [ordered] by ORDER */
+/** A Markdown table of a folder's files. @param {string} folder @param {boolean} [ordered] with its rooms, by ORDER */
 export function sourceTable(folder, ordered = false) {
-  const files = readdirSync(at(folder)).filter((name) => KINDS.test(name)).map((name) => `${folder}/${name}`);
+  const names = readdirSync(at(folder), { recursive: ordered }).map(String);
+  const files = names.filter((name) => KINDS.test(name)).map((name) => `${folder}/${name}`);
   const alone = files.filter((file) => !isBehindHeader(file))
-    .sort((a, b) => (ordered ? rank(a) - rank(b) : 0) || a.localeCompare(b, 'en'));
+    .sort((a, b) => (ordered ? inOrder(a, b) : 0) || a.localeCompare(b, 'en'));
   const rows = alone.map((file) => {
     const behind = file.replace(/h$/, 'c');
     const names = file.endsWith('.h') && files.includes(behind) && isBehindHeader(behind) ? [file, behind] : [file];
-    return `| ${names.map((name) => `[${basename(name)}](../${name})`).join(', ')} | ${escaped(sentence(file))} |`;
+    const links = names.map((name) => `[${name.slice(folder.length + 1)}](../${name})`).join(', ');
+    return `| ${links} | ${escaped(sentence(file))} |`;
   });
   return ['| file | what it is for |', '|---|---|', ...rows].join('\n');
 }

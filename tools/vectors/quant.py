@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Vectors for src/quant.c from ggml itself, called through its C interface.
+"""Vectors for src/file/types.c from ggml itself, called through its C interface.
 
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/quant.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so

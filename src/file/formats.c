@@ -1,0 +1,263 @@
+/* formats: see formats.h. Scalar; loops over bytes that a compiler can turn into vectors,
+ * for packing runs at the speed of a download. */
+#include "file/formats.h"
+#include "base/half.h"
+
+#include <string.h>
+
+enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 };   /* of the packed layout */
+
+const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+
+static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
+
+/* --- codes: the bits of one block of a file, put together --- */
+
+static void nibbles(const uint8_t *in, uint8_t *code) {   /* 32: low halves, then high halves */
+    for (int i = 0; i < 16; i++) {
+        code[i] = in[i] & 15;
+        code[i + 16] = in[i] >> 4;
+    }
+}
+
+static void fifth_bits(const uint8_t *in, uint8_t *code) {   /* bit i belongs to column i */
+    for (int i = 0; i < 32; i++) code[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
+}
+
+static void codes_q4_1(const uint8_t *block, uint8_t *code) { nibbles(block + 4, code); }
+
+static void codes_q5_0(const uint8_t *block, uint8_t *code) {
+    nibbles(block + 6, code);
+    fifth_bits(block + 2, code);
+}
+
+static void codes_q5_1(const uint8_t *block, uint8_t *code) {
+    nibbles(block + 8, code);
+    fifth_bits(block + 4, code);
+}
+
+/* Each half of a block: 32 bytes of four pairs of bits, pair j for columns 32 j … */
+static void pairs(const uint8_t *in, uint8_t *code) {
+    for (int h = 0; h < 2; h++)
+        for (int j = 0; j < 4; j++)
+            for (int i = 0; i < 32; i++) code[128 * h + 32 * j + i] = in[32 * h + i] >> 2 * j & 3;
+}
+
+static void codes_q2_k(const uint8_t *block, uint8_t *code) { pairs(block + 16, code); }
+
+static void codes_q3_k(const uint8_t *block, uint8_t *code) {   /* 32 bytes of third bits come first */
+    pairs(block + 32, code);
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 32; i++) code[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
+}
+
+static void long_nibbles(const uint8_t *in, uint8_t *code) {   /* 256: of every 32 bytes, low then high */
+    for (int j = 0; j < 4; j++)
+        for (int i = 0; i < 32; i++) {
+            code[64 * j + i] = in[32 * j + i] & 15;
+            code[64 * j + 32 + i] = in[32 * j + i] >> 4;
+        }
+}
+
+static void codes_q4_k(const uint8_t *block, uint8_t *code) { long_nibbles(block + 16, code); }
+
+static void codes_q5_k(const uint8_t *block, uint8_t *code) {
+    long_nibbles(block + 48, code);
+    for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 32; i++) code[32 * j + i] |= (uint8_t)((block[16 + i] >> j & 1) << 4);
+}
+
+static void codes_q6_k(const uint8_t *block, uint8_t *code) {
+    for (int h = 0; h < 2; h++) {
+        const uint8_t *low = block + 64 * h, *high = block + 128 + 32 * h;
+        for (int i = 0; i < 64; i++) {
+            code[128 * h + i] = (uint8_t)((low[i] & 15) | (high[i % 32] >> i / 32 * 2 & 3) << 4);
+            code[128 * h + 64 + i] = (uint8_t)(low[i] >> 4 | (high[i % 32] >> (4 + i / 32 * 2) & 3) << 4);
+        }
+    }
+}
+
+static void codes_iq4_nl(const uint8_t *block, uint8_t *code) { nibbles(block + 2, code); }
+
+static void codes_iq4_xs(const uint8_t *block, uint8_t *code) {
+    for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, code + 32 * j);
+}
+
+/* --- small numbers: from the head of one row, what its f16 numbers are multiplied with --- */
+
+static void smalls_q5_0(const uint8_t *head, int8_t *scale, int8_t *min) {   /* none: the f16 numbers themselves */
+    (void)head;
+    scale[0] = 1;
+    min[0] = -1;
+}
+
+static void smalls_q4_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+static void smalls_q5_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+static void smalls_iq4_nl(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+
+static void smalls_q2_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+    for (int i = 0; i < 16; i++) {
+        scale[i] = (int8_t)(head[4 + i] & 15);
+        min[i] = (int8_t)(head[4 + i] >> 4);
+    }
+}
+
+static void smalls_q3_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+    const uint8_t *low = head + 2, *high = head + 10;   /* 16 times 4 bits, 16 times 2 */
+    (void)min;
+    for (int i = 0; i < 16; i++) {
+        int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
+        scale[i] = (int8_t)(six - 32);
+    }
+}
+
+/* 8 scales and 8 mins of 6 bits: four of each in a byte of their own, whose top bits the others use. */
+static void smalls_q4_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+    const uint8_t *a = head + 4, *b = head + 8, *c = head + 12;
+    for (int i = 0; i < 4; i++) {
+        scale[i] = (int8_t)(a[i] & 63);
+        min[i] = (int8_t)(b[i] & 63);
+        scale[4 + i] = (int8_t)((c[i] & 15) | a[i] >> 6 << 4);
+        min[4 + i] = (int8_t)(c[i] >> 4 | b[i] >> 6 << 4);
+    }
+}
+
+static void smalls_q5_k(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q4_k(head, scale, min); }
+
+static void smalls_q6_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+    (void)min;
+    memcpy(scale, head + 2, 16);
+}
+
+static void smalls_iq4_xs(const uint8_t *head, int8_t *scale, int8_t *min) {
+    int high = head[2] | head[3] << 8;   /* an f16's place, but eight times 2 bits */
+    (void)min;
+    for (int i = 0; i < 8; i++) {
+        int six = (head[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
+        scale[i] = (int8_t)(six - 32);
+    }
+}
+
+static void scales_of(const gw_format *f, const uint8_t *head, float *scale, float *min) {
+    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
+    float d = half(head), m = f->mins ? half(head + 2) : 0;
+    f->smalls(head, small, small_min);
+    for (uint32_t i = 0; i < f->items / f->sub; i++) {
+        scale[i] = d * (float)small[i];
+        min[i] = f->mins ? -(m * (float)small_min[i]) : 0;
+    }
+}
+
+/* --- the table --- */
+
+#define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)       \
+    { GW_##NAME, items, items * bits / 8 + 2 * halves + 4 * words, bits, sub, offset, mins,                 \
+      (table) ? gw_iq4_values : NULL, first_half, halves, first_word, words, codes_##name, smalls_##name },
+
+static const gw_format formats[] = { GW_FORMATS(ROW) };
+
+const gw_format *gw_format_of(int type) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].type == type) return &formats[i];
+    return NULL;
+}
+
+void gw_format_values(const gw_format *f, const uint8_t *code, const float *scale, const float *min, float *out) {
+    for (uint32_t s = 0; s < f->items / f->sub; s++)
+        for (uint32_t i = s * f->sub; i < (s + 1) * f->sub; i++) {
+            int value = f->values ? f->values[code[i]] : code[i] - (int)f->offset;
+            out[i] = scale[s] * (float)value;
+            if (f->mins) out[i] += min[s];   /* never + 0: it would change the sign of a zero */
+        }
+}
+
+void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k) {
+    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
+        memcpy(head, blocks + f->first_half, 2 * f->halves);
+        memcpy(head + 2 * f->halves, blocks + f->first_word, 4 * f->words);
+        scales_of(f, head, scale, min);
+        f->codes(blocks, code);
+        gw_format_values(f, code, scale, min, out + i);
+    }
+}
+
+/* --- packed --- */
+
+/* Where n bits of a code are: bits from `at` on of the codes of columns 4 g … 4 g + 3 are bits from
+ * `to` on of the bytes of vector `v`. Most codes lie whole in the low bits, so that unpacking masks; those of
+ * the last columns are spread over what is free above. */
+typedef struct { uint8_t g, at, v, to, n; } field;
+
+static const field fields[GW_MAX_BITS + 1][13] = {
+    [2] = { { 0, 0, 0, 0, 2 }, { 1, 0, 0, 2, 2 }, { 2, 0, 0, 4, 2 }, { 3, 0, 0, 6, 2 },
+            { 4, 0, 1, 0, 2 }, { 5, 0, 1, 2, 2 }, { 6, 0, 1, 4, 2 }, { 7, 0, 1, 6, 2 } },
+    [3] = { { 0, 0, 0, 0, 3 }, { 1, 0, 1, 0, 3 }, { 2, 0, 2, 0, 3 }, { 3, 0, 0, 3, 3 }, { 4, 0, 1, 3, 3 },
+            { 5, 0, 2, 3, 3 }, { 6, 0, 0, 6, 2 }, { 6, 2, 2, 6, 1 }, { 7, 0, 1, 6, 2 }, { 7, 2, 2, 7, 1 } },
+    [4] = { { 0, 0, 0, 0, 4 }, { 1, 0, 1, 0, 4 }, { 2, 0, 2, 0, 4 }, { 3, 0, 3, 0, 4 },
+            { 4, 0, 0, 4, 4 }, { 5, 0, 1, 4, 4 }, { 6, 0, 2, 4, 4 }, { 7, 0, 3, 4, 4 } },
+    [5] = { { 0, 0, 0, 0, 5 }, { 1, 0, 1, 0, 5 }, { 2, 0, 2, 0, 5 }, { 3, 0, 3, 0, 5 }, { 4, 0, 4, 0, 5 },
+            { 5, 0, 0, 5, 3 }, { 5, 3, 3, 5, 2 }, { 6, 0, 1, 5, 3 }, { 6, 3, 4, 5, 2 },
+            { 7, 0, 2, 5, 3 }, { 7, 3, 3, 7, 1 }, { 7, 4, 4, 7, 1 } },
+    [6] = { { 0, 0, 0, 0, 6 }, { 1, 0, 1, 0, 6 }, { 2, 0, 2, 0, 6 }, { 3, 0, 3, 0, 6 }, { 4, 0, 4, 0, 6 },
+            { 5, 0, 5, 0, 6 }, { 6, 0, 0, 6, 2 }, { 6, 2, 1, 6, 2 }, { 6, 4, 2, 6, 2 },
+            { 7, 0, 3, 6, 2 }, { 7, 2, 4, 6, 2 }, { 7, 4, 5, 6, 2 } },
+};
+
+/* 32 columns of four rows: bytes in vectors' order to `bits` vectors. */
+static void join(uint32_t bits, uint8_t (*code)[LANES], uint8_t *out) {
+    memset(out, 0, LANES * bits);
+    for (const field *x = fields[bits]; x->n; x++) {
+        uint8_t *v = out + LANES * x->v, *c = code[x->g], mask = (uint8_t)((1 << x->n) - 1), at = x->at, to = x->to;
+        for (int l = 0; l < LANES; l++) v[l] |= (uint8_t)((c[l] >> at & mask) << to);
+    }
+}
+
+/* One row's 32 codes back. */
+static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *code) {
+    memset(code, 0, COLUMNS);
+    for (const field *x = fields[bits]; x->n; x++)
+        for (int i = 0; i < 4; i++) {
+            int byte = in[LANES * x->v + 4 * r + i];
+            code[4 * x->g + i] |= (uint8_t)((byte >> x->to & ((1 << x->n) - 1)) << x->at);
+        }
+}
+
+/* Byte b of word i of row r among the words of a group: see formats.h. */
+static size_t place_of(const gw_format *f, uint32_t i, int r, int b) {
+    size_t in_word = f->sub == 16 ? 8 * (b / 2) + 2 * r + b % 2 : 4 * r + b;
+    return 4 * ROWS * i + in_word;
+}
+
+void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group) {
+    uint8_t code[GW_MAX_ITEMS], lanes[GW_MAX_ITEMS / 4][LANES];
+    uint8_t *words = group + 2 * ROWS * f->halves, *codes = words + 4 * ROWS * f->words;
+    if (n < ROWS) memset(group, 0, ROWS * f->bytes), memset(lanes, 0, sizeof lanes);
+    for (int r = 0; r < n; r++) {
+        const uint8_t *block = blocks + r * stride;
+        for (uint32_t i = 0; i < f->halves; i++)
+            memcpy(group + 2 * (ROWS * i + r), block + f->first_half + 2 * i, 2);
+        for (uint32_t i = 0; i < f->words; i++)
+            for (int b = 0; b < 4; b++) words[place_of(f, i, r, b)] = block[f->first_word + 4 * i + b];
+        f->codes(block, code);
+        for (uint32_t g = 0; g < f->items / 4; g++) memcpy(lanes[g] + 4 * r, code + 4 * g, 4);
+    }
+    for (uint32_t b = 0; b < f->items / COLUMNS; b++) join(f->bits, lanes + GROUPS * b, codes + LANES * f->bits * b);
+}
+
+void gw_format_head(const gw_format *f, const uint8_t *group, int r, uint8_t *head) {
+    const uint8_t *words = group + 2 * ROWS * f->halves;
+    for (uint32_t i = 0; i < f->halves; i++) memcpy(head + 2 * i, group + 2 * (ROWS * i + r), 2);
+    for (uint32_t i = 0; i < f->words; i++)
+        for (int b = 0; b < 4; b++) head[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
+}
+
+void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min) {
+    uint8_t head[GW_MAX_HEAD];
+    const uint8_t *codes = group + ROWS * (2 * f->halves + 4 * f->words);
+    gw_format_head(f, group, r, head);
+    scales_of(f, head, scale, min);
+    for (uint32_t b = 0; b < f->items / COLUMNS; b++)
+        split(f->bits, codes + LANES * f->bits * b, r, code + COLUMNS * b);
+}

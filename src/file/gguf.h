@@ -1,0 +1,76 @@
+/* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). Bytes in, events out.
+ * Bounds every number before it is used; allocates nothing; keeps no pointer into the bytes.
+ * Knows no model: what a key means is the listener's affair, and so are duplicate keys and names
+ * and whether tensors overlap; general.alignment alone is understood here. Little-endian files only.
+ * Arrays of arrays are refused, as in llama.cpp. */
+#ifndef GW_GGUF_H
+#define GW_GGUF_H
+
+#include "base/base.h"
+
+/* Metadata value types, numbered as in the file. */
+enum {
+    GW_GGUF_U8, GW_GGUF_I8, GW_GGUF_U16, GW_GGUF_I16, GW_GGUF_U32, GW_GGUF_I32, GW_GGUF_F32,
+    GW_GGUF_BOOL, GW_GGUF_STRING, GW_GGUF_ARRAY, GW_GGUF_U64, GW_GGUF_I64, GW_GGUF_F64,
+};
+
+/* Limits beyond those of base.h. */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };               /* elements of one array */
+#define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)       /* items of a tensor, and its offset: exact as doubles */
+
+/* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and
+ * `number` are set; for floats `number`; for strings text/len: any bytes, no NUL behind them, valid during the
+ * call only. */
+typedef struct {
+    int type;
+    int64_t i;
+    double number;
+    const char *text;
+    size_t len;
+} gw_gguf_value;
+
+typedef struct {
+    char name[GW_MAX_NAME + 1];
+    uint32_t n_dims;
+    uint64_t shape[GW_MAX_DIMS];   /* shape[0] is the row length; missing ones are 1 */
+    uint32_t type;                 /* GGML type number, not checked against the table */
+    uint64_t offset;               /* from the start of the data section; multiple of the alignment */
+} gw_gguf_tensor;
+
+/* Each returns 0, or a negative code that stops the parser for good and is returned by push; it may
+ * fill the parser's error with gw_fail. NULL: not interested. Keys and tensor names are NUL-terminated,
+ * not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
+typedef struct {
+    void *ctx;
+    int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);
+    int (*value)(void *ctx, const char *key, const gw_gguf_value *v);               /* scalar or string */
+    int (*array)(void *ctx, const char *key, int of, uint64_t count);               /* an array begins */
+    int (*element)(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v); /* its elements, in order */
+    int (*tensor)(void *ctx, const gw_gguf_tensor *t);
+} gw_gguf_listener;
+
+typedef struct {
+    gw_gguf_listener on;
+    gw_error *error;
+    int state;
+    uint32_t version, alignment;      /* alignment: general.alignment, default 32 */
+    uint64_t n_tensors, n_metadata;   /* as the header says */
+    uint64_t seen_tensors, seen_metadata;
+    uint64_t offset;                  /* bytes consumed so far */
+    uint64_t data_offset;             /* where the data section begins, once done */
+    /* the array being read */
+    int of;
+    uint64_t count, index;
+    char key[GW_MAX_KEY + 1];
+} gw_gguf;
+
+void gw_gguf_init(gw_gguf *g, gw_gguf_listener on, gw_error *error);
+
+/* Parse what is whole in bytes[0..n); *used gets how many bytes were consumed. The caller presents
+ * the rest again with more behind it. One item never needs more than GW_GGUF_ITEM bytes at once, so a
+ * window of that size always makes progress. Returns 1 when the header is complete (then `used`
+ * ends at the last tensor info, before the padding), 0 for more, or a negative code. */
+enum { GW_GGUF_ITEM = GW_MAX_STRING + GW_MAX_KEY + 64 };
+int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used);
+
+#endif

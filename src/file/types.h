@@ -1,0 +1,32 @@
+/* types: the table of GGML types and their scalar (de)quantisers: the oracle that kernels and
+ * packed layouts are tested against. Source of the formats: ggml's block structs as documented in
+ * the GGUF specification; bit-exact with ggml's dequantize_row_*. */
+#ifndef GW_TYPES_H
+#define GW_TYPES_H
+
+#include "base/half.h"
+#include "file/formats.h"
+
+typedef struct {
+    int id;                 /* GGML's number */
+    const char *name;       /* "Q4_0" */
+    uint32_t items, bytes;  /* per block */
+    /* One row of k items (a multiple of `items`) to floats; NULL: type known but not supported. */
+    void (*dequantise)(const void *blocks, float *out, size_t k);
+    /* The inverse, for test models and tools; round-to-nearest as ggml's reference quantiser. NULL for
+     * the types of formats.h. */
+    void (*quantise)(const float *in, void *blocks, size_t k);
+} gw_type;
+
+/* Every type number that GGUF files in the wild use has a row (so that errors can name it and
+ * sizes can be checked); NULL for a number that no known type has. */
+const gw_type *gw_type_of(uint32_t id);
+const char *gw_type_name(uint32_t id);      /* "Q4_0", "unknown" without a row */
+
+extern const char gw_type_list[];           /* "F32, F16, …": the supported ones, for error texts */
+
+static inline bool gw_type_supported(const gw_type *t) { return t && t->dequantise; }
+/* Bytes of one row of k items; 0 if k is not a whole number of blocks. */
+static inline size_t gw_row_bytes(const gw_type *t, size_t k) { return k % t->items ? 0 : k / t->items * t->bytes; }
+
+#endif

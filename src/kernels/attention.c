@@ -1,0 +1,254 @@
+/* attention: attention's part of kernels.h with 128-bit vectors, for both SIMD builds. Also built natively
+ * through SIMDe. A row of the cache is read once for all queries of a tile; tiles are as large as sixteen registers
+ * allow. */
+#include "kernels/simd.h"
+
+#ifdef GW_HAVE_SIMD
+
+/* Items i .. i + 7 of a row of d. */
+typedef struct { v128_t low, high; } eight;
+typedef eight load_eight(const uint8_t *row, int i, int d);
+
+INLINE eight load_f32(const uint8_t *row, int i, int d) {
+    (void)d;
+    return (eight){ wasm_v128_load(row + 4 * i), wasm_v128_load(row + 4 * i + 16) };
+}
+
+INLINE eight load_q8(const uint8_t *row, int i, int d) {
+    v128_t bytes = wasm_i16x8_load8x8(row + i);
+    v128_t scale = wasm_i32x4_shl(wasm_v128_load16_splat(row + d + i / GW_BLOCK * 2), 16);
+    return (eight){ wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(bytes)), scale),
+                    wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(bytes)), scale) };
+}
+
+INLINE float add_lanes(v128_t v) {
+    return (wasm_f32x4_extract_lane(v, 0) + wasm_f32x4_extract_lane(v, 1)) +
+           (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
+}
+
+INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
+
+/* --- scores: heads x n of them at once, at most eight --- */
+
+INLINE void scores_tile(load_eight *load, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
+                        int d, float *scores) {
+    v128_t sum[GW_HEADS][4];
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) sum[h][j] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (int i = 0; i < d; i += 8) {
+        eight k[4];
+        for (int j = 0; j < n; j++) k[j] = load(keys + j * stride, i, d);
+        for (int h = 0; h < heads; h++) {
+            eight x = load_f32(q[h], i, d);
+            for (int j = 0; j < n; j++) sum[h][j] = add_product(sum[h][j], x.low, k[j].low);
+            for (int j = 0; j < n; j++) sum[h][j] = add_product(sum[h][j], x.high, k[j].high);
+        }
+    }
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) scores[h * GW_SPAN + j] = add_lanes(sum[h][j]);
+}
+
+INLINE void scores_of(load_eight *load, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
+                      int d, float *scores) {
+    int j = 0, step = heads == GW_HEADS ? 2 : 4;
+    for (; j + step <= n; j += step) scores_tile(load, q, heads, keys + j * stride, stride, step, d, scores + j);
+    for (; j < n; j++) scores_tile(load, q, heads, keys + j * stride, stride, 1, d, scores + j);
+}
+
+/* --- mix: eight columns of all heads at once --- */
+
+INLINE void mix_of(load_eight *load, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                   float *const *out) {
+    for (int i = 0; i < d; i += 8) {
+        eight sum[GW_HEADS];
+        for (int h = 0; h < heads; h++) sum[h] = load_f32((const uint8_t *)out[h], i, d);
+        KEEP_LOOP
+        for (int j = 0; j < n; j++) {
+            eight v = load(values + j * stride, i, d);
+            for (int h = 0; h < heads; h++) {
+                v128_t pj = SPLAT(p + h * GW_SPAN + j);
+                sum[h].low = add_product(sum[h].low, pj, v.low);
+                sum[h].high = add_product(sum[h].high, pj, v.high);
+            }
+        }
+        for (int h = 0; h < heads; h++) {
+            wasm_v128_store(out[h] + i, sum[h].low);
+            wasm_v128_store(out[h] + i + 4, sum[h].high);
+        }
+    }
+}
+
+/* --- the same by integers --- */
+
+INLINE void i16_products(v128_t sum[][4], const void *const *q, int heads, const uint8_t *keys, size_t stride, int n,
+                         int i) {
+    v128_t k[4];
+    for (int j = 0; j < n; j++) k[j] = wasm_v128_load(keys + j * stride + 2 * i);
+    for (int h = 0; h < heads; h++) {
+        v128_t x = wasm_v128_load((const uint8_t *)q[h] + 2 * i);
+        for (int j = 0; j < n; j++) sum[h][j] = wasm_i32x4_add(sum[h][j], wasm_i32x4_dot_i16x8(x, k[j]));
+    }
+}
+
+INLINE float scale_of(const uint8_t *row, int d) {
+    float scale;
+    __builtin_memcpy(&scale, row + 2 * d, sizeof scale);
+    return scale;
+}
+
+INLINE void i16_scores_tile(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                            float *scores) {
+    v128_t sum[GW_HEADS][4];
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) sum[h][j] = wasm_i32x4_splat(0);
+    int i = 0;
+    KEEP_LOOP
+    for (; i < d; i += 8) i16_products(sum, q, heads, keys, stride, n, i);
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++)
+            scores[h * GW_SPAN + j] = add_lanes(wasm_f32x4_convert_i32x4(sum[h][j])) *
+                                      (scale_of(q[h], d) * scale_of(keys + j * stride, d));
+}
+
+INLINE void i16_scores(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                       float *scores) {
+    int j = 0, step = heads == GW_HEADS ? 2 : 4;
+    for (; j + step <= n; j += step) i16_scores_tile(q, heads, keys + j * stride, stride, step, d, scores + j);
+    for (; j < n; j++) i16_scores_tile(q, heads, keys + j * stride, stride, 1, d, scores + j);
+}
+
+/* Weights as integers, a pair of them in a lane; behind the last come zeros. */
+typedef struct {
+    int16_t p[GW_HEADS][GW_KEYS];
+    float step[GW_HEADS];
+} weights;
+
+/* w[GW_KEYS], of which those behind the last weight are zeros: they change neither sum nor maximum. */
+OUTLINE float round_weights(const float *w, int16_t *out) {
+    v128_t largest = wasm_f32x4_splat(0), sum = largest, r[2];
+    for (int j = 0; j < GW_KEYS; j += 4) {
+        v128_t x = wasm_v128_load(w + j);
+        largest = wasm_f32x4_pmax(largest, x);
+        sum = wasm_f32x4_add(sum, x);
+    }
+    largest = wasm_f32x4_pmax(largest, wasm_i32x4_shuffle(largest, largest, 2, 3, 0, 1));
+    largest = wasm_f32x4_pmax(largest, wasm_i32x4_shuffle(largest, largest, 1, 0, 3, 2));
+    float by_largest = wasm_f32x4_extract_lane(largest, 0) / GW_I16_TOP, by_sum = add_lanes(sum) / GW_I16_SUM;
+    float step = by_largest > by_sum ? by_largest : by_sum, inverse = step > GW_TINY ? 1.0f / step : 0;
+    for (int j = 0; j < GW_KEYS; j += 8) {
+        for (int i = 0; i < 2; i++)
+            r[i] = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(
+                wasm_f32x4_mul(wasm_v128_load(w + j + 4 * i), wasm_f32x4_splat(inverse))));
+        wasm_v128_store(out + j, wasm_i16x8_narrow_i32x4(r[0], r[1]));
+    }
+    return step;
+}
+
+OUTLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d) {
+    float w[GW_KEYS] = { 0 };
+    for (int h = 0; h < heads; h++) {
+        for (int j = 0; j < n; j++) w[j] = p[h * GW_SPAN + j] * scale_of(values + j * stride, d);
+        out->step[h] = round_weights(w, out->p[h]);
+    }
+}
+
+/* Rows j and `next`, of which the weights are a pair. */
+INLINE void i16_add_pair(v128_t sum[][2], const weights *w, int heads, const uint8_t *row, const uint8_t *next, int j) {
+    v128_t a = wasm_v128_load(row), b = wasm_v128_load(next);
+    v128_t low = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    v128_t high = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    for (int h = 0; h < heads; h++) {
+        v128_t pair = SPLAT(w->p[h] + j);
+        sum[h][0] = wasm_i32x4_add(sum[h][0], wasm_i32x4_dot_i16x8(low, pair));
+        sum[h][1] = wasm_i32x4_add(sum[h][1], wasm_i32x4_dot_i16x8(high, pair));
+    }
+}
+
+INLINE void i16_mix(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d, float *const *out) {
+    weights w;
+    i16_weights(&w, p, heads, values, stride, n, d);
+    for (int i = 0; i < d; i += 8) {
+        v128_t sum[GW_HEADS][2];
+        for (int h = 0; h < heads; h++) sum[h][0] = sum[h][1] = wasm_i32x4_splat(0);
+        const uint8_t *row = values + 2 * i;
+        int j = 0;
+        KEEP_LOOP
+        for (; j + 2 <= n; j += 2, row += 2 * stride) i16_add_pair(sum, &w, heads, row, row + stride, j);
+        if (j < n) i16_add_pair(sum, &w, heads, row, row, j);   /* the row behind may not be there; its weight is 0 */
+        for (int h = 0; h < heads; h++)
+            for (int half = 0; half < 2; half++) {
+                float *at = out[h] + i + 4 * half;
+                v128_t part = wasm_f32x4_convert_i32x4(sum[h][half]);
+                wasm_v128_store(at, add_product(wasm_v128_load(at), part, SPLAT(&w.step[h])));
+            }
+    }
+}
+
+/* All heads together, or one by one: in between would double the code for models that have no such numbers. */
+#define DEFINE_KERNELS(type, SCORES, MIX)                                                                        \
+    void gw_simd_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
+                               float *scores) {                                                                  \
+        if (heads == GW_HEADS) SCORES(q, GW_HEADS, keys, stride, n, d, scores);                                  \
+        else for (int h = 0; h < heads; h++) SCORES(q + h, 1, keys, stride, n, d, scores + h * GW_SPAN);         \
+    }                                                                                                            \
+    void gw_simd_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,       \
+                            float *const *out) {                                                                 \
+        if (heads == GW_HEADS) MIX(p, GW_HEADS, values, stride, n, d, out);                                      \
+        else for (int h = 0; h < heads; h++) MIX(p + h * GW_SPAN, 1, values, stride, n, d, out + h);             \
+    }
+#define SCORES_F32(...) scores_of(load_f32, __VA_ARGS__)
+#define MIX_F32(...) mix_of(load_f32, __VA_ARGS__)
+#define SCORES_Q8(...) scores_of(load_q8, __VA_ARGS__)
+#define MIX_Q8(...) mix_of(load_q8, __VA_ARGS__)
+DEFINE_KERNELS(f32, SCORES_F32, MIX_F32)
+DEFINE_KERNELS(i16, i16_scores, i16_mix)
+DEFINE_KERNELS(q8, SCORES_Q8, MIX_Q8)
+
+void gw_simd_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {
+    for (int j = 0; j < n; j++, out += d)
+        KEEP_LOOP
+        for (int i = 0; i < d; i += 8) {
+            eight v = load_q8(rows + j * stride, i, d);
+            wasm_v128_store(out + i, v.low);
+            wasm_v128_store(out + i + 4, v.high);
+        }
+}
+
+/* --- weights --- */
+
+INLINE v128_t polynomial(v128_t r) {
+    static const float c[] = { 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                               5.0000001201e-1f };
+    v128_t p = wasm_f32x4_splat(1.9875691500e-4f);
+    for (int i = 0; i < 5; i++) p = wasm_f32x4_add(wasm_f32x4_mul(p, r), wasm_f32x4_splat(c[i]));
+    p = wasm_f32x4_mul(p, wasm_f32x4_mul(r, r));
+    return wasm_f32x4_add(wasm_f32x4_add(p, r), wasm_f32x4_splat(1.0f));
+}
+
+/* gw_exp of four. NaN goes through: no comparison holds for it, and what its exponent is does not matter. */
+INLINE v128_t exp4(v128_t x) {
+    x = wasm_f32x4_pmax(x, wasm_f32x4_splat(-87.0f));
+    x = wasm_f32x4_pmin(x, wasm_f32x4_splat(88.0f));
+    v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, wasm_f32x4_splat(1.44269504088896341f)));
+    v128_t r = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_splat(0.693359375f)));
+    r = wasm_f32x4_sub(r, wasm_f32x4_mul(n, wasm_f32x4_splat(-2.12194440e-4f)));
+    v128_t two_n = wasm_i32x4_shl(wasm_i32x4_add(wasm_i32x4_trunc_sat_f32x4(n), wasm_i32x4_splat(127)), 23);
+    return wasm_f32x4_mul(polynomial(r), two_n);
+}
+
+float gw_simd_weigh(float *p, int n, float max) {
+    v128_t sum = wasm_f32x4_splat(0), m = wasm_f32x4_splat(max);
+    int j = 0;
+    for (; j + 4 <= n; j += 4) {
+        v128_t e = exp4(wasm_f32x4_sub(wasm_v128_load(p + j), m));
+        wasm_v128_store(p + j, e);
+        sum = wasm_f32x4_add(sum, e);
+    }
+    float part[4];
+    wasm_v128_store(part, sum);
+    for (; j < n; j++) part[j % 4] += p[j] = gw_exp(p[j] - max);
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* planes_relaxed: two planes of Q8_0 with the relaxed dot product of bytes. Its second operand is only
+ * defined for 7 bits; nibbles are well inside, so every engine gives the same exact sums. Where an engine takes 8
+ * bits, both nibbles of a code are put together first. */
+#include "kernels/kernels.h"
+
+#ifdef GW_HAVE_RELAXED
+
+#include "kernels/planes.h"
+#include "kernels/relaxed.h"
+
+/* total + (float)sum * (weight scales * activation scale) */
+INLINE v128_t add_scaled(v128_t total, v128_t sum, const uint8_t *block, const float *scale, const gw_masks *m) {
+    v128_t scales = wasm_f32x4_mul(scales_from(block, m), SPLAT(scale));
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
+}
+
+INLINE v128_t first_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(nibbles, m->low); }
+INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
+    return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low);
+}
+
+/* --- the high plane --- */
+
+INLINE v128_t high_dot(const uint8_t *high, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
+    v128_t x = wasm_v128_load(q), x16 = wasm_v128_load(q + 16), dot = wasm_i32x4_splat(0), dot16 = dot;
+#define GROUP(g)                                                                              \
+    v128_t v##g = wasm_v128_load(high + 8 + 16 * g), a##g = first_of(v##g, m), b##g = second_of(v##g, m); \
+    dot = pairs ? add_pairs(dot, LANE(x, g), a##g) : DOT(LANE(x, g), a##g, dot);              \
+    dot16 = pairs ? add_pairs(dot16, LANE(x16, g), b##g) : DOT(LANE(x16, g), b##g, dot16);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
+    v128_t all = pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(dot, dot16)) : wasm_i32x4_add(dot, dot16);
+    return wasm_i32x4_add(wasm_i32x4_shl(all, 4), minus);
+}
+
+INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
+    const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
+    const gw_masks m = masks();
+    size_t blocks = a->k / GW_BLOCK;
+    v128_t total[STREAMS];
+    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (size_t b = 0; b < blocks; b++)
+        UNROLL
+        for (int s = 0; s < STREAMS; s++) {
+            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
+            v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
+            total[s] = add_scaled(total[s], dot, high, a->s8 + b, &m);
+        }
+    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+}
+
+OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
+OUTLINE void high_by_pairs(const walk *w, const gw_acts *a) { walk_high(w, a, true); }
+
+void gw_relaxed_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+    each_walk(adds_pairs() ? high_by_pairs : high_by_dots, high, high, NULL, panels, a, y);
+}
+
+/* --- both planes --- */
+
+/* Sums over a block: nibbles n and l by the upper and the lower bytes of wide activations. */
+typedef struct { v128_t n_up, n_low, l_up, l_low; } sums;
+
+INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
+    return (sums){ DOT(up, n, s.n_up), DOT(low, n, s.n_low), DOT(up, l, s.l_up), DOT(low, l, s.l_low) };
+}
+
+/* 128 (16 n_up + l_up) + 16 n_low + l_low - 128 times the sum of the activations */
+INLINE v128_t joined(sums s, const int32_t *sum) {
+    v128_t up = wasm_i32x4_add(wasm_i32x4_shl(s.n_up, 4), s.l_up);
+    v128_t low = wasm_i32x4_add(wasm_i32x4_shl(s.n_low, 4), s.l_low);
+    return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), low);
+}
+
+/* One block of one panel by one row of activations, upper bytes at q, lower ones behind. */
+INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
+                        const gw_masks *m) {
+    sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
+    KEEP_LOOP
+    for (int g = 0; g < 4; g++, q += 4) {
+        v128_t n = wasm_v128_load(high + 8 + 16 * g), l = wasm_v128_load(low + 16 * g);
+        s = add_nibbles(s, SPLAT(q), SPLAT(q + GW_BLOCK), first_of(n, m), first_of(l, m));
+        s = add_nibbles(s, SPLAT(q + 16), SPLAT(q + GW_BLOCK + 16), second_of(n, m), second_of(l, m));
+    }
+    return joined(s, sum);
+}
+
+/* Does this engine take 8 bits without a sign where the other bytes are at most 64? Then codes + 128 are put together.
+ * Asked where it is relied on, so that both are compiled alike. */
+INLINE bool takes_8_bits(void) {
+    static volatile uint8_t top = 255;
+    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_u8x16_splat(top), wasm_i32x4_splat(0));
+    return !gw_relaxed_only_7_bits && wasm_i32x4_all_true(wasm_i32x4_eq(sum, wasm_i32x4_splat(4 * 64 * 255)));
+}
+
+/* block_dot where the engine takes 8 bits: half the products, of codes + 128. */
+INLINE v128_t whole_dot(const uint8_t *high, const uint8_t *low, const int8_t *q, const int32_t *sum,
+                        const gw_masks *m) {
+    v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
+    v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
+#define GROUP(g)                                                                              \
+    v128_t n##g = wasm_v128_load(high + 8 + 16 * g), l##g = wasm_v128_load(low + 16 * g);     \
+    v128_t a##g = wasm_v128_or(first_of(l##g, m), wasm_v128_andnot(wasm_i16x8_shl(n##g, 4), m->low)); \
+    v128_t b##g = wasm_v128_or(wasm_v128_andnot(n##g, m->low), second_of(l##g, m));           \
+    up = DOT(LANE(up16, g), b##g, DOT(LANE(up0, g), a##g, up));                               \
+    down = DOT(LANE(low16, g), b##g, DOT(LANE(low0, g), a##g, down));
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
+}
+
+OUTLINE void walk_both(const walk *to, const gw_acts *a) {
+    const walk own = *to, *w = &own;
+    const gw_masks m = masks();
+    size_t blocks = a->k / GW_BLOCK;
+    const int8_t *q = (const int8_t *)a->q16;
+    bool whole = takes_8_bits();
+    v128_t total[STREAMS];
+    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (size_t b = 0; b < blocks && whole; b++)
+        UNROLL
+        for (int s = 0; s < STREAMS; s++) {
+            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
+            size_t at = b * a->stride;
+            v128_t dot = whole_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
+            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
+        }
+    KEEP_LOOP
+    for (size_t b = 0; b < blocks && !whole; b++)
+        KEEP_LOOP
+        for (int s = 0; s < STREAMS; s++) {
+            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
+            size_t at = b * a->stride;
+            v128_t dot = block_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
+            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
+        }
+    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+}
+
+void gw_relaxed_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+                          float *y) {
+    each_walk(walk_both, high, low, panel, n, a, y);
+}
+
+/* TILE rows of activations, one panel. */
+OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
+    const gw_masks m = masks();
+    v128_t total[TILE];
+    for (int i = 0; i < TILE; i++) total[i] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
+        size_t at = b * a->stride;
+        const int8_t *q = (const int8_t *)(a->q16 + at * GW_BLOCK);
+        KEEP_LOOP
+        for (int i = 0; i < TILE; i++) {
+            v128_t dot = block_dot(high, low, q + 2 * i * GW_BLOCK, a->sum16 + at + i, &m);
+            total[i] = add_scaled(total[i], dot, high, a->s16 + at + i, &m);
+        }
+    }
+    for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
+}
+
+/* Activations from row t on. */
+INLINE gw_acts from_row(const gw_acts *a, int t) {
+    gw_acts rest = *a;
+    rest.q16 += t * GW_BLOCK;
+    rest.s16 += t;
+    rest.sum16 += t;
+    return rest;
+}
+
+void gw_relaxed_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
+                            size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
+    int t = 0;
+    for (; t + TILE <= a->n; t += TILE) {
+        gw_acts rest = from_row(a, t);
+        for (size_t p = 0; p < (size_t)panels; p++)
+            tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
+                 y + t * ldy + p * GW_PANEL, ldy);
+    }
+    for (; t < a->n; t++) {
+        gw_acts rest = from_row(a, t);
+        each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
+    }
+}
+
+#endif

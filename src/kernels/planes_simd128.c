@@ -1,0 +1,152 @@
+/* planes_simd128: two planes of Q8_0 with int16 activations (order 0 2 1 3) and 128-bit vectors of fixed
+ * semantics. As elsewhere one row of activations walks several panels at once, for memory follows several streams
+ * better than one; several rows share a block whose bytes were put together once. */
+#include "kernels/kernels.h"
+
+#if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
+
+#include "kernels/planes.h"
+
+#define DOT wasm_i32x4_dot_i16x8
+
+/* total + (float)sum * (weight scales * activation scale) */
+INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
+    v128_t scales = wasm_f32x4_mul(weight_scales, SPLAT(scale));
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
+}
+
+/* --- the high plane --- */
+
+/* 16 times the sum of nibbles times activations. Nibbles are multiplied where they are in their lane. */
+INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
+    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
+    for (int g = 0; g < 4; g++) {
+        v128_t v = wasm_v128_load(nibbles + 16 * g);
+        v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
+        v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
+        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
+        s4 = wasm_i32x4_add(s4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
+        s8 = wasm_i32x4_add(s8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
+    }
+    return wasm_i32x4_add(wasm_i32x4_shl(s0, 4), wasm_i32x4_add(s4, wasm_i32x4_shr(s8, 4)));
+}
+
+OUTLINE void walk_high(const walk *to, const gw_acts *a) {
+    const walk own = *to, *w = &own;   /* a copy: what is stored cannot change it */
+    size_t blocks = a->k / GW_BLOCK;
+    v128_t total[STREAMS];
+    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++) {
+        size_t at = b * a->stride;
+        v128_t offset = wasm_i32x4_mul(SPLAT(a->sum8 + at), wasm_i32x4_splat(-120));
+        UNROLL
+        for (int s = 0; s < STREAMS; s++) {
+            const uint8_t *block = w->high[s] + b * GW_HIGH_BYTES;
+            v128_t dot = wasm_i32x4_add(nibble_dot(block + 8, a->q8 + at * GW_BLOCK), offset);
+            total[s] = add_scaled(total[s], dot, f16x4(block), a->s8 + at);
+        }
+    }
+    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+}
+
+void gw_simd_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+    each_walk(walk_high, high, high, NULL, panels, a, y);
+}
+
+/* --- both planes --- */
+
+/* Codes + 128 of columns 4 g … and 16 + 4 g … of four rows, as bytes. */
+INLINE void join(v128_t high, v128_t low, v128_t *first, v128_t *second) {
+    v128_t bottom = wasm_i8x16_splat(15), top = wasm_i8x16_splat(-16);
+    *first = wasm_v128_or(wasm_v128_and(wasm_i16x8_shl(high, 4), top), wasm_v128_and(low, bottom));
+    *second = wasm_v128_or(wasm_v128_and(high, top), wasm_v128_and(wasm_u16x8_shr(low, 4), bottom));
+}
+
+INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
+INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
+
+INLINE v128_t join_dot(const uint8_t *high, const uint8_t *low, const int16_t *q) {
+    v128_t even = wasm_i32x4_splat(0), odd = even, c[2];
+    for (int g = 0; g < 4; g++) {
+        join(wasm_v128_load(high + 16 * g), wasm_v128_load(low + 16 * g), &c[0], &c[1]);
+        for (int h = 0; h < 2; h++) {
+            even = wasm_i32x4_add(even, DOT(even_of(c[h]), SPLAT(q + 16 * h + 4 * g)));
+            odd = wasm_i32x4_add(odd, DOT(odd_of(c[h]), SPLAT(q + 16 * h + 4 * g + 2)));
+        }
+    }
+    return wasm_i32x4_add(even, odd);
+}
+
+OUTLINE void walk_both(const walk *to, const gw_acts *a) {
+    const walk own = *to, *w = &own;
+    size_t blocks = a->k / GW_BLOCK;
+    v128_t total[STREAMS];
+    for (int s = 0; s < STREAMS; s++) total[s] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++) {
+        size_t at = b * a->stride;
+        v128_t offset = wasm_i32x4_shl(SPLAT(a->sum16 + at), 7);
+        UNROLL
+        for (int s = 0; s < STREAMS; s++) {
+            const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
+            v128_t dot = wasm_i32x4_sub(join_dot(high + 8, low, a->q16 + at * GW_BLOCK), offset);
+            total[s] = add_scaled(total[s], dot, f16x4(high), a->s16 + at);
+        }
+    }
+    for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
+}
+
+void gw_simd_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+                       float *y) {
+    each_walk(walk_both, high, low, panel, n, a, y);
+}
+
+/* TILE rows of activations, one panel. */
+OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
+    v128_t total[TILE], dot[TILE], c[4];
+    for (int i = 0; i < TILE; i++) total[i] = wasm_f32x4_splat(0);
+    for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
+        size_t at = b * a->stride;
+        for (int i = 0; i < TILE; i++)
+            dot[i] = wasm_i32x4_mul(SPLAT(a->sum16 + at + i), wasm_i32x4_splat(-128));
+        KEEP_LOOP
+        for (int g = 0; g < 4; g++) {
+            join(wasm_v128_load(high + 8 + 16 * g), wasm_v128_load(low + 16 * g), &c[0], &c[2]);
+            for (int h = 0; h < 4; h += 2) c[h + 1] = odd_of(c[h]), c[h] = even_of(c[h]);
+            for (int i = 0; i < TILE; i++)
+                for (int h = 0; h < 4; h++) {
+                    const int16_t *x = a->q16 + (at + i) * GW_BLOCK + 4 * g + (h & 2) * 8 + (h & 1) * 2;
+                    dot[i] = wasm_i32x4_add(dot[i], DOT(c[h], SPLAT(x)));
+                }
+        }
+        for (int i = 0; i < TILE; i++)
+            total[i] = add_scaled(total[i], dot[i], f16x4(high), a->s16 + at + i);
+    }
+    for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
+}
+
+/* Activations from row t on. */
+INLINE gw_acts from_row(const gw_acts *a, int t) {
+    gw_acts rest = *a;
+    rest.q16 += t * GW_BLOCK;
+    rest.s16 += t;
+    rest.sum16 += t;
+    return rest;
+}
+
+void gw_simd_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+    size_t blocks = a->k / GW_BLOCK;
+    int t = 0;
+    for (; t + TILE <= a->n; t += TILE) {
+        gw_acts rest = from_row(a, t);
+        for (size_t p = 0; p < (size_t)panels; p++)
+            tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
+                 y + t * ldy + p * GW_PANEL, ldy);
+    }
+    for (; t < a->n; t++) {
+        gw_acts rest = from_row(a, t);
+        each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
+    }
+}
+
+#endif

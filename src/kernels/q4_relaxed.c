@@ -1,0 +1,76 @@
+/* q4_relaxed: decode with Q4_0 by the relaxed dot product of bytes. Its second operand is only defined for
+ * 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Several rows of activations
+ * go to the tiles of codes_relaxed.c. */
+#include "kernels/kernels.h"
+
+#ifdef GW_HAVE_RELAXED
+
+#include "kernels/relaxed.h"
+
+enum { STREAMS = 8 };
+
+/* -8 * sum of the activations: where the accumulators begin, so that nibbles count from -8. */
+INLINE v128_t offset_of(const int32_t *sum) {
+    return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3));
+}
+
+/* --- one row of activations --- */
+
+/* Sums of products of one block with 32 activations. */
+INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
+    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), zero = wasm_i32x4_splat(0);
+    v128_t low = pairs ? zero : offset_of(sum), high = zero;
+#define GROUP(g)                                                                              \
+    v128_t v##g = wasm_v128_load(block + 8 + 16 * g);                                         \
+    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low); \
+    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);      \
+    high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    if (!pairs) return wasm_i32x4_add(low, high);
+    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)), offset_of(sum));
+}
+
+/* total + one block of four rows, with 32 activations */
+INLINE v128_t add_block(v128_t total, const uint8_t *block, const int8_t *q, const float *scale, const int32_t *sum,
+                        const gw_masks *m, bool pairs) {
+    v128_t scales = wasm_f32x4_mul(scales_from(block, m), wasm_v128_load32_splat(scale));
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(dots(block, q, sum, m, pairs)), scales));
+}
+
+/* y[s * step] of panels w + s * stride, s < n */
+INLINE void streams(const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y, size_t step, gw_masks m,
+                    bool pairs) {
+    v128_t total[STREAMS];
+    size_t blocks = a->k / GW_BLOCK;
+    const int8_t *q = a->q8;
+    const float *scale = a->s8;
+    const int32_t *sum = a->sum8;
+#pragma unroll
+    for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
+#pragma nounroll
+    for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += GW_BLOCK)
+#pragma unroll
+        for (int s = 0; s < n; s++) total[s] = add_block(total[s], w + s * stride, q, scale + b, sum + b, &m, pairs);
+#pragma unroll
+    for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
+}
+
+INLINE void decode(const uint8_t *w, int panels, const gw_acts *a, float *y, bool pairs) {
+    size_t panel = a->k / GW_BLOCK * GW_Q4_BYTES;
+    int each = a->streams == 1 ? 0 : panels / STREAMS;
+    gw_masks m = masks();
+    for (int i = 0; i < each; i++)
+        streams(w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL, m, pairs);
+    for (int p = each * STREAMS; p < panels; p++) streams(w + p * panel, 0, 1, a, y + p * GW_PANEL, 0, m, pairs);
+}
+
+OUTLINE void decode_dots(const uint8_t *w, int panels, const gw_acts *a, float *y) { decode(w, panels, a, y, false); }
+OUTLINE void decode_pairs(const uint8_t *w, int panels, const gw_acts *a, float *y) { decode(w, panels, a, y, true); }
+
+void gw_relaxed_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    if (a->n == 1) (adds_pairs() ? decode_pairs : decode_dots)(w, panels, a, y);
+    else gw_relaxed_rows_q4(w, panels, a, y, ldy);
+}
+
+#endif

@@ -1,0 +1,295 @@
+/* ref: the specification of kernels.h in plain C. Written to be read, not to be fast. */
+#include "kernels/kernels.h"
+#include "file/types.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint16_t read16(const uint8_t *p) {
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return h;
+}
+
+static float element_f32(const uint8_t *w, size_t i) {
+    float f;
+    memcpy(&f, w + 4 * i, 4);
+    return f;
+}
+static float element_f16(const uint8_t *w, size_t i) { return gw_f16_to_f32(read16(w + 2 * i)); }
+static float element_bf16(const uint8_t *w, size_t i) { return gw_bf16_to_f32(read16(w + 2 * i)); }
+
+/* y[t][r] = sum over k, first to last, of w[r][k] * x[t][k] */
+static void matmul_float(const uint8_t *w, size_t item, float (*element)(const uint8_t *, size_t),
+                         int panels, const gw_acts *a, float *y, size_t ldy) {
+    for (int p = 0; p < panels; p++) {
+        const uint8_t *panel = w + (size_t)p * GW_PANEL * a->k * item;
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) {
+                float sum = 0;
+                for (size_t k = 0; k < a->k; k++)
+                    sum += element(panel, k * GW_PANEL + r) * a->x[t * a->ldx + k];
+                y[t * ldy + p * GW_PANEL + r] = sum;
+            }
+    }
+}
+
+void gw_ref_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 4, element_f32, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 2, element_f16, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_float(w, 2, element_bf16, panels, a, y, ldy);
+}
+
+static int q4_at(const uint8_t *block, int r, int c) {
+    int byte = block[8 + c % 16 / 4 * 16 + 4 * r + c % 4];
+    return c < 16 ? byte & 15 : byte >> 4;
+}
+
+static int q8_at(const uint8_t *block, int r, int c) {
+    return (int8_t)block[8 + c / 4 * 16 + 4 * r + c % 4];
+}
+
+#define NARROW_ORDER(c) (sizeof(gw_narrow) == 1 ? (c) : GW_WIDE_ORDER(c))
+
+#define DEFINE_MATMUL(name, bytes, at, offset, Q, S, order)                                     \
+    void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {           \
+        size_t blocks = a->k / GW_BLOCK;                                                        \
+        for (int p = 0; p < panels; p++)                                                        \
+            for (int t = 0; t < a->n; t++)                                                      \
+                for (int r = 0; r < GW_PANEL; r++) {                                            \
+                    float total = 0;                                                            \
+                    for (size_t b = 0; b < blocks; b++) {                                       \
+                        const uint8_t *block = w + (p * blocks + b) * (bytes);                  \
+                        int32_t sum = 0;                                                        \
+                        for (int c = 0; c < GW_BLOCK; c++)                                      \
+                            sum += (at(block, r, c) - (offset)) * a->Q[(b * a->stride + t) * GW_BLOCK + order(c)]; \
+                        float scale = gw_f16_to_f32(read16(block + 2 * r)) * a->S[b * a->stride + t]; \
+                        total += (float)sum * scale;                                            \
+                    }                                                                           \
+                    y[t * ldy + p * GW_PANEL + r] = total;                                      \
+                }                                                                               \
+    }
+
+DEFINE_MATMUL(gw_ref_matmul_q4, GW_Q4_BYTES, q4_at, 8, q8, s8, NARROW_ORDER)
+DEFINE_MATMUL(gw_ref_matmul_q4_wide, GW_Q4_BYTES, q4_at, 8, q16, s16, GW_WIDE_ORDER)
+DEFINE_MATMUL(gw_ref_matmul_q8_wide, GW_Q8_BYTES, q8_at, 0, q16, s16, GW_WIDE_ORDER)
+
+/* --- the types of formats.h --- */
+
+typedef struct {
+    int32_t (*at)(const gw_acts *a, int t, size_t column);
+    const float *scale;
+} activations;
+
+static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
+static int32_t narrow_at(const gw_acts *a, int t, size_t column) {
+    return a->q8[block_of(a, t, column) * GW_BLOCK + NARROW_ORDER(column % GW_BLOCK)];
+}
+static int32_t wide_at(const gw_acts *a, int t, size_t column) {
+    return a->q16[block_of(a, t, column) * GW_BLOCK + GW_WIDE_ORDER(column % GW_BLOCK)];
+}
+
+/* total + the product of row r of a packed group with token t's activations from `column` on. */
+static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
+                       size_t column, float total) {
+    uint8_t code[GW_MAX_ITEMS];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    gw_format_unpack(f, group, r, code, scale, min);
+    for (uint32_t i = 0; i < f->items; i += f->sub) {
+        float s = x.scale[block_of(a, t, column + i)];
+        int32_t dot = 0, sum = 0;
+        for (uint32_t c = i; c < i + f->sub; c++) {
+            int32_t q = x.at(a, t, column + c);
+            dot += (f->values ? f->values[code[c]] : code[c] - (int)f->offset) * q;
+            sum += q;
+        }
+        total += (float)dot * (scale[i / f->sub] * s);
+        if (f->mins) total += min[i / f->sub] * (s * (float)sum);
+    }
+    return total;
+}
+
+/* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
+static float halves_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
+                        size_t column, float total) {
+    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
+    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS] = { 0 };
+    gw_format_unpack(f, group, r, code, scale, min);
+    gw_format_head(f, group, r, head);
+    f->smalls(head, small, small_min);
+    float d = gw_f16_to_f32(read16(head)), m = f->mins ? gw_f16_to_f32(read16(head + 2)) : 0;
+    for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
+        float s = x.scale[block_of(a, t, column + i)];
+        int32_t dot = 0, sum = 0;
+        for (uint32_t c = i; c < i + GW_BLOCK; c++) {
+            int32_t q = x.at(a, t, column + c);
+            dot += small[c / f->sub] * (code[c] - (int)f->offset) * q;
+            sum += small_min[c / f->sub] * q;
+        }
+        total += (float)dot * (d * s);
+        if (f->mins) total += -m * (s * (float)sum);
+    }
+    return total;
+}
+
+static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
+                          float *y, size_t ldy) {
+    size_t groups = a->k / f->items;
+    for (int p = 0; p < panels; p++)
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) {
+                float total = 0;
+                for (size_t g = 0; g < groups; g++) {
+                    const uint8_t *group = w + (p * groups + g) * GW_PANEL * f->bytes;
+                    total = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, group, r, a, x, t, g * f->items, total);
+                }
+                y[t * ldy + p * GW_PANEL + r] = total;
+            }
+}
+
+#define DEFINE_FORMAT(NAME, name, ...)                                                                            \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {             \
+        matmul_format(gw_format_of(GW_##NAME), (activations){ narrow_at, a->s8 }, w, panels, a, y, ldy);          \
+    }                                                                                                             \
+    void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
+        matmul_format(gw_format_of(GW_##NAME), (activations){ wide_at, a->s16 }, w, panels, a, y, ldy);           \
+    }
+GW_FORMATS(DEFINE_FORMAT)
+
+/* --- activations --- */
+
+#define DEFINE_QUANTISE(name, Q, S, SUM, HALF, top, order)                                      \
+    void name(const gw_acts *a, int t, size_t from, size_t k) {                                 \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                    \
+            const float *x = a->x + t * a->ldx + i;                                             \
+            size_t at = block_of(a, t, i);                                                      \
+            float largest = 0;                                                                  \
+            for (int c = 0; c < GW_BLOCK; c++) largest = fmaxf(largest, fabsf(x[c]));           \
+            float inverse = largest > GW_TINY ? (top) / largest : 0;                            \
+            int32_t total = 0, first = 0;                                                       \
+            for (int c = 0; c < GW_BLOCK; c++) {                                                \
+                int v = (int)rintf(fmaxf(-(top), fminf((top), x[c] * inverse)));                \
+                a->Q[at * GW_BLOCK + order(c)] = v;                                             \
+                total += v;                                                                     \
+                if (c < GW_BLOCK / 2) first += v;                                               \
+            }                                                                                   \
+            a->S[at] = largest / (top);                                                         \
+            a->SUM[at] = total;                                                                 \
+            a->HALF[at] = first;                                                                \
+        }                                                                                       \
+    }
+
+DEFINE_QUANTISE(gw_ref_narrow, q8, s8, sum8, half8, (float)GW_NARROW_TOP, NARROW_ORDER)
+DEFINE_QUANTISE(gw_ref_wide, q16, s16, sum16, half16, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
+
+/* --- attention --- */
+
+typedef float item_of(const uint8_t *row, int i, int d);
+
+static float item_f32(const uint8_t *row, int i, int d) { return (void)d, element_f32(row, (size_t)i); }
+static float item_q8(const uint8_t *row, int i, int d) {
+    return element_bf16(row + d, (size_t)i / GW_BLOCK) * (float)(int8_t)row[i];
+}
+
+static void scores(item_of *item, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                   float *out) {
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) {
+            float part[4] = { 0 };
+            for (int i = 0; i < d; i++) part[i % 4] += ((const float *)q[h])[i] * item(keys + j * stride, i, d);
+            out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);
+        }
+}
+
+static void mix(item_of *item, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                float *const *out) {
+    for (int h = 0; h < heads; h++)
+        for (int i = 0; i < d; i++) {
+            for (int j = 0; j < n; j++) out[h][i] += p[h * GW_SPAN + j] * item(values + j * stride, i, d);
+        }
+}
+
+#define DEFINE_ATTENTION(type)                                                                                   \
+    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
+                              float *out) {                                                                      \
+        scores(item_##type, q, heads, keys, stride, n, d, out);                                                  \
+    }                                                                                                            \
+    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,        \
+                           float *const *out) {                                                                  \
+        mix(item_##type, p, heads, values, stride, n, d, out);                                                   \
+    }
+DEFINE_ATTENTION(f32)
+DEFINE_ATTENTION(q8)
+
+static int32_t int_of(const uint8_t *row, int i) { return (int16_t)read16(row + 2 * i); }
+static float scale_of(const uint8_t *row, int d) { return element_f32(row + 2 * d, 0); }
+
+void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
+                       float *out) {
+    for (int h = 0; h < heads; h++)
+        for (int j = 0; j < n; j++) {
+            const uint8_t *key = keys + j * stride;
+            int32_t sum[GW_I16_LANES] = { 0 };
+            for (int i = 0; i < d; i++) sum[i / 2 % GW_I16_LANES] += int_of(q[h], i) * int_of(key, i);
+            float total = ((float)sum[0] + (float)sum[1]) + ((float)sum[2] + (float)sum[3]);
+            out[h * GW_SPAN + j] = total * (scale_of(q[h], d) * scale_of(key, d));
+        }
+}
+
+/* The weights w[n] as integers; returns their step. */
+static float round_weights(const float *w, int n, int32_t *out) {
+    float largest = 0, part[4] = { 0 };
+    for (int j = 0; j < n; j++) {
+        largest = fmaxf(largest, w[j]);
+        part[j % 4] += w[j];
+    }
+    float by_largest = largest / GW_I16_TOP, by_sum = ((part[0] + part[1]) + (part[2] + part[3])) / GW_I16_SUM;
+    float step = by_largest > by_sum ? by_largest : by_sum, inverse = step > GW_TINY ? 1.0f / step : 0;
+    for (int j = 0; j < n; j++) out[j] = inverse > 0 ? (int32_t)rintf(fminf(GW_I16_TOP, w[j] * inverse)) : 0;
+    return step;
+}
+
+void gw_ref_mix_i16(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
+                    float *const *out) {
+    for (int h = 0; h < heads; h++) {
+        float w[GW_KEYS];
+        int32_t rounded[GW_KEYS];
+        for (int j = 0; j < n; j++) w[j] = p[h * GW_SPAN + j] * scale_of(values + j * stride, d);
+        float step = round_weights(w, n, rounded);
+        for (int i = 0; i < d; i++) {
+            int32_t sum = 0;
+            for (int j = 0; j < n; j++) sum += rounded[j] * int_of(values + j * stride, i);
+            out[h][i] += (float)sum * step;
+        }
+    }
+}
+
+void gw_ref_widen_q8(const uint8_t *rows, size_t stride, int n, int d, float *out) {
+    for (int i = 0; i < n * d; i++) out[i] = item_q8(rows + i / d * stride, i % d, d);
+}
+
+float gw_ref_weigh(float *p, int n, float max) {
+    float part[4] = { 0 };
+    for (int j = 0; j < n; j++) part[j % 4] += p[j] = gw_exp(p[j] - max);
+    return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {
+    const gw_type *from = gw_type_of((uint32_t)type), *to = gw_type_of(GW_Q8_0);
+    float x[GW_BLOCK];
+    for (size_t i = 0; i < k; i += GW_BLOCK, row += GW_BLOCK * from->bytes, blocks += to->bytes) {
+        from->dequantise(row, x, GW_BLOCK);
+        to->quantise(x, blocks, GW_BLOCK);
+    }
+}
+
+void gw_ref_round_f32(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F32, row, k, blocks); }
+void gw_ref_round_f16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F16, row, k, blocks); }
+void gw_ref_round_bf16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_BF16, row, k, blocks); }

@@ -1,0 +1,135 @@
+/* describe: see describe.h */
+#include "model/describe.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CUT = 65536 };   /* bytes of a string that are shown */
+
+static const char *const value_types[] = {
+    "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
+};
+
+static const char *value_type(int type) {
+    return type >= 0 && type < (int)(sizeof value_types / sizeof *value_types) ? value_types[type] : "unknown";
+}
+
+__attribute__((format(printf, 2, 3)))
+static bool put(gw_buffer *out, const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    void *to = n >= 0 && n < (int)sizeof text ? gw_buffer_add(out, n) : NULL;
+    if (to) memcpy(to, text, n);
+    return to != NULL;
+}
+
+/* Length of the UTF-8 character at s, 0 if it is not one (Unicode 15, table 3-7). */
+static size_t utf8_length(const uint8_t *s, size_t left) {
+    if (s[0] < 0x80) return 1;
+    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (s[0] < 0xc2 || s[0] > 0xf4 || n > left) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)) return 0;
+    if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
+    return n;
+}
+
+static bool put_string(gw_buffer *out, const char *text, size_t len) {
+    const uint8_t *s = (const uint8_t *)text;
+    bool ok = put(out, "\"");
+    for (size_t i = 0; ok && i < len;) {
+        size_t n = utf8_length(s + i, len - i);
+        if (n == 0) ok = put(out, "\\ufffd"), n = 1;
+        else if (s[i] == '"' || s[i] == '\\') ok = put(out, "\\%c", s[i]);
+        else if (s[i] < 0x20) ok = put(out, "\\u%04x", s[i]);
+        else ok = put(out, "%.*s", (int)n, text + i);
+        i += n;
+    }
+    return ok && put(out, "\"");
+}
+
+/* A number that JSON can hold without loss of what matters; else a string. */
+static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
+    if (v->type == GW_GGUF_BOOL) return put(out, v->i ? "true" : "false");
+    if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64)
+        return isfinite(v->number) ? put(out, "%.*g", v->type == GW_GGUF_F32 ? 9 : 17, v->number)
+                                   : put(out, "\"%g\"", v->number);
+    return put(out, v->i > 9007199254740991 || v->i < -9007199254740991 ? "\"%lld\"" : "%lld", (long long)v->i);
+}
+
+static bool put_value(const gw_file *f, const gw_entry *e, gw_buffer *out) {
+    if (e->value.type == GW_GGUF_ARRAY)
+        return put(out, ",\"of\":\"%s\",\"count\":%llu", value_type(e->of), (unsigned long long)e->count);
+    if (!put(out, ",\"value\":")) return false;
+    if (e->value.type != GW_GGUF_STRING) return put_number(out, &e->value);
+    size_t len = gw_min(e->value.len, CUT);
+    return put_string(out, gw_file_pooled(f, e->text), len) && (len == e->value.len || put(out, ",\"cut\":true"));
+}
+
+static const char *finish(gw_buffer *out, bool ok) {
+    char *end = ok ? gw_buffer_add(out, 2) : NULL;
+    if (!end) return NULL;
+    memcpy(end, "}", 2);
+    return (const char *)out->data;
+}
+
+const char *gw_describe_entry(const gw_file *f, uint32_t i, gw_buffer *out) {
+    if (i >= gw_file_entries(f)) return NULL;
+    const gw_entry *e = gw_file_entry(f, i);
+    const char *key = gw_file_pooled(f, e->key);
+    out->used = 0;
+    bool ok = put(out, "{\"key\":") && put_string(out, key, strlen(key)) &&
+              put(out, ",\"type\":\"%s\"", value_type(e->value.type)) && put_value(f, e, out);
+    return finish(out, ok);
+}
+
+const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buffer *out) {
+    out->used = 0;
+    bool ok = put(out, "{\"name\":") && put_string(out, t->info.name, strlen(t->info.name)) &&
+              put(out, ",\"type\":\"%s\",\"shape\":[", t->type->name);
+    for (uint32_t d = 0; ok && d < t->info.n_dims; d++)
+        ok = put(out, d ? ",%llu" : "%llu", (unsigned long long)t->info.shape[d]);
+    ok = ok && put(out, "],\"offset\":%llu,\"bytes\":%llu", (unsigned long long)(data_offset + t->info.offset),
+                   (unsigned long long)t->bytes);
+    if (t->part) ok = ok && put(out, ",\"part\":%u", t->part);
+    return finish(out, ok);
+}
+
+static double parameters(const gw_file *f) {
+    double n = 0;
+    for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
+        const uint64_t *s = gw_file_tensor(f, i)->info.shape;
+        n += (double)s[0] * s[1] * s[2] * s[3];
+    }
+    return n;
+}
+
+double gw_describe_number(const gw_file *f, const char *key) {
+    const gw_config *c = &f->config;
+    const struct { const char *key; double value; } numbers[] = {
+        { "context_length", c->n_ctx_train }, { "n_vocab", c->n_vocab }, { "n_layer", c->n_layer },
+        { "n_embd", c->n_embd }, { "n_ff", c->n_ff }, { "n_head", c->n_head }, { "n_head_kv", c->n_head_kv },
+        { "head_dim", c->head_dim }, { "window", c->window }, { "parameters", parameters(f) },
+        { "gguf_version", f->version }, { "alignment", f->alignment }, { "add_bos", c->add_bos },
+        { "n_tensors", gw_file_tensors(f) }, { "n_metadata", gw_file_entries(f) },
+        { "bos_id", c->bos < 0 ? NAN : c->bos }, { "eos_id", c->eos < 0 ? NAN : c->eos },
+        { "eot_id", c->eot < 0 ? NAN : c->eot }, { "pad_id", c->pad < 0 ? NAN : c->pad },
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!strcmp(numbers[i].key, key)) return numbers[i].value;
+    return NAN;
+}
+
+const char *gw_describe_text(const gw_file *f, const char *key) {
+    if (!strcmp(key, "architecture")) return gw_file_text(f, "general.architecture");
+    if (!strcmp(key, "name")) return gw_file_text(f, "general.name");
+    if (!strcmp(key, "chat_template")) return gw_file_text(f, "tokenizer.chat_template");
+    if (!strcmp(key, "quantisation")) return gw_file_layer_type(f)->name;
+    return NULL;
+}

@@ -1,0 +1,177 @@
+/* kv: see kv.h */
+#include "model/kv.h"
+#include "kernels/kernels.h"
+#include "file/types.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Bytes of one head of one position. */
+static uint64_t head_bytes(int type, uint32_t d) {
+    if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
+    return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
+}
+
+static gw_kv_layer take_layer(const gw_kv_shape *s, uint32_t rows, bool global, gw_arena *arena) {
+    int type = s->type != GW_KV_AUTO ? s->type : global ? GW_KV_I16 : GW_KV_F32;
+    uint64_t head = head_bytes(type, s->head_dim), bytes = gw_times(gw_times(rows, s->n_head_kv), head);
+    uint8_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
+    return (gw_kv_layer){ k, v, rows, (uint32_t)head, type };
+}
+
+void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
+    /* Whole blocks of GW_KEYS, so that a block of keys never wraps around the ring's end. */
+    uint32_t all = (uint32_t)gw_round_up(shape.n_ctx, GW_KEYS);
+    uint32_t ring = (uint32_t)gw_min(gw_round_up((size_t)shape.window + shape.batch, GW_KEYS), all);
+    bool measuring = !arena->base;
+    kv->layers = gw_arena_take(arena, shape.n_layer * sizeof *kv->layers);
+    kv->saved = gw_arena_take(arena, shape.n_layer * sizeof *kv->saved);
+    kv->shape = shape;
+    kv->pos = kv->low = kv->saved_pos = 0;
+    for (uint32_t l = 0; l < shape.n_layer; l++) {
+        bool global = shape.is_global[l];
+        gw_kv_layer layer = take_layer(&shape, global ? all : ring, global, arena), saved = { 0 };
+        if (!global && ring < all) saved = take_layer(&shape, shape.window, false, arena);
+        if (measuring) continue;
+        kv->layers[l] = layer;
+        kv->saved[l] = saved;
+    }
+}
+
+/* First position that a query at position p still sees in a window layer. */
+static uint32_t window_start(const gw_kv *kv, uint32_t p) {
+    return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
+}
+
+/* Copy positions from .. to - 1 of one plane between two rings. */
+static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows,
+                      uint32_t first, uint32_t last, size_t row) {
+    for (uint32_t p = first; p < last; p++)
+        memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
+}
+
+static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
+    uint32_t first = window_start(kv, length);
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
+        gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
+        if (!aside->rows) continue;
+        gw_kv_layer *to = save ? aside : ring, *from = save ? ring : aside;
+        size_t row = (size_t)kv->shape.n_head_kv * ring->head;
+        copy_rows(to->k, to->rows, from->k, from->rows, first, length, row);
+        copy_rows(to->v, to->rows, from->v, from->rows, first, length, row);
+    }
+}
+
+uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
+    if (length > kv->pos) length = kv->pos;
+    if (window_start(kv, length) >= kv->low) {
+        kv->pos = length;
+    } else if (kv->saved_pos && kv->saved_pos <= length) {
+        kv->pos = kv->saved_pos;
+        kv->low = window_start(kv, kv->pos);
+        copy_rings(kv, kv->pos, false);
+    } else {
+        kv->pos = kv->low = 0;
+    }
+    if (kv->saved_pos > kv->pos) kv->saved_pos = 0;   /* saved rows belong to a past that is gone */
+    return kv->pos;
+}
+
+void gw_kv_reserve(gw_kv *kv, uint32_t n) {
+    uint32_t end = kv->pos + n;
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
+        if (!kv->shape.is_global[l] && end > kv->layers[l].rows)
+            kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
+}
+
+/* --- storing: `out` of one head, in[d] --- */
+
+static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
+
+/* NaN is for whoever writes the scale; an infinity is the largest number: a saturated value is closer to the truth. */
+static float finite(float x) {
+    if (x != x) return 0;
+    return x > FLT_MAX / 2 ? FLT_MAX / 2 : x < -FLT_MAX / 2 ? -FLT_MAX / 2 : x;
+}
+
+static float largest_of(const float *in, uint32_t d) {
+    float largest = 0;
+    for (uint32_t i = 0; i < d; i++) largest = fabsf(finite(in[i])) > largest ? fabsf(finite(in[i])) : largest;
+    return largest;
+}
+
+/* The greatest norm of a lane (kernels.h) of in[d] / unit. */
+static float lane_norm(const float *in, uint32_t d, float unit) {
+    float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
+    for (uint32_t i = 0; i < d; i++) {
+        float x = finite(in[i]) * inverse;
+        sum[i / 2 % GW_I16_LANES] += x * x;
+    }
+    for (int l = 0; l < GW_I16_LANES; l++) largest = sum[l] > largest ? sum[l] : largest;
+    return sqrtf(largest);
+}
+
+/* Rounding may add half to each item, so at most 6 to the norm of the 128 of a lane. */
+_Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128, "what the norm leaves room for");
+static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
+    float largest = largest_of(in, d), scale = 0;
+    if (largest > GW_TINY) {
+        float by_norm = norm ? lane_norm(in, d, largest) / (GW_I16_NORM - 8) : 0;
+        scale = largest * (by_norm > 1.0f / GW_I16_TOP ? by_norm : 1.0f / GW_I16_TOP);
+    }
+    float inverse = scale > 0 ? 1.0f / scale : 0;
+    for (uint32_t i = 0; i < d; i++) {
+        int16_t v = (int16_t)rintf(finite(in[i]) * inverse);
+        memcpy(out + i * sizeof v, &v, sizeof v);
+    }
+    for (uint32_t i = 0; i < d; i++)
+        if (in[i] != in[i]) scale = in[i];
+    memcpy(out + d * sizeof(int16_t), &scale, sizeof scale);
+}
+
+static void store_i16(uint8_t *out, const float *in, uint32_t d) { round_i16(out, in, d, false); }
+
+void gw_kv_query(uint8_t *row, const float *q, uint32_t d) { round_i16(row, q, d, true); }
+
+/* A scale of 8 bits, rounded up so that no item is above 127. */
+static uint16_t scale_for(float largest) {
+    float scale = largest / 127.0f;
+    uint32_t u;
+    memcpy(&u, &scale, sizeof u);
+    return (uint16_t)((u + 0xffff) >> 16);
+}
+
+static void store_q8(uint8_t *out, const float *in, uint32_t d) {
+    for (uint32_t b = 0; b < d; b += GW_BLOCK) {
+        uint32_t end = (uint32_t)gw_min(d, b + GW_BLOCK);
+        float largest = 0;
+        for (uint32_t i = b; i < end; i++) largest = fmaxf(largest, fabsf(in[i]));
+        uint16_t scale = scale_for(largest > GW_TINY ? fminf(largest, FLT_MAX / 2) : 0);
+        float inverse = scale ? 1.0f / gw_bf16_to_f32(scale) : 0;
+        for (uint32_t i = b; i < end; i++)
+            out[i] = (uint8_t)(int8_t)rintf(fmaxf(-127.0f, fminf(127.0f, in[i] * inverse)));
+        memcpy(out + d + b / GW_BLOCK * sizeof scale, &scale, sizeof scale);
+    }
+}
+
+void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v) {
+    static void (*const store[GW_KV_TYPES][2])(uint8_t *, const float *, uint32_t) = {
+        [GW_KV_F32] = { store_f32, store_f32 }, [GW_KV_I16] = { gw_kv_query, store_i16 },
+        [GW_KV_Q8] = { store_q8, store_q8 } };
+    gw_kv_layer *l = &kv->layers[layer];
+    uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
+    size_t at = (size_t)(pos % l->rows) * heads * l->head;
+    for (uint32_t h = 0; h < heads; h++, at += l->head) {
+        store[l->type][0](l->k + at, k + (size_t)h * d, d);
+        store[l->type][1](l->v + at, v + (size_t)h * d, d);
+    }
+}
+
+void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }
+
+void gw_kv_save(gw_kv *kv, uint32_t length) {
+    if (window_start(kv, length) < kv->low) return;
+    copy_rings(kv, length, true);
+    kv->saved_pos = length;
+}

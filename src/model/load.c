@@ -1,0 +1,467 @@
+/* load: see load.h. Header: what the parser left over moves to the window's front. Weights: whole
+ * groups of four rows are packed, in parallel, into their final place as they arrive. */
+#include "model/load.h"
+#include "kernels/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };   /* STEP: bytes at once of a later part's header */
+_Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
+
+/* --- what the parser tells --- */
+
+enum { SPLIT_NO, SPLIT_COUNT, SPLIT_TENSORS, SPLIT_KEYS };
+static const char *const split_keys[SPLIT_KEYS] = { "split.no", "split.count", "split.tensors.count" };
+
+static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata) {
+    gw_loader *l = ctx;
+    (void)n_metadata;
+    if (l->part == 0) l->file->version = version;
+    uint64_t all = gw_file_tensors(l->file) + n_tensors;
+    if (all <= GW_MAX_TENSORS) return 0;
+    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "number of tensors\nat most %d\n%llu", GW_MAX_TENSORS,
+                   (unsigned long long)all);
+}
+
+static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
+    gw_loader *l = ctx;
+    for (int i = 0; i < SPLIT_KEYS; i++)
+        if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
+    return l->part ? 0 : gw_file_keep_value(l->file, key, v);   /* all else is in the first part */
+}
+
+/* Arrays whose elements are kept; their names are compared once, not for each of a million elements. */
+enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, PATTERN, ARRAYS };
+static const char *const array_keys[ARRAYS] = {
+    [TOKENS] = "tokenizer.ggml.tokens", [SCORES] = "tokenizer.ggml.scores",
+    [TOKEN_TYPES] = "tokenizer.ggml.token_type", [PATTERN] = "gemma3.attention.sliding_window_pattern",
+};
+
+static int on_array(void *ctx, const char *key, int of, uint64_t count) {
+    gw_loader *l = ctx;
+    gw_file *f = l->file;
+    l->array = OTHER;
+    if (l->part) return 0;
+    for (int i = OTHER + 1; i < ARRAYS; i++)
+        if (!strcmp(key, array_keys[i])) l->array = i;
+    bool tokens = l->array == TOKENS, scores = l->array == SCORES;
+    if ((tokens && f->has_tokens) || (scores && f->has_scores))
+        return gw_fail(&f->error, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
+    if (tokens && of != GW_GGUF_STRING)
+        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of strings\ntype %d", key, of);
+    if (scores && of != GW_GGUF_F32)
+        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of f32\ntype %d", key, of);
+    if (tokens && count > GW_MAX_VOCAB)
+        return gw_fail(&f->error, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
+                       (unsigned long long)count);
+    f->has_tokens |= tokens;
+    f->has_scores |= scores;
+    return gw_file_keep_array(f, key, of, count);
+}
+
+static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v) {
+    gw_loader *l = ctx;
+    gw_file *f = l->file;
+    int bad = 0;
+    switch (l->array) {
+    case TOKENS: bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len); break;
+    case SCORES: bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number); break;
+    case TOKEN_TYPES: bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i); break;
+    case PATTERN: if (i < GW_MAX_LAYERS) f->layer_pattern[i] = v->i != 0;
+    }
+    if (!bad) return 0;
+    return gw_fail(&f->error, bad, "metadata key %s\n%s\nelement %llu", key,
+                   v->type == GW_GGUF_STRING ? "pieces of at most 1024 bytes, 64 MiB in all" : "a valid element",
+                   (unsigned long long)i);
+}
+
+static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
+    gw_loader *l = ctx;
+    return gw_file_keep_tensor(l->file, t, l->part);
+}
+
+/* --- life --- */
+
+static void begin_header(gw_loader *l) {
+    gw_gguf_listener on = { l, on_header, on_value, on_array, on_element, on_tensor };
+    gw_gguf_init(&l->parser, on, &l->file->error);
+    for (int i = 0; i < SPLIT_KEYS; i++) l->split[i] = -1;
+}
+
+int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool) {
+    memset(l, 0, sizeof *l);
+    l->file = file;
+    l->pool = pool;
+    l->window = gw_alloc(WINDOW_BYTES);
+    l->window_size = WINDOW_BYTES;
+    l->n_given = l->n_parts = 1;
+    begin_header(l);
+    return l->window ? 0 : gw_fail(&file->error, GW_E_NO_MEMORY, "loading window\n%d bytes\nno memory", WINDOW_BYTES);
+}
+
+const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
+    return i < l->parts.used / sizeof(gw_part) ? (gw_part *)l->parts.data + i : NULL;
+}
+
+static gw_part *part_of(gw_loader *l, uint32_t i) { return (gw_part *)l->parts.data + i; }
+
+/* Give back what only loading needs. */
+static void finish(gw_loader *l) {
+    for (uint32_t i = 0; gw_loader_part(l, i); i++) {
+        gw_free(part_of(l, i)->kept);
+        part_of(l, i)->kept = NULL;
+    }
+    gw_free(l->window);
+    gw_free(l->order);
+    l->window = NULL;
+    l->order = NULL;
+}
+
+void gw_loader_free(gw_loader *l) {
+    finish(l);
+    gw_buffer_free(&l->parts);
+    gw_free(l->block);
+    l->block = NULL;
+}
+
+int gw_loader_give(gw_loader *l, int n_files) {
+    if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_parts\nbefore the first byte\nstate %d", l->state);
+    if (n_files < 1 || n_files > GW_MAX_PARTS)
+        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of a model\n1 to %d\n%d", GW_MAX_PARTS, n_files);
+    l->n_given = (uint32_t)n_files;
+    return 0;
+}
+
+static void drop(gw_loader *l, size_t n) {
+    memmove(l->window, l->window + n, l->used - n);
+    l->used -= n;
+    l->position += n;
+}
+
+/* --- parts --- */
+
+/* Puts the window's bytes aside, and has the next ones come from the beginning of another part. */
+static int keep_rest(gw_loader *l) {
+    gw_part *p = part_of(l, l->part);
+    p->position = l->position;
+    p->n_kept = l->used;
+    p->kept = l->used ? gw_alloc(l->used) : NULL;
+    if (l->used && !p->kept)
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "part %u\n%zu bytes\nno memory", l->part + 1, l->used);
+    if (l->used) memcpy(p->kept, l->window, l->used);
+    l->used = 0;
+    l->position = 0;
+    return 0;
+}
+
+/* Goes on with a part where it was left. */
+static void take_up(gw_loader *l, uint32_t i) {
+    gw_part *p = part_of(l, i);
+    if (p->n_kept) memcpy(l->window, p->kept, p->n_kept);
+    l->part = i;
+    l->used = p->n_kept;
+    l->position = p->position;
+    gw_free(p->kept);
+    p->kept = NULL;
+    p->n_kept = 0;
+}
+
+static int check_first(gw_loader *l, int64_t count) {
+    l->n_parts = (uint32_t)count;
+    l->n_tensors = l->split[SPLIT_TENSORS];
+    if (count == l->n_given) return 0;
+    if (count == 1)
+        return gw_fail(&l->file->error, GW_E_BAD_PART, "files of the model\n1, as it is not split\n%u", l->n_given);
+    return gw_fail(&l->file->error, GW_E_BAD_PART,
+                   "files of a split model\nall %u: …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf\n%u", l->n_parts,
+                   l->n_parts, l->n_parts, l->n_parts, l->n_given);
+}
+
+/* Is the file whose header is complete the one that is due? */
+static int check_part(gw_loader *l) {
+    gw_error *e = &l->file->error;
+    bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
+    int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
+    if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
+        return gw_fail(e, GW_E_BAD_PART, "file %u: split.no and split.count\nbelow split.count, 1 to %d\n%lld, %lld",
+                       l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
+    if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
+        return gw_fail(e, GW_E_BAD_PART, "file %u\na part of the same model: of %u, with %lld tensors\nof %lld, with %lld",
+                       l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
+                       (long long)l->split[SPLIT_TENSORS]);
+    if (no != l->part)
+        return gw_fail(e, GW_E_BAD_PART, "file %u\npart %u, named like …-%05u-of-%05u.gguf\npart %u, …-%05u-of-%05u.gguf",
+                       l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
+                       (unsigned)count);
+    return l->part ? 0 : check_first(l, count);
+}
+
+static int check_tensor_count(gw_loader *l) {
+    uint32_t n = gw_file_tensors(l->file);
+    if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
+    return gw_fail(&l->file->error, GW_E_BAD_PART, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
+                   (long long)l->n_tensors, n);
+}
+
+/* --- between header and weights --- */
+
+typedef struct { uint64_t offset; uint32_t part, index; } placed;
+
+static int by_place(const void *a, const void *b) {
+    const placed *x = a, *y = b;
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
+    if (t->info.offset < after)
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE,
+                       "tensor %s: offset\nat least %llu, where another one ends\n%llu", t->info.name,
+                       (unsigned long long)after, (unsigned long long)t->info.offset);
+    if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: end\nbelow 2^63\nbeyond", t->info.name);
+    return 0;
+}
+
+static int check_ranges(gw_loader *l, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        const gw_tensor *t = gw_file_tensor(l->file, l->order[i]);
+        gw_part *p = part_of(l, t->part);
+        bool first = i == 0 || gw_file_tensor(l->file, l->order[i - 1])->part != t->part;
+        int bad = check_range(l, t, first ? 0 : p->end - p->data_offset);
+        if (bad) return bad;
+        p->end = p->data_offset + t->info.offset + t->bytes;
+    }
+    return 0;
+}
+
+static int order_tensors(gw_loader *l) {
+    uint32_t n = gw_file_tensors(l->file);
+    placed *sorted = gw_alloc(n * sizeof *sorted);
+    l->order = gw_alloc(n * sizeof *l->order);
+    if (!l->order || !sorted) {
+        gw_free(sorted);
+        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "tensor directory\n%u entries\nno memory", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const gw_tensor *t = gw_file_tensor(l->file, i);
+        sorted[i] = (placed){ t->info.offset, t->part, i };
+    }
+    qsort(sorted, n, sizeof *sorted, by_place);
+    for (uint32_t i = 0; i < n; i++) l->order[i] = sorted[i].index;
+    gw_free(sorted);
+    return check_ranges(l, n);
+}
+
+/* The header of the current part is complete. */
+static int end_header(gw_loader *l) {
+    int bad = check_part(l);
+    if (bad) return bad;
+    gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
+    if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "list of parts");
+    *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset };
+    if (l->part == 0) l->file->alignment = l->parser.alignment;
+    if (l->part + 1 < l->n_parts) {
+        if ((bad = keep_rest(l))) return bad;
+        l->part++;
+        begin_header(l);
+        return GW_LOAD_HEADER;
+    }
+    if ((bad = check_tensor_count(l)) || (bad = gw_file_bind(l->file)) || (bad = order_tensors(l))) return bad;
+    return GW_LOAD_PLAN;
+}
+
+static int commit_header(gw_loader *l) {
+    size_t used = 0;
+    int how = gw_gguf_push(&l->parser, l->window, l->used, &used);
+    if (how < 0) return how;
+    drop(l, used);
+    return how ? end_header(l) : GW_LOAD_HEADER;
+}
+
+uint64_t gw_loader_weight_bytes(const gw_loader *l) {
+    gw_arena measure = { 0 };
+    gw_file_place(l->file, &measure);
+    return measure.used;
+}
+
+/* The window must hold four rows of any matrix, and any vector. */
+static size_t window_needed(const gw_loader *l) {
+    size_t most = WINDOW_BYTES;
+    for (uint32_t i = 0; i < gw_file_tensors(l->file); i++) {
+        const gw_tensor *t = gw_file_tensor(l->file, i);
+        if (t->matrix || t->vector) most = gw_max(most, 4 * gw_row_bytes(t->type, t->info.shape[0]));
+    }
+    return most;
+}
+
+uint64_t gw_loader_window_bytes(const gw_loader *l) {
+    size_t needed = window_needed(l);
+    return needed > l->window_size ? needed : 0;
+}
+
+static int no_memory(gw_loader *l) {
+    return gw_fail(&l->file->error, GW_E_NO_MEMORY, "weights\n%llu bytes\nno memory",
+                   (unsigned long long)l->block_bytes);
+}
+
+static bool widen(gw_loader *l, size_t size) {
+    uint8_t *wider = gw_alloc(size);
+    if (!wider) return false;
+    memcpy(wider, l->window, l->used);
+    gw_free(l->window);
+    l->window = wider;
+    l->window_size = size;
+    return true;
+}
+
+int gw_loader_reserve(gw_loader *l) {
+    if (l->state != GW_LOAD_PLAN)
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
+    size_t window = window_needed(l);
+    l->block_bytes = gw_loader_weight_bytes(l);
+    if (window > l->window_size && !widen(l, window)) return no_memory(l);
+    l->block = gw_alloc(gw_size(l->block_bytes));
+    if (!l->block) return no_memory(l);
+    gw_arena arena = { .base = l->block, .size = l->block_bytes };
+    gw_file_place(l->file, &arena);
+    if (l->part > 0) {
+        int bad = keep_rest(l);
+        if (bad) return l->state = bad;
+        take_up(l, 0);
+    }
+    return l->state = GW_LOAD_WEIGHTS;
+}
+
+/* --- weights --- */
+
+typedef struct {
+    const gw_tensor *t;
+    uint8_t *rows;
+    size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
+} pack_job;
+
+/* n <= 4 rows, of the packed type, to where row `row` of the matrix belongs. */
+static void pack_rows(const gw_matrix *m, const uint8_t *rows, int n, size_t row) {
+    size_t at = row / GW_PANEL * (m->k / GW_BLOCK);
+    if (m->low)
+        gw_pack_planes(rows, n, m->k, m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, m->norms + row,
+                       m->norms + gw_ld(m->rows) + row);
+    else gw_pack_panel(m->type, rows, n, m->k, m->data + row * gw_row_bytes(m->type, m->k));
+}
+
+static void pack_item(void *ctx, int item) {
+    const pack_job *j = ctx;
+    const gw_matrix *m = j->t->matrix;
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
+        uint8_t *rows = j->rows + r * j->row_bytes;
+        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
+        if (m->type != j->t->type) gw_round_rows(j->t->type, rows, n, m->k);
+        pack_rows(m, rows, n, j->first + r);
+    }
+}
+
+/* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
+static size_t take_rows(gw_loader *l, const gw_tensor *t, uint8_t *bytes, size_t n) {
+    size_t row_bytes = gw_row_bytes(t->type, t->matrix->k), rows = n / row_bytes;
+    if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
+    size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
+    pack_job j = { t, bytes, first, rows, row_bytes, step };
+    gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
+    return rows * row_bytes;
+}
+
+static size_t take_vector(const gw_tensor *t, const uint8_t *bytes, size_t n) {
+    if (n < t->bytes) return 0;
+    t->type->dequantise(bytes, (float *)*t->vector, t->info.shape[0]);
+    return t->bytes;
+}
+
+/* One step on the bytes from `at` on; returns how many were used, 0 if more are needed. */
+static size_t take_some(gw_loader *l, size_t at) {
+    const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
+    uint64_t begin = part_of(l, t->part)->data_offset + t->info.offset, here = l->position + at;
+    size_t n = l->used - at;
+    if (here < begin) return (size_t)gw_min(n, begin - here > SIZE_MAX ? SIZE_MAX : (size_t)(begin - here));
+    uint64_t left = t->bytes - l->done;
+    if (n > left) n = (size_t)left;
+    if (t->matrix) n = take_rows(l, t, l->window + at, n);
+    else if (t->vector) n = take_vector(t, l->window + at, n);
+    l->done += n;
+    return n;
+}
+
+/* The current tensor, if it is in the current part. */
+static const gw_tensor *next_tensor(gw_loader *l) {
+    if (l->current == gw_file_tensors(l->file)) return NULL;
+    const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
+    return t->part == l->part ? t : NULL;
+}
+
+/* Takes what is whole in the window. False: the part's next tensor needs more bytes. */
+static bool take_window(gw_loader *l) {
+    size_t at = 0;
+    const gw_tensor *t;
+    while ((t = next_tensor(l))) {
+        size_t used = take_some(l, at);
+        at += used;
+        if (l->done == t->bytes) {
+            l->current++;
+            l->done = 0;
+        } else if (!used) {
+            break;
+        }
+    }
+    drop(l, at);
+    return !t;
+}
+
+static int commit_weights(gw_loader *l) {
+    uint32_t n = gw_file_tensors(l->file);
+    while (take_window(l)) {
+        if (gw_pool_failed(l->pool)) break;
+        if (l->current == n) return GW_LOAD_READY;
+        take_up(l, gw_file_tensor(l->file, l->order[l->current])->part);
+    }
+    if (gw_pool_failed(l->pool))
+        return gw_fail(&l->file->error, GW_E_WORKER, "packing weights\nhelper threads that work\none that failed");
+    return GW_LOAD_WEIGHTS;
+}
+
+/* --- the window --- */
+
+size_t gw_loader_room(const gw_loader *l) {
+    if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
+    size_t room = l->window_size - l->used;
+    /* Little is read beyond the header of a later part: all of that is kept until the others are read. */
+    bool later = l->state == GW_LOAD_HEADER && l->part;
+    return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
+}
+
+int gw_loader_commit(gw_loader *l, size_t n) {
+    if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
+    if (n > l->window_size - l->used)
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "bytes committed\nat most %zu\n%zu",
+                       l->window_size - l->used, n);
+    l->used += n;
+    if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
+    else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);
+    if (l->state == GW_LOAD_READY) finish(l);
+    return l->state;
+}
+
+int gw_loader_end(gw_loader *l) {
+    if (l->state < 0 || l->state == GW_LOAD_READY) return l->state < 0 ? l->state : 0;
+    unsigned long long got = l->position + l->used;
+    char name[32] = "file";
+    if (l->n_given > 1) snprintf(name, sizeof name, "file %u of %u", l->part + 1, l->n_given);
+    if (l->state == GW_LOAD_HEADER)
+        return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s ends inside its header\nmore than %llu bytes\n%llu bytes",
+                       name, got, got);
+    return gw_fail(&l->file->error, GW_E_TRUNCATED, "%s\n%llu bytes\n%llu bytes", name,
+                   (unsigned long long)part_of(l, l->part)->end, got);
+}

@@ -1,0 +1,52 @@
+/* sampler: logits in, token id out. Pure: knows no model, no tokenizer; all state is in the struct.
+ * Order of the chain, as in llama.cpp: logit bias, penalties, top-k, typical, top-p, min-p,
+ * temperature, then a draw. temperature 0 is greedy: the arg max after bias and penalties,
+ * lowest id on ties. Nothing is allocated after gw_sampler_new. Same seed, options and logits: same
+ * tokens, natively and as wasm, since the way to a draw uses no libm. */
+#ifndef GW_SAMPLER_H
+#define GW_SAMPLER_H
+
+#include "base/base.h"
+
+typedef struct gw_sampler gw_sampler;
+
+gw_sampler *gw_sampler_new(uint32_t n_vocab);   /* NULL if no memory */
+void gw_sampler_free(gw_sampler *s);
+size_t gw_sampler_bytes(uint32_t n_vocab);      /* heap one sampler takes, for the memory plan */
+
+/* Back to defaults: no bias, empty history, greedy off:
+ * temperature 1, top_k 64, top_p 0.95 (Gemma 3's own generation config), the rest off, seed 0. */
+void gw_sampler_reset(gw_sampler *s);
+
+/* Options by name: temperature (0 to 100) top_k (0: off) top_p (1: off) min_p (0: off) typical_p
+ * (1: off) repetition_penalty (0.01 to 100) frequency_penalty presence_penalty (-100 to 100)
+ * penalty_window (tokens, 0: no penalties; the last 32768 are remembered) seed (0 to 2^53 - 1).
+ * 0, or GW_E_BAD_OPTION with the range in e. A seed starts the random numbers anew. */
+int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
+/* Add bias to a token's logit (-INFINITY bans it); the last word on a token holds. 0, GW_E_BAD_TOKEN,
+ * or GW_E_BAD_OPTION (NaN, +INFINITY, table full: 1024). */
+int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e);
+
+/* Tell the sampler of a token of the context (prompt and drawn ones alike), for the penalties. */
+void gw_sampler_accept(gw_sampler *s, int32_t id);
+
+/* One draw. logits[n_vocab] is only read. GW_E_BAD_STATE if no logit is finite or any is NaN or
+ * +INFINITY. Does not accept(). */
+int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
+
+/* If the next draw is the arg max (temperature 0): how many logits bias and penalties will change before it, their
+ * ids in changed, some maybe twice; a draw needs these, the greatest of the others and all that equal it. -1 if it is
+ * not, or there are more than cap. */
+int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap);
+
+/* What the next draw will be made from, without drawing: tokens that can come, best first, with their
+ * probabilities, at most cap of each written. Returns how many there are, or an error as draw. */
+int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
+
+/* Natural-log probabilities of the raw logits (no option applied), arithmetic in double. NAN for an id
+ * out of range, and where gw_sampler_draw would give GW_E_BAD_STATE (gw_top_logprobs: 0 of them). */
+double gw_logprob(const float *logits, uint32_t n_vocab, int32_t id);
+/* The k most likely ids, best first, with their log probabilities. Returns how many. k <= 64. */
+int gw_top_logprobs(const float *logits, uint32_t n_vocab, int k, int32_t *ids, float *logprobs);
+
+#endif

@@ -1,0 +1,46 @@
+/* session: one running context of a model: its ids, which of them are evaluated, and the batch that is
+ * under way. Decides what forward computes, and when. */
+#ifndef GW_SESSION_H
+#define GW_SESSION_H
+
+#include <stdatomic.h>
+
+#include "model/forward.h"
+
+enum { GW_MOST_EXACT = 256 };
+
+typedef struct {
+    gw_state state;
+    gw_error *error;
+    uint32_t n_ctx;
+    int32_t *ids;             /* [n_ctx] */
+    uint32_t n_ids;           /* the first state.kv.pos of them are evaluated */
+    uint32_t layer;           /* of the batch under way; state.batch.n == 0: none */
+    bool is_prompt;           /* the pending ids came by sync */
+    uint32_t logit_first, logit_rows, row;   /* row: of the batch, next one to get logits when all are wanted */
+    bool want_all, want_top;
+    int n_exact;              /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
+    int32_t exact[GW_MOST_EXACT];
+    _Atomic int32_t abort;
+    void *block;
+} gw_session;
+
+/* Bytes by part for a context of n_ctx; kv_type: GW_KV_* of kv.h. */
+typedef struct { uint64_t kv, scratch; } gw_session_need;
+gw_session_need gw_session_measure(const gw_config *c, uint32_t n_ctx, int kv_type);
+int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, uint32_t n_ctx, int kv_type,
+                    gw_error *e);
+void gw_session_free(gw_session *s);
+
+/* As documented in api.h. */
+enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2 };
+int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
+int gw_session_append(gw_session *s, int32_t id);
+int gw_session_run(gw_session *s, int layers);
+void gw_session_want_all(gw_session *s, bool on);
+void gw_session_want_top(gw_session *s, bool on);
+void gw_session_clear(gw_session *s);
+/* As documented in api.h. */
+void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter);
+
+#endif
