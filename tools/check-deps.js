@@ -15,10 +15,10 @@ import { at } from './proc.js';
  */
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   base: { uses: '', modules: 'base half sha256 threads' },
-  file: { uses: 'base', modules: 'formats types gguf' },
+  file: { uses: 'base', modules: 'formats types gguf store' },
   text: { uses: 'base', modules: 'tokenizer' },
   kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },
-  model: { uses: 'base file text kernels', modules: 'kv ops attention top model load describe forward' },
+  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward' },
   run: { uses: 'base model', modules: 'sampler session' },
   api: { uses: 'base file text model run', modules: 'api' },
 });

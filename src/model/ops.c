@@ -2,7 +2,6 @@
 #include "model/ops.h"
 #include "kernels/pack.h"
 
-#include <math.h>
 #include <string.h>
 
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena) {
@@ -178,106 +177,4 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
     }
     if (n == 1) matmul_row(o, x, m[0]->k, j, items, pure);
     else matmul_batch(o, x, ldx, n, m[0]->k, j, items);
-}
-
-void gw_matrix_row(const gw_matrix *m, size_t row, float *out) {
-    if (m->low) gw_unpack_planes(m->data, m->low, row, m->k, out);
-    else gw_unpack_row(m->type, m->data, row, m->k, out);
-}
-
-/* --- element-wise, token by token --- */
-
-typedef struct {
-    const float *x, *w;
-    float *out;
-    size_t ldx, ldo;
-    int heads, d;
-    float eps;
-    bool add;
-} norm_job;
-
-static void norm_token(void *ctx, int t) {
-    const norm_job *j = ctx;
-    for (int h = 0; h < j->heads; h++) {
-        const float *x = j->x + t * j->ldx + (size_t)h * j->d;
-        float *out = j->out + t * j->ldo + (size_t)h * j->d;
-        float part[8] = { 0 };   /* eight sums: fast, and the order is the same everywhere */
-        int i = 0;
-        for (; i + 8 <= j->d; i += 8)
-            for (int l = 0; l < 8; l++) part[l] += x[i + l] * x[i + l];
-        for (; i < j->d; i++) part[0] += x[i] * x[i];
-        float sum = ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
-        float scale = 1.0f / sqrtf(sum / (float)j->d + j->eps);
-        if (j->add)
-            for (i = 0; i < j->d; i++) out[i] += x[i] * scale * j->w[i];
-        else
-            for (i = 0; i < j->d; i++) out[i] = x[i] * scale * j->w[i];
-    }
-}
-
-void gw_rmsnorm(gw_ops *o, const float *x, size_t ldx, const float *w, int n, int heads, int d, float eps,
-                bool add, float *out, size_t ldo) {
-    norm_job j = { x, w, out, ldx, ldo, heads, d, eps, add };
-    gw_parallel(o->pool, norm_token, &j, n);
-}
-
-void gw_rope_angles(float *angles, int n, uint32_t pos, int d, double base, double position_scale) {
-    int half = d / 2;
-    double ratio = pow(base, -2.0 / d), frequency = 1.0;
-    for (int i = 0; i < half; i++, frequency *= ratio)
-        for (int t = 0; t < n; t++) {
-            double angle = (pos + t) * position_scale * frequency;
-            angles[(size_t)t * d + i] = (float)cos(angle);
-            angles[(size_t)t * d + half + i] = (float)sin(angle);
-        }
-}
-
-typedef struct {
-    float *x;
-    const float *angles;
-    size_t ldx;
-    int heads, d;
-    float scale;
-} rope_job;
-
-static void rope_token(void *ctx, int t) {
-    const rope_job *j = ctx;
-    int half = j->d / 2;
-    const float *c = j->angles + (size_t)t * j->d, *s = c + half;
-    for (int h = 0; h < j->heads; h++) {
-        float *a = j->x + t * j->ldx + (size_t)h * j->d, *b = a + half;
-        for (int i = 0; i < half; i++) {
-            float u = a[i], v = b[i];
-            a[i] = (u * c[i] - v * s[i]) * j->scale;
-            b[i] = (v * c[i] + u * s[i]) * j->scale;
-        }
-    }
-}
-
-void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const float *angles, float scale) {
-    rope_job j = { x, angles, ldx, heads, d, scale };
-    gw_parallel(o->pool, rope_token, &j, n);
-}
-
-typedef struct {
-    float *gate;
-    const float *up;
-    size_t items, step;
-} geglu_job;
-
-/* gelu_tanh(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016) */
-static void geglu_part(void *ctx, int part) {
-    const geglu_job *j = ctx;
-    size_t first = part * j->step, last = gw_min(first + j->step, j->items);
-    for (size_t i = first; i < last; i++) {
-        float x = j->gate[i];
-        float u = 0.7978845608f * (x + 0.044715f * (x * x * x));
-        j->gate[i] = x / (1.0f + gw_exp(-2.0f * u)) * j->up[i];
-    }
-}
-
-void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width) {
-    size_t items = (size_t)n * width;
-    geglu_job j = { gate, up, items, gw_max(1024, gw_round_up(items / 16, 16)) };
-    gw_parallel(o->pool, geglu_part, &j, (int)((items + j.step - 1) / j.step));
 }

@@ -4,18 +4,9 @@
 #ifndef GW_OPS_H
 #define GW_OPS_H
 
-#include "kernels/kernels.h"
-#include "model/kv.h"
-#include "file/types.h"
 #include "base/threads.h"
-
-typedef struct {
-    const gw_type *type;
-    uint32_t rows, k;
-    uint8_t *data;        /* packed, see kernels.h; owned by the model's arena, as are the next two */
-    uint8_t *low;         /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
-    float *norms;         /* [2][gw_ld(rows)] of its rows: high parts, low parts */
-} gw_matrix;
+#include "model/kv.h"
+#include "model/matrix.h"
 
 typedef struct {
     gw_pool *pool;
@@ -26,8 +17,6 @@ typedef struct {
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
-
-static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
 
 /* Buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
@@ -52,22 +41,6 @@ uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int3
 
 /* For tests: what it knows of rows before any is computed exactly: y[r] approximates them, upper[r] is no less. */
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
-
-/* Row `row` of a matrix as floats[k]. */
-void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
-
-/* out[n][ldo] = rmsnorm(x[n][ldx]) * w over `heads` groups of d columns each; add: out += instead.
- * y = x / sqrt(mean(x^2) + eps) * w (Zhang & Sennrich 2019; a GGUF stores Gemma's 1 + w). */
-void gw_rmsnorm(gw_ops *o, const float *x, size_t ldx, const float *w, int n, int heads, int d, float eps,
-                bool add, float *out, size_t ldo);
-
-/* Rotate halves (i, i + d/2) of each head of x[n][ldx] by position * base^(-2i/d) (Su et al. 2021),
- * then multiply by scale. angles: [n][d], filled by gw_rope_angles. */
-void gw_rope_angles(float *angles, int n, uint32_t pos, int d, double base, double position_scale);
-void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const float *angles, float scale);
-
-/* gate = gelu_tanh(gate) * up */
-void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width);
 
 typedef struct {
     int n_head, n_head_kv, head_dim;
