@@ -1,5 +1,5 @@
 /**
- * readme: fills the generated parts of README.md and docs/*.md, and draws docs/speed.svg. They stand between
+ * readme: fills the generated parts of README.md, SPEED.md and docs/, and draws docs/speed.svg. They stand between
  * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
  * codes and fields from the code itself, so that neither is ever typed.
  *
@@ -10,6 +10,7 @@
  *                                   is not in docs/api.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
 import { Trouble, at, cli } from './proc.js';
@@ -28,8 +29,8 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-const documents = () => ['README.md', ...readdirSync(at('docs')).filter((name) => name.endsWith('.md'))
-  .sort().map((name) => `docs/${name}`)];
+const documents = () => ['README.md', 'SPEED.md', ...readdirSync(at('docs'), { recursive: true }).map(String)
+  .filter((name) => name.endsWith('.md')).sort().map((name) => `docs/${name}`)];
 
 /** A document with its parts as they should be.
  * @param {string} name @param {Measured} measured */
@@ -57,9 +58,8 @@ function unmentioned() {
 
 /** Links to files that are not there. @param {string} name */
 function deadLinks(name) {
-  const folder = name.includes('/') ? 'docs' : '';
   const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
-  return [...links].map(([, link]) => link).filter((link) => !existsSync(at(folder, link)));
+  return [...links].map(([, link]) => link).filter((link) => !existsSync(at(dirname(name), link)));
 }
 
 await cli(async () => {
