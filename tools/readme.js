@@ -10,7 +10,7 @@
  *                                   is not in docs/api.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
 import { Trouble, at, cli } from './proc.js';
@@ -56,10 +56,22 @@ function unmentioned() {
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 
-/** Links to files that are not there. @param {string} name */
+/** Names that headings of a document can be linked by. @param {string} name */
+function anchors(name) {
+  const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
+    return heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+  });
+}
+
+/** Links to files, or to headings of documents, that are not there. @param {string} name */
 function deadLinks(name) {
-  const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
-  return [...links].map(([, link]) => link).filter((link) => !existsSync(at(dirname(name), link)));
+  const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:)([^)\s]+)\)/g);
+  return [...links].map(([, link]) => link).filter((link) => {
+    const [file, anchor] = link.split('#');
+    const path = file ? join(dirname(name), file) : name;
+    return !existsSync(at(path)) || (anchor && path.endsWith('.md') && !anchors(path).includes(anchor));
+  });
 }
 
 await cli(async () => {
