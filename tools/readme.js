@@ -6,8 +6,8 @@
  *   node tools/readme.js            fill
  *   node tools/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
  *                                   (npm run bench), the sizes of what is built, the parity tests
- *   node tools/readme.js --check    write nothing; status 1 when a part is stale or something public
- *                                   is not in docs/api.md
+ *   node tools/readme.js --check    write nothing; status 1 when a part is stale, a link leads nowhere, something
+ *                                   public is not in docs/api.md, or an architecture not in docs/family.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -56,6 +56,14 @@ function unmentioned() {
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 
+/** Architectures that the engine knows and a document for users does not name. @param {string} name */
+function unnamed(name) {
+  const table = at('src', 'model', 'arch.c'), text = readFileSync(at(name), 'utf8');
+  const known = existsSync(table) ? [...readFileSync(table, 'utf8').matchAll(/\.name = "([\w-]+)"/g)] : [];
+  return known.map(([, architecture]) => architecture).filter((architecture) => !text.includes(`\`${architecture}\``))
+    .map((architecture) => `${name} does not name the architecture ${architecture}`);
+}
+
 /** Names that headings of a document can be linked by. @param {string} name */
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
@@ -79,6 +87,7 @@ await cli(async () => {
   if (values.take) writeFileSync(MEASURED, `${JSON.stringify(take(readMeasured()), null, 1)}\n`);
   const measured = readMeasured();
   const problems = unmentioned().map((name) => `docs/api.md does not mention ${name}`);
+  problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'));
   for (const name of documents()) {
     const { text, wanted } = await filled(name, measured);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
