@@ -201,8 +201,6 @@ static int read_tokenizer(gw_file *f) {
     if (!kind || !f->has_tokens)
         return gw_fail(&f->error, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
                        kind ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
-    if (strcmp(kind, "llama"))
-        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama\n%.64s", kind);
     static const char *const control[] = { "bos", "eos", "eot", "padding" };
     for (int i = 0; i < 4; i++) {
         char key[48];
@@ -210,7 +208,7 @@ static int read_tokenizer(gw_file *f) {
         double id = number(f, key, -1);
         if (id >= 0 && id < GW_MAX_VOCAB) gw_tokenizer_mark_control(f->tokenizer, (int32_t)id);
     }
-    int bad = gw_tokenizer_finish(f->tokenizer, &f->error);
+    int bad = gw_tokenizer_finish(f->tokenizer, &(gw_tokenizer_kind){ .model = kind }, &f->error);
     if (bad) return bad;
     c->n_vocab = gw_tokenizer_size(f->tokenizer);
     c->bos = token_id(f, "tokenizer.ggml.bos_token_id");

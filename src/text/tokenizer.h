@@ -34,9 +34,19 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type);
  * then text of users could name them. The turn and image tokens of Gemma are known by name. Before
  * finish; at most 8 ids, others and those out of range are ignored. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
+/* One element of tokenizer.ggml.merges: "left right", best first. Only BPE reads them. */
+int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
+
+/* What a file says of its tokenizer; read during finish only. */
+typedef struct {
+    const char *model;   /* tokenizer.ggml.model: "llama" (by score) or "gpt2" (byte-level BPE) */
+    const char *pre;     /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
+    bool space_prefix;   /* by score only: a text is read with a blank before it */
+} gw_tokenizer_kind;
+
 /* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
- * then the tokenizer can only be freed. Types may be missing as a whole; scores may not. */
-int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e);
+ * then the tokenizer can only be freed. Types may be missing as a whole; scores may not, by score. */
+int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
 
 uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces */
 size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for model.info.memory */

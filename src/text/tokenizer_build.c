@@ -19,6 +19,7 @@ static void free_input(gw_tokenizer *t) {
     gw_buffer_free(&t->in_ends);
     gw_buffer_free(&t->in_scores);
     gw_buffer_free(&t->in_types);
+    gw_buffer_free(&t->in_merges);
 }
 
 void gw_tokenizer_free(gw_tokenizer *t) {
@@ -79,6 +80,16 @@ int gw_tokenizer_add_type(gw_tokenizer *t, int type) {
     uint8_t *at = add(t, &t->in_types, sizeof *at, &code);
     if (at) *at = (uint8_t)type;
     return code;
+}
+
+int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len) {
+    if (len > 2 * GW_MAX_PIECE + 1) return GW_E_BAD_TOKENIZER;
+    if (len >= GW_MAX_PIECES_TEXT - t->in_merges.used) return GW_E_BAD_COUNT;
+    char *copy = t->block ? NULL : gw_buffer_add(&t->in_merges, len + 1);
+    if (!copy) return t->block ? GW_E_BAD_STATE : GW_E_NO_MEMORY;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    return 0;
 }
 
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id) {
@@ -332,8 +343,12 @@ static int sort_verbatim(gw_tokenizer *t) {
     return 0;
 }
 
-int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e) {
+int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e) {
     if (t->block) return gw_fail(e, GW_E_BAD_STATE, "tokenizer\none finish\na second one");
+    if (!kind->model || strcmp(kind->model, "llama"))
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama\n%.64s", kind->model ? kind->model : "none");
+    if (kind->space_prefix)
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.add_space_prefix\nfalse\ntrue");
     int code = check_counts(t, e);
     if (code) return code;
     if (make_tables(t)) return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer");

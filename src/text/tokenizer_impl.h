@@ -22,7 +22,7 @@ typedef struct {
 
 struct gw_tokenizer {
     /* While the pieces arrive; freed by finish. */
-    gw_buffer in_text, in_ends, in_scores, in_types;
+    gw_buffer in_text, in_ends, in_scores, in_types, in_merges;
     int32_t marked[8];    /* ids that are control tokens whatever their type */
     uint32_t n_marked;
 

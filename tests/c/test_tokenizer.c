@@ -5,6 +5,8 @@
 
 #define SPACE "\xE2\x96\x81"
 
+static const gw_tokenizer_kind by_score = { .model = "llama" };
+
 static void add(gw_tokenizer *t, const char *text, float score, int type) {
     CHECK_INT(gw_tokenizer_add_piece(t, text, strlen(text)), 0);
     CHECK_INT(gw_tokenizer_add_score(t, score), 0);
@@ -34,7 +36,7 @@ static gw_tokenizer *begin(void) {
 
 static void finish(gw_tokenizer *t) {
     gw_error e = { 0 };
-    int code = gw_tokenizer_finish(t, &e);
+    int code = gw_tokenizer_finish(t, &by_score, &e);
     if (code) gw_test_fail(__FILE__, __LINE__, "finish: %d %s", code, e.what);
 }
 
@@ -271,7 +273,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
     for (int i = 0; i < scores; i++) gw_tokenizer_add_score(t, (float)-i);
     for (int i = 0; i < types; i++)
         gw_tokenizer_add_type(t, i ? GW_TOKEN_NORMAL : GW_TOKEN_UNKNOWN);
-    int code = gw_tokenizer_finish(t, e);
+    int code = gw_tokenizer_finish(t, &by_score, e);
     int32_t ids[4];
     int n = gw_tokenizer_encode(t, "ab", 2, 0, ids, 4);
     CHECK_INT(n, code ? GW_E_BAD_STATE : 1);
@@ -319,16 +321,16 @@ TEST(bad_elements) {
     static const char long_piece[GW_MAX_PIECE + 1] = "long";
     CHECK_INT(gw_tokenizer_add_piece(t, long_piece, sizeof long_piece), GW_E_BAD_TOKENIZER);
     add(t, "<0xG1>", 0, GW_TOKEN_BYTE);
-    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_TEXT(e.got, "<0xG1>");
     gw_tokenizer_free(t);
     t = gw_tokenizer_new();
     add(t, "a", 0, GW_TOKEN_NORMAL);   /* neither bytes nor an unknown piece */
-    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     gw_tokenizer_free(t);
     t = WITH("a");
     CHECK_INT(gw_tokenizer_add_piece(t, "b", 1), GW_E_BAD_STATE);
-    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_STATE);
+    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_STATE);
     CHECK_TEXT(ids_of(t, "a", 0), "259");   /* still works */
     gw_tokenizer_free(t);
     gw_tokenizer_free(NULL);
@@ -422,7 +424,7 @@ TEST(hostile_collisions_are_refused) {
     colliding(words, 400);
     gw_tokenizer *t = begin();
     for (int i = 0; i < 400; i++) add(t, words[i], -1, GW_TOKEN_NORMAL);
-    CHECK_INT(gw_tokenizer_finish(t, &e), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_TEXT(e.expected, "below 256 collisions of hashes");
     CHECK_INT(gw_tokenizer_find(t, words[0], strlen(words[0])), -1);
     gw_tokenizer_free(t);

@@ -20,6 +20,7 @@ typedef struct {
 static piece pieces[MOST_IDS];
 static int n_pieces, byte_ids[256];   /* -1: no such byte piece */
 static gw_tokenizer *t;
+static const gw_tokenizer_kind by_score = { .model = "llama" };
 
 /* --- the vocabulary -------------------------------------------------------------------------------- */
 
@@ -82,7 +83,7 @@ static int build(fuzz_input *in, int flags) {
     for (int n = fuzz_byte(in) % MOST_PIECES; n > 0 && !bad; n--) bad = add_from(in, n == 1 ? flags : flags & ~(LACKS_SCORE | LACKS_TYPE));
     if (bad) return bad;
     if (flags & MARKS) gw_tokenizer_mark_control(t, fuzz_byte(in));
-    bad = gw_tokenizer_finish(t, &e);
+    bad = gw_tokenizer_finish(t, &by_score, &e);
     if (bad) fuzz_check_error(&e, bad);
     else note_types();
     return bad;
