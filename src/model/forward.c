@@ -1,5 +1,6 @@
 /* forward: see forward.h */
 #include "model/forward.h"
+#include "model/attention.h"
 
 #include <string.h>
 
@@ -35,7 +36,8 @@ static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer, int 
     gw_batch *b = &s->batch;
     gw_ops *o = &s->ops;
     bool global = c->is_global[layer];
-    gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, global ? 0 : c->window };
+    gw_heads heads = { .n_head = c->n_head, .n_head_kv = c->n_head_kv, .head_dim = c->head_dim,
+                       .window = global ? 0 : c->window };
     size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim), ldk = gw_ld(c->n_head_kv * c->head_dim);
     int n = b->n - first;
     float *x = b->x + first * ld, *q = b->q + first * ldq;

@@ -5,7 +5,6 @@
 #define GW_OPS_H
 
 #include "kernels/kernels.h"
-#include "model/kv.h"
 #include "file/types.h"
 #include "base/threads.h"
 
@@ -22,7 +21,7 @@ typedef struct {
     gw_acts acts;         /* buffers for quantised activations, shared by all products; streams: as in kernels.h */
     size_t row_blocks;    /* of acts, at most */
     uint8_t *jobs;        /* [GW_SLOTS][GW_JOB_BYTES]: for products of one row */
-    float *partial;       /* attention of one token in spans: [spans][n_head][head_dim + 2] */
+    float *partial;       /* for attention of one token, see attention.c */
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
@@ -68,17 +67,5 @@ void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const flo
 
 /* gate = gelu_tanh(gate) * up */
 void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width);
-
-typedef struct {
-    int n_head, n_head_kv, head_dim;
-    uint32_t window;          /* 0: all earlier positions are visible */
-} gw_heads;
-
-/* out[n][ldq] = softmax(q k) v for tokens at positions pos .. pos + n - 1 (q already scaled), with
- * keys and values of the layer's cache, which holds these tokens too. */
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
-                  float *out);
-/* Floats that gw_ops_init needs for it. */
-uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 
 #endif

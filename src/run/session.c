@@ -1,5 +1,6 @@
 /* session: see session.h. */
 #include "run/session.h"
+#include "model/attention.h"
 
 #include <string.h>
 
@@ -15,7 +16,7 @@ static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
     size_t q = (size_t)c->n_head * c->head_dim, kv = (size_t)c->n_head_kv * c->head_dim;
     gw_batch *b = &s->state.batch;
-    gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, 0 };
+    gw_heads heads = { .n_head = c->n_head, .n_head_kv = c->n_head_kv, .head_dim = c->head_dim };
     b->x = take(a, GW_BATCH, c->n_embd);
     b->h = take(a, GW_BATCH, c->n_embd);
     b->q = take(a, GW_BATCH, q);
