@@ -1,6 +1,7 @@
 /* forward: see forward.h */
 #include "model/forward.h"
 #include "model/attention.h"
+#include "model/top.h"
 
 #include <string.h>
 
@@ -92,5 +93,5 @@ void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n) {
     gw_batch *b = &s->batch;
     size_t ld = gw_ld(c->n_embd);
     gw_rmsnorm(&s->ops, b->x + token * ld, ld, s->weights->output_norm, 1, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul_top(&s->ops, b->h, &s->weights->head, exact, n, s->logits);
+    gw_matmul_top(&s->ops, b->h, &s->weights->head, 0, exact, n, s->logits);
 }

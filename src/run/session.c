@@ -61,7 +61,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
 }
 
 void gw_session_free(gw_session *s) {
-    if (s->block) gw_pool_settle(s->state.ops.pool);
+    if (s->block) gw_pure_settle(s->state.ops.pool);
     gw_free(s->block);
     memset(s, 0, sizeof *s);
 }
