@@ -14,7 +14,7 @@ import { at } from './proc.js';
  * before it, and all of the rooms that its own may use. `name_part.c` is a part of the module `name`.
  */
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
-  base: { uses: '', modules: 'base half sha256 threads' },
+  base: { uses: '', modules: 'base half sha256 threads pure' },
   file: { uses: 'base', modules: 'formats types gguf store' },
   text: { uses: 'base', modules: 'tokenizer' },
   kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },

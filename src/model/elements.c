@@ -133,9 +133,8 @@ typedef struct {
     float *gate;
     float *up;
     int act;
-    float cap;
     size_t items, step;
-} each_job;
+} activation_job;
 
 /* gelu_tanh(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016) */
 static inline float gelu(float x) {
@@ -147,7 +146,7 @@ static inline float silu(float x) { return x / (1.0f + gw_exp(-x)); }
 
 /* One loop for each, so that compilers make vectors of them. */
 static void activate_part(void *ctx, int part) {
-    const each_job *j = ctx;
+    const activation_job *j = ctx;
     size_t first = part * j->step, last = gw_min(first + j->step, j->items);
     float *gate = j->gate, *up = j->up;
     if (!gate && j->act == GW_ACT_GELU) for (size_t i = first; i < last; i++) up[i] = gelu(up[i]);
@@ -156,28 +155,10 @@ static void activate_part(void *ctx, int part) {
     else for (size_t i = first; i < last; i++) gate[i] = silu(gate[i]) * up[i];
 }
 
-static void in_parts(gw_pool *p, gw_work work, each_job j) {
-    j.step = gw_max(1024, gw_round_up(j.items / 16, 16));
-    gw_parallel(p, work, &j, (int)((j.items + j.step - 1) / j.step));
-}
-
-/* Of rows that lie close together. */
-static size_t items_of(gw_view v) { return (size_t)v.n * gw_ld(v.columns); }
-
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up) {
-    in_parts(p, activate_part, (each_job){ gate.at, up.at, act, 0, items_of(up), 0 });
-}
-
-/* tanh(x) = 1 - 2 / (exp(2 x) + 1) */
-static void cap_part(void *ctx, int part) {
-    const each_job *j = ctx;
-    size_t first = part * j->step, last = gw_min(first + j->step, j->items);
-    for (size_t i = first; i < last; i++)
-        j->gate[i] = j->cap * (1.0f - 2.0f / (gw_exp(2.0f * (j->gate[i] / j->cap)) + 1.0f));
-}
-
-void gw_cap(gw_pool *p, gw_view x, float cap) {
-    if (cap > 0) in_parts(p, cap_part, (each_job){ x.at, NULL, 0, cap, items_of(x), 0 });
+    size_t items = (size_t)up.n * gw_ld(up.columns);   /* rows lie close together */
+    activation_job j = { gate.at, up.at, act, items, gw_max(1024, gw_round_up(items / 16, 16)) };
+    gw_parallel(p, activate_part, &j, (int)((items + j.step - 1) / j.step));
 }
 
 typedef struct { gw_view x; const float *bias; } bias_job;

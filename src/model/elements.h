@@ -23,6 +23,5 @@ void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pair
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);
 
 void gw_add_bias(gw_pool *p, gw_view x, const float *bias);   /* bias[columns] to each row; NULL: nothing */
-void gw_cap(gw_pool *p, gw_view x, float cap);                /* cap * tanh(x / cap); 0: nothing */
 
 #endif

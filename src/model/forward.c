@@ -1,6 +1,8 @@
 /* forward: see forward.h */
 #include "model/forward.h"
+#include "model/attention.h"
 #include "model/elements.h"
+#include "model/top.h"
 
 #include <string.h>
 
@@ -70,7 +72,8 @@ static void attention_block(gw_state *s, uint32_t layer, int first) {
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
     bool global = c->is_global[layer];
-    gw_heads heads = { (int)c->n_head, (int)c->n_head_kv, (int)c->head_dim, global ? 0 : c->window };
+    gw_heads heads = { .n_head = (int)c->n_head, .n_head_kv = (int)c->n_head_kv, .head_dim = (int)c->head_dim,
+                       .window = global ? 0 : c->window, .cap = c->attn_cap };
     gw_view x = gw_from(b->x, first), q = gw_from(b->q, first), a = b->a, h = b->h;
     a.n = h.n = x.n;
 
@@ -113,14 +116,13 @@ void gw_forward_logits(gw_state *s, int first, int rows) {
     x.n = h.n = y.n = rows;
     norm(s, &s->weights->output_norm, x, h);
     linear(s, h, (const gw_linear *[]){ &s->weights->output }, &y, 1, true);
-    gw_cap(s->ops.pool, y, s->config->logit_cap);
+    gw_soft_cap(&s->ops, y.at, (size_t)rows * gw_ld(y.columns), s->config->logit_cap);
     for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
 void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n) {
     gw_view x = gw_from(s->batch.x, token), h = s->batch.h;
-    if (s->config->logit_cap > 0) return gw_forward_logits(s, token, 1);
     x.n = h.n = 1;
     norm(s, &s->weights->output_norm, x, h);
-    gw_matmul_top(&s->ops, h.at, &s->weights->output.matrix, exact, n, s->logits.at);
+    gw_matmul_top(&s->ops, h.at, &s->weights->output.matrix, s->config->logit_cap, exact, n, s->logits.at);
 }

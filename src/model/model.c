@@ -96,7 +96,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     if ((bad = check_type(f, t, b.weight))) return bad;
     f->has[b.layer] |= 1ull << b.weight;
     if (!is_vector(b.weight))
-        *(gw_matrix *)field_of(f, b) = (gw_matrix){ .rows = (uint32_t)t->info.shape[1], .k = (uint32_t)t->info.shape[0] };
+        *(gw_matrix *)field_of(f, b) =
+            (gw_matrix){ .rows = (uint32_t)t->info.shape[1], .k = (uint32_t)t->info.shape[0] };
     return 0;
 }
 
@@ -179,7 +180,8 @@ static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> G
 static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
-    return is_output && gw_planes_fit(m->type, m->k) && (f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_PLANES);
+    bool wanted = f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_PLANES;
+    return is_output && wanted && gw_planes_fit(m->type, m->k);
 }
 
 /* Takes the tensor's place; gives what it becomes, in *matrix or in *vector. */
@@ -234,7 +236,9 @@ void gw_file_place(gw_file *f, gw_arena *arena) {
     share(f);
 }
 
-gw_matrix *gw_file_matrix(const gw_file *f, uint32_t i) { return is_matrix(f->bound[i]) ? field_of(f, f->bound[i]) : NULL; }
+gw_matrix *gw_file_matrix(const gw_file *f, uint32_t i) {
+    return is_matrix(f->bound[i]) ? field_of(f, f->bound[i]) : NULL;
+}
 
 float *gw_file_vector(const gw_file *f, uint32_t i) {
     bool vector = f->bound[i].weight < GW_WEIGHTS && is_vector(f->bound[i].weight);

@@ -4,34 +4,37 @@
 
 #include <string.h>
 
+/* Buffers for n rows of k quantised activations. */
+static void take_acts(gw_acts *a, int n, size_t k, gw_arena *arena) {
+    size_t blocks = gw_acts_stride(n) * (k / GW_BLOCK + 1), items = blocks * GW_BLOCK;
+    a->q8 = gw_arena_take(arena, items * sizeof *a->q8);
+    a->s8 = gw_arena_take(arena, blocks * sizeof(float));
+    a->sum8 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    a->half8 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    a->q16 = gw_arena_take(arena, items * sizeof *a->q16);
+    a->s16 = gw_arena_take(arena, blocks * sizeof(float));
+    a->sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
+    a->half16 = gw_arena_take(arena, blocks * sizeof(int32_t));
+}
+
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena) {
-    size_t rows = gw_acts_stride((int)gw_max(batch, GW_SLOTS));
-    o->row_blocks = k_max / GW_BLOCK + 1;
-    size_t blocks = rows * o->row_blocks, items = blocks * GW_BLOCK;
+    gw_arena row = { 0 };
+    take_acts(&o->acts, 1, k_max, &row);
     o->pool = pool;
-    o->acts.q8 = gw_arena_take(arena, items * sizeof *o->acts.q8);
-    o->acts.s8 = gw_arena_take(arena, blocks * sizeof(float));
-    o->acts.sum8 = gw_arena_take(arena, blocks * sizeof(int32_t));
-    o->acts.half8 = gw_arena_take(arena, blocks * sizeof(int32_t));
-    o->acts.q16 = gw_arena_take(arena, items * sizeof *o->acts.q16);
-    o->acts.s16 = gw_arena_take(arena, blocks * sizeof(float));
-    o->acts.sum16 = gw_arena_take(arena, blocks * sizeof(int32_t));
-    o->acts.half16 = gw_arena_take(arena, blocks * sizeof(int32_t));
-    o->jobs = gw_arena_take(arena, GW_SLOTS * GW_JOB_BYTES);
+    o->place_bytes = GW_JOB_BYTES + gw_round_up((size_t)row.used, GW_ALIGN);
+    take_acts(&o->acts, (int)batch, k_max, arena);
+    o->places = gw_arena_take(arena, GW_PLACES * o->place_bytes);
     o->partial = gw_arena_take(arena, gw_times(partials, sizeof(float)));
 }
 
-gw_acts gw_ops_row(const gw_ops *o, int slot, const float *x, size_t k, bool narrow, bool wide) {
-    size_t block = slot * o->row_blocks, item = block * GW_BLOCK;
-    gw_acts a = o->acts;
-    a.n = a.stride = 1;
-    a.x = x;
-    a.k = a.ldx = k;
-    a.q8 += item, a.s8 += block, a.sum8 += block, a.half8 += block;
-    a.q16 += item, a.s16 += block, a.sum16 += block, a.half16 += block;
-    if (narrow) GW_KERNEL_INT(narrow)(&a, 0, 0, k);
-    if (wide) GW_KERNEL_INT(wide)(&a, 0, 0, k);
-    return a;
+void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool narrow, bool wide, gw_acts *acts) {
+    uint8_t *place = gw_pure_place(o->pool, o->places, o->place_bytes);
+    gw_arena behind = { .base = place + GW_JOB_BYTES, .size = o->place_bytes - GW_JOB_BYTES };
+    *acts = (gw_acts){ .n = 1, .k = k, .stride = 1, .x = x, .ldx = k, .streams = o->acts.streams };
+    take_acts(acts, 1, k, &behind);
+    if (narrow) GW_KERNEL_INT(narrow)(acts, 0, 0, k);
+    if (wide) GW_KERNEL_INT(wide)(acts, 0, 0, k);
+    return place;
 }
 
 /* --- matrix products --- */
@@ -117,7 +120,7 @@ static void row_work(const void *ctx, int item, float *out) {
     multiply(j, i, first, panels, out, 0);
 }
 
-static void row_place(void *ctx, int item, const float *out) {
+static void row_put(void *ctx, int item, const float *out) {
     const matmul_job *j = ctx;
     int first, panels, i = part_of(j, item, &first, &panels);
     memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
@@ -132,20 +135,15 @@ static int panels_per_item(int panels, int threads) {
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
 }
 
-/* Products that read floats themselves are not pure: others write these next. */
-static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int items, bool pure) {
-    static const gw_pure row = { row_work, row_place };
+static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int items) {
+    static const gw_pure row = { row_work, row_put };
     _Static_assert(sizeof j <= GW_JOB_BYTES, "a job's place");
-    int slot = gw_pool_slot(o->pool);
-    matmul_job *own = (matmul_job *)(o->jobs + slot * GW_JOB_BYTES);
-    j.acts = gw_ops_row(o, slot, x, k, j.needs & NEEDS_NARROW, j.needs & NEEDS_WIDE);
+    matmul_job *own = gw_ops_row(o, x, k, j.needs & NEEDS_NARROW, j.needs & NEEDS_WIDE, &j.acts);
     *own = j;
-    if (pure) gw_parallel_pure(o->pool, &row, own, slot, items);
-    else gw_parallel(o->pool, matmul_item, own, items);
+    gw_parallel_pure(o->pool, &row, own, items);
 }
 
 static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k, matmul_job j, int items) {
-    gw_pool_settle(o->pool);
     j.acts = o->acts;
     j.acts.n = n;
     j.acts.k = k;
@@ -161,7 +159,7 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
                int count, bool wide) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    bool pure = true;
+    bool pure = true;   /* products that read floats themselves are not: others write these next */
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {
@@ -175,6 +173,6 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
         j.needs |= needs;
         pure &= needs != 0;
     }
-    if (n == 1) matmul_row(o, x, m[0]->k, j, items, pure);
+    if (n == 1 && pure) matmul_row(o, x, m[0]->k, j, items);
     else matmul_batch(o, x, ldx, n, m[0]->k, j, items);
 }

@@ -8,7 +8,11 @@
 static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>", "<|im_end|>", "<|eom_id|>", "<|end_of_text|>",
                                          "<|endoftext|>" };
 static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
-enum { TURN_NAMES = 3, END_NAMES = sizeof end_names / sizeof *end_names, ID_NAMES = sizeof id_names / sizeof *id_names };
+enum {
+    TURN_NAMES = 3,
+    END_NAMES = sizeof end_names / sizeof *end_names,
+    ID_NAMES = sizeof id_names / sizeof *id_names,
+};
 
 /* tokenizer.ggml.NAME_token_id into *id, -1 if the file has none below n. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {

@@ -1,5 +1,6 @@
 /* session: see session.h. */
 #include "run/session.h"
+#include "model/attention.h"
 
 #include <string.h>
 
@@ -17,7 +18,7 @@ static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
     uint32_t q = c->n_head * c->head_dim, kv = c->n_head_kv * c->head_dim;
     gw_batch *b = &s->state.batch;
-    gw_heads heads = { (int)c->n_head, (int)c->n_head_kv, (int)c->head_dim, 0 };
+    gw_heads heads = { .n_head = (int)c->n_head, .n_head_kv = (int)c->n_head_kv, .head_dim = (int)c->head_dim };
     b->x = take(a, GW_BATCH, c->n_embd);
     b->h = take(a, GW_BATCH, c->n_embd);
     b->q = take(a, GW_BATCH, q);
@@ -62,7 +63,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
 }
 
 void gw_session_free(gw_session *s) {
-    if (s->block) gw_pool_settle(s->state.ops.pool);
+    if (s->block) gw_pure_settle(s->state.ops.pool);
     gw_free(s->block);
     memset(s, 0, sizeof *s);
 }
