@@ -527,11 +527,11 @@ TEST(a_megabyte_of_one_character_and_of_noise) {
     gw_tokenizer *t = WITH("aa", "aaaa", "aaaaaaaa", "a", "ab", "b", SPACE);
     memset(text, 'a', len);
     round_trip(t, text, len, 1 << 17);
-    size_t held = gw_tokenizer_bytes(t);
+    CHECK(gw_tokenizer_bytes(t) < len);   /* what 36 bytes a character took is given back */
     uint32_t seed = 7;
     for (size_t i = 0; i < len; i++) text[i] = (char)next_random(&seed);
     round_trip(t, text, len, -1);
-    CHECK_INT(gw_tokenizer_bytes(t), held);   /* scratch is kept, and was enough */
+    CHECK(gw_tokenizer_bytes(t) < len);
     gw_tokenizer_free(t);
     free(text);
 }
