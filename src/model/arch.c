@@ -41,10 +41,14 @@ static const gw_arch table[] = {
         .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_PAIRS, .rope_base = 1e4,
         .space_prefix = true,
     },
+    {   /* Qwen Team 2025, arXiv 2505.09388 */
+        .name = "qwen3", .required = ENDS | ATTENTION | QK_NORMS | GATED, .optional = W(OUTPUT),
+        .norm = GW_NORM_RMS, .act = GW_ACT_SILU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
+    },
 };
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
-const char gw_arch_list[] = "gemma, gemma2, gemma3, gpt2 or llama";
+const char gw_arch_list[] = "gemma, gemma2, gemma3, gpt2, llama or qwen3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)
