@@ -2,7 +2,7 @@
  * new. */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { GenerateOptions } from './model.js' */
-/** @import { Prefix } from './template.js' */
+/** @import { Prefix } from './engine/template.js' */
 import { GemmaError } from './errors.js';
 import { GENERATE_OPTIONS, checkOptions, checkValue, object, rule, string } from './options.js';
 

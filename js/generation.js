@@ -1,6 +1,6 @@
 /* generation: what generate() returns: pieces to iterate, and a result; begun when either is asked for. */
-/** @import { Connection } from './connection.js' */
-/** @import { GenerateArgs, TokenLogprob } from './jobs.js' */
+/** @import { Connection } from './link/connection.js' */
+/** @import { GenerateArgs, TokenLogprob } from './engine/jobs.js' */
 /** @import { GenerateOptions } from './model.js' */
 import { GemmaError } from './errors.js';
 

@@ -3,20 +3,20 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
-/** @import { ModelInfo } from './host.js' */
-/** @import { Progress } from './stream.js' */
-/** @import { Prompt as PostedPrompt } from './vocabulary.js' */
-import { ModelCache, modelCache } from './cache.js';
+/** @import { ModelInfo } from './engine/host.js' */
+/** @import { Progress } from './engine/stream.js' */
+/** @import { Prompt as PostedPrompt } from './engine/vocabulary.js' */
+import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
-import { Connection } from './connection.js';
-import { environment } from './env.js';
+import { Connection } from './link/connection.js';
+import { environment } from './platform/env.js';
 import { GemmaError, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable, rule,
   signal, string,
 } from './options.js';
-import { describeSource } from './source.js';
+import { describeSource } from './download/describe.js';
 
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,

@@ -1,5 +1,5 @@
 /* options: what generate() and loadModel() accept, and the one check of both. */
-import { ModelCache } from './cache.js';
+import { ModelCache } from './download/cache.js';
 import { GemmaError } from './errors.js';
 
 /** sampler: the engine's name for it.

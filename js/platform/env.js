@@ -17,8 +17,8 @@
 /** @typedef {(where?: string) => Store} OpenStore */
 /** describe: what a string given as a source means.
  * @typedef {{ createWorker: () => Port, openStore: OpenStore,
- *   tuning?: Partial<import('./http.js').Tuning>,
- *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */
+ *   tuning?: Partial<import('../download/http.js').Tuning>,
+ *   describe: (text: string) => import('../link/protocol.js').SourceDescriptor }} Environment */
 
 /** Filled by the package's entry. */
 export const environment = /** @type {Environment} */ ({});

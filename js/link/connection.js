@@ -1,13 +1,13 @@
 /* connection: the client's end of protocol.js: matches answers to calls. */
-/** @import { Port } from './env.js' */
-/** @import { GemmaError } from './errors.js' */
-/** @import { ModelInfo, OpenOptions } from './host.js' */
-/** @import { ModelCache } from './cache.js' */
+/** @import { Port } from '../platform/env.js' */
+/** @import { GemmaError } from '../errors.js' */
+/** @import { ModelInfo, OpenOptions } from '../engine/host.js' */
+/** @import { ModelCache } from '../download/cache.js' */
 /** @import { FromWorker, ToWorker } from './protocol.js' */
-/** @import { Part } from './source.js' */
-import { failure } from './errors.js';
+/** @import { Part } from '../download/describe.js' */
+import { failure } from '../errors.js';
 import { packError, unpackError } from './protocol.js';
-import { ChunkFeeder, reading } from './source.js';
+import { ChunkFeeder } from '../download/feeder.js';
 
 const GOODBYE_MS = 300;
 
@@ -142,7 +142,7 @@ export class Connection {
 
   /** @param {{ question: number, method: string, args: any[] }} message */
   async #serve({ question, method, args }) {
-    const pull = method === 'pull' && reading('the model stream', () => this.#feeders[args[0]]?.next() ?? null);
+    const pull = method === 'pull' && (this.#feeders[args[0]]?.next() ?? Promise.resolve(null));
     /** @type {{ value?: any, error?: object }} */
     const answer = await Promise.resolve(pull || this.#cache?.serve(method, args)).then(
       (value) => ({ value }),

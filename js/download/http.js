@@ -1,7 +1,7 @@
 /* http: requests for pieces of one file on a server: which version of it answered, what a failure
  * means, and whether asking again may help. */
-/** @import { ErrorDetails } from './errors.js' */
-import { GemmaError } from './errors.js';
+/** @import { ErrorDetails } from '../errors.js' */
+import { GemmaError } from '../errors.js';
 import { cutter, pumpOf } from './pump.js';
 
 /** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one

@@ -1,9 +1,9 @@
 /* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
  * Loading with the option `cache` fills it (download.js). */
-/** @import { Store } from './env.js' */
+/** @import { Store } from '../platform/env.js' */
 import { isComplete, readJournal } from './entries.js';
-import { environment } from './env.js';
-import { GemmaError, failure } from './errors.js';
+import { environment } from '../platform/env.js';
+import { GemmaError, failure } from '../errors.js';
 
 /** url: without its query; file: its last part; stored and total: bytes; complete: can be loaded without
  * the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,

@@ -1,10 +1,10 @@
 /* download: one file from a server, in order, in spite of what networks do: pieces are fetched side by
  * side and asked for again when they fail; what the cache has is not fetched, what it has not is put
  * there on the way. Where a server cannot give pieces, one stream takes their place. */
-/** @import { Store } from './env.js' */
+/** @import { Store } from '../platform/env.js' */
 /** @import { Answer, UrlSource, Version } from './http.js' */
 import { Entry } from './entries.js';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 import { Passing, Remote, TUNING, patiently, sameVersion } from './http.js';
 
 const FIRST_ATTEMPTS = 3;

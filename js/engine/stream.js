@@ -1,9 +1,9 @@
 /* stream: drives the parts of a model through the engine's loader: window, read, commit; has the memory
  * reserved when the headers are complete; reports progress; checks the digests. */
 /** @import { Hash, Engine } from './engine.js' */
-/** @import { Source } from './source.js' */
+/** @import { Source } from '../download/source.js' */
 import { LOAD } from './engine.js';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
 const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;

@@ -1,12 +1,12 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
-import { GemmaError } from './errors.js';
-import { CREDIT } from './protocol.js';
+import { GemmaError } from '../errors.js';
+import { CREDIT } from '../link/protocol.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
 const MAX_RESULT_BYTES = 2 ** 31;
 
-/** @import { FromWorker } from './protocol.js' */
+/** @import { FromWorker } from '../link/protocol.js' */
 /** @import { Runner } from './runner.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
 /** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
@@ -17,7 +17,7 @@ const MAX_RESULT_BYTES = 2 ** 31;
 /** @typedef {{ id: number, logprob: number,
  *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
 
-/** @typedef {ReturnType<import('./options.js').postable> & { prompt: Prompt }} GenerateArgs */
+/** @typedef {ReturnType<import('../options.js').postable> & { prompt: Prompt }} GenerateArgs */
 
 /** One answer under way. @typedef {ReturnType<typeof begin>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */

@@ -1,7 +1,7 @@
 /* protocol: every message between client and engine worker, and between that and helper threads. */
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
-/** @import { OpenOptions } from './host.js' */
+/** @import { OpenOptions } from '../engine/host.js' */
 
 /** Client to worker. open: the first message, once; abort: of a call that has not been answered; ack: pieces
  * that the consumer has taken.
@@ -26,11 +26,9 @@ import { GemmaError } from './errors.js';
 export const STORE_METHODS = ['list', 'size', 'read', 'write', 'remove', 'flush', 'close', 'estimate'];
 /** Pieces that a consumer may be behind. */
 export const CREDIT = 64;
-/** Bytes in an answer to pull, at most. */
-export const CHUNK = 1 << 20;
 
 /** A model source that can be posted.
- * @typedef {{ kind: 'url' } & import('./http.js').UrlSource | { kind: 'blob', blob: Blob }
+ * @typedef {{ kind: 'url' } & import('../download/http.js').UrlSource | { kind: 'blob', blob: Blob }
  *   | { kind: 'path', path: string } | { kind: 'pull', total?: number }} SourceDescriptor */
 
 /** @param {unknown} error */

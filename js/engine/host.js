@@ -1,18 +1,18 @@
 /* host: the engine worker's side of protocol.js: loads one model, then answers calls. Those that
  * evaluate run one at a time, in order; the others are answered at once, also in between. */
 /** @import { Engine, Platform } from './engine.js' */
-/** @import { Store } from './env.js' */
+/** @import { Store } from '../platform/env.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-/** @import { Source } from './source.js' */
-/** @import { FromWorker, SourceDescriptor, ToWorker } from './protocol.js' */
+/** @import { Source } from '../download/source.js' */
+/** @import { FromWorker, SourceDescriptor, ToWorker } from '../link/protocol.js' */
 /** @import { Notice } from './stream.js' */
 import { ADDRESSES, createEngine } from './engine.js';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 import { utf8 } from './heap.js';
 import { generate, logits, perplexity } from './jobs.js';
-import { STORE_METHODS, packError, unpackError } from './protocol.js';
+import { STORE_METHODS, packError, unpackError } from '../link/protocol.js';
 import { Runner } from './runner.js';
-import { openSource } from './source.js';
+import { openSource } from '../download/source.js';
 import { Meter, loadInto } from './stream.js';
 import { Vocabulary } from './vocabulary.js';
 
