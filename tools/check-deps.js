@@ -41,7 +41,7 @@ const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
 const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   errors: { uses: '', modules: 'errors' },
   platform: { uses: 'errors', modules: 'port env' },
-  download: { uses: 'errors platform', modules: 'pump describe feeder http entries store cache download source' },
+  download: { uses: 'errors platform', modules: 'pump describe feeder identity http entries store cache shelf requests lanes download source' },
   link: { uses: 'errors platform download', modules: 'protocol connection' },
   engine: { uses: 'errors download link', modules: 'features heap helper engine text template vocabulary runner jobs stream host' },
   front: { uses: 'errors platform download link', modules: 'options generation chat model public index' },

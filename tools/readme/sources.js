@@ -12,7 +12,7 @@ const ORDER = /** @type {Record<string, string[]>} */ ({
     + 'attention top tokenizer tokenizer_impl tokenizer_build load describe forward sampler session api').split(' '),
   js: ('. cli link engine download platform index public model chat generation options errors worker thread modules main '
     + 'connection protocol host stream jobs runner vocabulary template text engine heap helper features '
-    + 'describe feeder source download http entries cache store pump env port').split(' '),
+    + 'describe feeder source download lanes shelf requests http identity entries cache store pump env port').split(' '),
 });
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;
 /** Without a comment of their own. */
