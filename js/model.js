@@ -3,11 +3,13 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
-/** @import { ModelInfo } from './engine/host.js' */
-/** @import { Progress } from './engine/stream.js' */
+/** @import { ModelInfo } from './engine/info.js' */
+/** @import { Progress } from './engine/meter.js' */
+/** @import { Calls } from './link/protocol.js' */
 /** @import { Prompt as PostedPrompt } from './engine/vocabulary.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
+import { answersOf } from './link/answers.js';
 import { Connection } from './link/connection.js';
 import { environment } from './platform/env.js';
 import { GemmaError, wrapped } from './errors.js';
@@ -17,6 +19,7 @@ import {
   signal, string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
+import { Feeders } from './download/feeder.js';
 
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
@@ -78,13 +81,17 @@ async function open(source, options, headerOnly) {
     wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
   signal?.addEventListener('abort', onAbort);
+  const feeders = new Feeders(parts), descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, headerOnly, cache: cache === false ? undefined : kept.descriptor };
-    return [connection, await connection.open(parts, kept, options, ({ value }) => onProgress?.(value))];
+    return [connection, await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
+      if (event.kind === 'progress') onProgress?.(/** @type {Progress} */ (event.value));
+    })];
   } catch (error) {
     connection.kill(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
+    feeders.close();
     signal?.removeEventListener('abort', onAbort);
   }
 }
@@ -147,7 +154,8 @@ export class HeaderModel {
     await this.dispose();
   }
 
-  /** @internal @param {string} method @param {object} args @param {AbortSignal} [signal] */
+  /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {AbortSignal} [signal] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal) {
     if (signal?.aborted) throw abortError(signal);
     return this.connection.call(method, args, signal).answer;

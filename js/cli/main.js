@@ -9,7 +9,7 @@ import { GemmaError, inspectModel, loadModel } from '../index.node.js';
 import { openHeader } from '../model.js';
 /** @import { GenerateResult } from '../generation.js' */
 /** @import { Model } from '../model.js' */
-/** @import { Progress } from '../engine/stream.js' */
+/** @import { Progress } from '../engine/meter.js' */
 
 const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL of a GGUF file
                                          (left out: the tiny storyteller, if it is here)

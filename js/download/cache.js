@@ -64,12 +64,9 @@ export class ModelCache {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
 
-  /** @internal What the worker asks for. @param {string} method @param {any[]} args */
-  async serve(method, args) {
-    const store = /** @type {any} */ (this.#where);
-    if (method !== 'read') return store[method]?.(...args);
-    const into = new Uint8Array(args[2]);
-    return into.subarray(0, await store.read(args[0], args[1], into));
+  /** @internal One's own, which the worker asks for. */
+  get own() {
+    return typeof this.#where === 'object' ? this.#where : undefined;
   }
 
   /** @template T @param {(store: Store) => Promise<T>} f @returns {Promise<T>} */

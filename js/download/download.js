@@ -109,14 +109,14 @@ export class Download {
 
   /** A new copy in the cache. */
   async #create() {
-    const { hash } = this.#around, { total } = this.#identity, { etag = '', modified = '' } = this.#identity.version ?? {};
+    const { hash } = this.#around, { total, version } = this.#identity, { etag = '', modified = '' } = version ?? {};
     this.#fresh = false;
     if (!this.#shelf.open) return;
     if (!total || !(etag || modified || this.digest)) {
       return this.#shelf.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
     }
-    const version = hash(nameOf({ etag, modified, total })).slice(0, 16);
-    await this.#shelf.create(`${keyOf(this.#url, hash)}-${version}.gguf`, {
+    const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
+    await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}.gguf`, {
       url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
     });
   }

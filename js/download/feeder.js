@@ -1,5 +1,5 @@
 /* feeder: what the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
-/** @import { ByteIterator } from './describe.js' */
+/** @import { ByteIterator, Part } from './describe.js' */
 import { GemmaError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
 import { cutter } from './pump.js';
@@ -8,7 +8,7 @@ import { cutter } from './pump.js';
 const CHUNK = 1 << 20;
 
 /** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
-export class ChunkFeeder {
+class ChunkFeeder {
   #iterator;
   #take;
 
@@ -36,5 +36,25 @@ export class ChunkFeeder {
     try {
       await this.#iterator.return?.();
     } catch { /* The giver's clean-up is its own affair. */ }
+  }
+}
+
+/** Of all parts of a model that the client holds. */
+export class Feeders {
+  #feeders;
+
+  /** @param {Part[]} parts */
+  constructor(parts) {
+    this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
+  }
+
+  /** null: the end. @param {number} part */
+  next(part) {
+    return this.#feeders[part]?.next() ?? Promise.resolve(null);
+  }
+
+  close() {
+    for (const feeder of this.#feeders) void feeder?.close();
+    this.#feeders = [];
   }
 }

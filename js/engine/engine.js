@@ -1,7 +1,9 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
  * that throw GemmaError. Knows nothing of prompts, sources or messages. */
 /** @typedef {typeof import('../modules.js').MODULES} Modules */
+/** @import { ToThread } from '../link/protocol.js' */
 /** @import { OpenStore, Port } from '../platform/env.js' */
+/** @typedef {Port<ToThread, boolean>} Helper a helper thread */
 import { GemmaError } from '../errors.js';
 import { probe } from './features.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
@@ -18,7 +20,7 @@ export const RUN = { DONE: 0, LOGITS: 2 };
 
 /** modules: the wasm files; breathe: lets waiting messages be handled.
  * @typedef {{ modules: Modules, compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
- *   createThread: () => Port, breathe: () => Promise<unknown>,
+ *   createThread: () => Helper, breathe: () => Promise<unknown>,
  *   openStore: OpenStore,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
@@ -36,7 +38,7 @@ export class Engine {
   #tops = 0;
 
   /** @param {Exports} exports @param {WebAssembly.Memory} memory
-   * @param {Port[]} helpers workers that hold the module and wait */
+   * @param {Helper[]} helpers workers that hold the module and wait */
   constructor(exports, memory, helpers) {
     this.#exports = exports;
     this.#heap = new Heap(memory, exports);
@@ -282,7 +284,8 @@ async function compile(url, platform) {
 }
 
 /** Those that are not ready in time are left out.
- * @param {number} count @param {object} parts module and memory @param {Platform} platform */
+ * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
+ * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {
   const started = Array.from({ length: count }, async () => {
     const port = platform.createThread();

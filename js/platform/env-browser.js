@@ -1,4 +1,5 @@
 /* env-browser: the client's side in a browser. */
+/** @import { FromWorker, ToWorker } from '../link/protocol.js' */
 /** @import { Environment, Port } from './env.js' */
 import { browserPort } from './port-browser.js';
 
@@ -13,7 +14,7 @@ export function browserEnvironment({ startWorker, startThread }) {
 
 /** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
  * goes by a channel of their own: who holds it keeps it from being freed.
- * @param {Worker} worker @param {() => Worker} startThread @returns {Port} */
+ * @param {Worker} worker @param {() => Worker} startThread @returns {Port<ToWorker, FromWorker>} */
 function withThreads(worker, startThread) {
   /** @type {Worker[]} */
   const threads = [];
