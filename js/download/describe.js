@@ -51,7 +51,7 @@ function describePart(source, describeString) {
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
   throw new GemmaError('unsupported-source', 'model source', {
     expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
-    got: source?.constructor?.name ?? String(source),
+    got: source?.constructor?.name ?? (source ? typeof source : String(source)),
   });
 }
 

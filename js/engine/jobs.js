@@ -1,10 +1,11 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
-import { GemmaError } from '../errors.js';
+import { GemmaError, wrapped } from '../errors.js';
 import { CREDIT } from '../link/protocol.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
-const MAX_RESULT_BYTES = 2 ** 31;
+/** In one answer: Chromium posts no more. */
+const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
 
 /** @import { FinishReason, GenerateResult } from '../generation.js' */
 /** @import { FromWorker, Logits, Perplexity } from '../link/protocol.js' */
@@ -198,7 +199,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
     const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
     throw new GemmaError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
   }
-  const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
+  const out = wrapped('no-memory', `logits of ${ids.length} ids`, () => new Float32Array(all ? bytes / 4 : 0));
   native.sync(ids);
   if (all) native.call('want_all', 1);
   await runner.settle(job, {
