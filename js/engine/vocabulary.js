@@ -1,5 +1,5 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 import { textDecoder } from './heap.js';
 import { ChatTemplate } from './template.js';
 
