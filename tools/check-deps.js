@@ -14,11 +14,11 @@ import { at } from './proc.js';
  * before it, and all of the rooms that its own may use. `name_part.c` is a part of the module `name`.
  */
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
-  base: { uses: '', modules: 'base half sha256 threads' },
-  file: { uses: 'base', modules: 'formats types gguf' },
+  base: { uses: '', modules: 'base half sha256 threads pure' },
+  file: { uses: 'base', modules: 'formats types gguf store' },
   text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer' },
   kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },
-  model: { uses: 'base file text kernels', modules: 'kv ops attention top model load describe forward' },
+  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward' },
   run: { uses: 'base model', modules: 'sampler session' },
   api: { uses: 'base file text model run', modules: 'api' },
 });

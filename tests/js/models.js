@@ -70,7 +70,8 @@ export const MODELS = {
 /** Changes with the spec and with everything that makes files of it. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
-  for (const file of ['make-model.js', 'gguf-write.js', 'quantise.js', 'quantise-formats.js', 'vocab.js']) {
+  for (const file of ['make-model.js', 'architectures.js', 'bpe-vocab.js', 'chat-templates.js', 'gguf-write.js', 'quantise.js',
+    'quantise-formats.js', 'vocab.js']) {
     hash.update(fs.readFileSync(path.join(ROOT, 'tools', file)));
   }
   return hash.digest('hex').slice(0, 12);

@@ -65,7 +65,7 @@ export const FIELDS = {
     tensors: 'every tensor, with the innermost dimension first; offset and size in bytes of the file',
   },
   ModelInfo: {
-    architecture: '`gemma3`', name: 'as the file says; may be empty',
+    architecture: 'the file\'s, one of [the family](family.md)', name: 'as the file says; may be empty',
     quantisation: 'the type that holds most weights of the layers', parameters: 'how many numbers the weights are',
     contextLength: 'tokens that fit, as loaded', trainedContextLength: 'tokens, the file\'s own',
     vocabSize: 'tokens', memory: 'bytes, as reserved; `heap`: of the whole heap with it',

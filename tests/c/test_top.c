@@ -1,6 +1,6 @@
-/* The output head in two planes: packing, the product against the one-plane one's bits, the bound for every row,
- * and the arg max over matrices made to mislead an approximation. */
-#include "model/ops.h"
+/* The output matrix in two planes: packing, the product against the one-plane one's bits, the bound for every row,
+ * and the arg max over matrices made to mislead an approximation, with and without a soft cap. */
+#include "model/top.h"
 #include "kernels/pack.h"
 #include "api.h"
 #include "test.h"
@@ -67,7 +67,7 @@ static void close_rig(void) {
 static void pack(void) {
     const gw_type *q8 = rig.plain.type;
     uint32_t k = rig.plain.k, rows = rig.plain.rows, bytes = k / 32 * 34;
-    gw_pool_settle(rig.pool);   /* late threads read weights */
+    gw_pure_settle(rig.pool);   /* late threads read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, rig.file + r * bytes, n, k, rig.one + r * bytes);
@@ -109,10 +109,11 @@ static void check_same(const float *got, const float *want, size_t n, const char
 }
 
 /* The same id, and each logit that is there has the bits it has in the whole product. Gives the exact panels. */
-static uint32_t check_top(const char *what) {
+static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
-    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, NULL, 0, top);
+    gw_soft_cap(&rig.ops, whole, rows, cap);
+    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, top);
     int32_t id = arg_max(whole);
     if (arg_max(top) != id) gw_test_fail(__FILE__, __LINE__, "%s: expected id %d, got %d", what, id, arg_max(top));
     for (uint32_t r = 0; r < rows; r++)
@@ -121,7 +122,9 @@ static uint32_t check_top(const char *what) {
     return exact;
 }
 
-TEST(head_planes_hold_every_code_and_scale) {
+static uint32_t check_top(const char *what) { return check_capped(what, 0); }
+
+TEST(top_planes_hold_every_code_and_scale) {
     enum { ROWS = 11, K = 64 };
     float one[K], two[K];
     open_rig(ROWS, K, 1);
@@ -149,7 +152,7 @@ TEST(head_planes_hold_every_code_and_scale) {
     close_rig();
 }
 
-TEST(head_product_has_the_bits_of_one_plane) {
+TEST(top_product_has_the_bits_of_one_plane) {
     static const struct { uint32_t rows, k; } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int n = 1; n <= MOST_N; n++) {
@@ -194,7 +197,7 @@ static gw_acts acts_of(int side, int n, uint32_t k) {
     return a;
 }
 
-TEST(head_kernels_agree_with_the_specification) {
+TEST(top_kernels_agree_with_the_specification) {
     static const uint32_t list[] = { 7, 0, 3, 19, 8, 12, 11 };
     enum { ROWS = 77, K = 160, PANELS = 20 };
     open_rig(ROWS, K, 1);
@@ -258,7 +261,7 @@ static void worst_rows(void) {
         }
 }
 
-TEST(head_bound_holds_for_every_row) {
+TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
     open_rig(MOST_ROWS, MOST_K, 2);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -290,7 +293,7 @@ static void aim_row(uint32_t r, float size) {
     rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
 }
 
-TEST(head_top_finds_the_id_of_the_whole_product) {
+TEST(top_finds_the_id_of_the_whole_product) {
     static const struct { uint32_t rows, k; } sizes[] = {
         { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, 320 },
     };
@@ -306,7 +309,7 @@ TEST(head_top_finds_the_id_of_the_whole_product) {
         }
 }
 
-TEST(head_top_reads_little_where_one_stands_out) {
+TEST(top_reads_little_where_one_stands_out) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -317,7 +320,7 @@ TEST(head_top_reads_little_where_one_stands_out) {
     close_rig();
 }
 
-TEST(head_top_gives_the_lowest_id_of_equals) {
+TEST(top_gives_the_lowest_id_of_equals) {
     open_rig(2000, MOST_K, 3);
     random_rows(1);
     random_x(1);
@@ -339,7 +342,7 @@ TEST(head_top_gives_the_lowest_id_of_equals) {
 
 /* Rows whose high planes are the same and whose low planes decide; and the other way round: a high plane that
  * promises much and a low plane that takes it back. */
-TEST(head_top_is_not_misled_by_the_high_plane) {
+TEST(top_is_not_misled_by_the_high_plane) {
     open_rig(MOST_ROWS, MOST_K, 2);
     for (int round = 0; round < 20; round++) {
         random_rows(1);
@@ -361,7 +364,7 @@ TEST(head_top_is_not_misled_by_the_high_plane) {
     close_rig();
 }
 
-TEST(head_top_with_odd_rows) {
+TEST(top_with_odd_rows) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -382,9 +385,8 @@ TEST(head_top_with_odd_rows) {
     close_rig();
 }
 
-/* Whatever is not finite, and x beyond all bounds: what the whole product gives. */
 /* Rows that are wanted anyway are there, and do not hide the greatest of the others. */
-TEST(head_top_computes_the_rows_that_are_asked_for) {
+TEST(top_computes_the_rows_that_are_asked_for) {
     open_rig(MOST_ROWS, MOST_K, 2);
     random_rows(1);
     random_x(1);
@@ -392,17 +394,18 @@ TEST(head_top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, exact, 7, top);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, exact, 7, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, all, MOST_ROWS, top);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
 }
 
-TEST(head_top_of_damaged_numbers_is_the_whole_product) {
+/* Whatever is not finite, and x beyond all bounds: what the whole product gives. */
+TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     open_rig(1001, MOST_K, 2);
     random_rows(1);
@@ -411,7 +414,7 @@ TEST(head_top_of_damaged_numbers_is_the_whole_product) {
         rig.x[33] = values[i];
         pack();
         product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, NULL, 0, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top), gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };   /* infinities and NaN */
@@ -420,14 +423,105 @@ TEST(head_top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&rig.plain, 1, whole);
-        gw_matmul_top(&rig.ops, rig.x, &rig.planes, NULL, 0, top);
+        gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
     close_rig();
 }
 
-TEST(head_top_is_the_same_for_every_thread_count) {
+/* --- soft caps --- */
+
+/* How many of the rows that the cap makes equal to the greatest are less without it. */
+static int ties(float cap) {
+    int n = 0;
+    product(&rig.plain, 1, whole);
+    float most = -INFINITY;
+    for (uint32_t r = 0; r < rig.plain.rows; r++) most = whole[r] > most ? whole[r] : most;
+    for (uint32_t r = 0; r < rig.plain.rows; r++)
+        n += whole[r] != most && gw_capped(whole[r], cap) >= gw_capped(most, cap);
+    return n;
+}
+
+/* Rows that are the 700th but for the lowest bit of some codes: their logits lie close, below and above. */
+static void close_rows(uint32_t first, uint32_t last) {
+    for (uint32_t r = first; r < last; r++) {
+        copy_row(r, 700);
+        for (uint32_t b = 0; b < MOST_K / 32; b++) block_of(r, b)[2 + random_bits() % 32] ^= 1;
+    }
+}
+
+TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
+    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };   /* from where a cap changes little to its very top */
+    int equal = 0;
+    open_rig(MOST_ROWS, MOST_K, 3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int round = 0; round < 10; round++) {
+            random_rows(0.5f);
+            random_x(1);
+            product(&rig.plain, 1, whole);
+            aim_row(700, 1);
+            close_rows(20, 40), close_rows(701, 720), close_rows(2990, MOST_ROWS);
+            pack();
+            product(&rig.plain, 1, whole);
+            float cap = whole[700] / sizes[i];
+            equal += ties(cap);
+            check_capped("capped", cap);
+        }
+    CHECK(equal > 100);
+    close_rig();
+}
+
+/* All above the cap: then the first row that is, not the greatest. */
+TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(0.001f);
+    random_x(1);
+    aim_row(2000, 1), aim_row(900, 0.7f), aim_row(30, 0.5f);
+    pack();
+    check_capped("at the cap", 0.5f);
+    CHECK_INT(arg_max(top), 30);
+    CHECK(top[30] == 0.5f && top[2000] == 0.5f);
+    check_top("no cap");
+    CHECK_INT(arg_max(top), 2000);
+    close_rig();
+}
+
+TEST(top_excludes_as_much_with_a_cap) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(1);
+    random_x(1);
+    aim_row(1234, 1);
+    pack();
+    CHECK(check_capped("one stands out", 30) <= 5);
+    CHECK(top[1234] < 30 && top[1234] > 20);
+    static const int32_t exact[] = { 8, 1235, 2999 };   /* one of them in the panel of the greatest */
+    product(&rig.plain, 1, whole);
+    gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, top);
+    for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
+    close_rig();
+}
+
+TEST(top_of_damaged_numbers_with_a_cap) {
+    static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
+    open_rig(1001, MOST_K, 2);
+    random_rows(1);
+    pack();
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        random_x(1);
+        rig.x[33] = values[i];
+        product(&rig.plain, 1, whole);
+        gw_soft_cap(&rig.ops, whole, 1001, 30);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, top), gw_ld(1001) / 4);
+        for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
+    }
+    close_rig();
+}
+
+/* --- threads --- */
+
+TEST(top_is_the_same_for_every_thread_count) {
     static float first[MOST_ROWS];
     for (int threads = 1; threads <= 5; threads++) {
         seed = 99;
@@ -510,7 +604,7 @@ static void options(gw_model *m, int kind) {
         for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0);   /* too many */
 }
 
-TEST(head_greedy_ids_are_the_same_with_and_without) {
+TEST(top_greedy_ids_are_the_same_with_and_without) {
     for (int head = -1; head <= GW_Q8_0; head += GW_Q8_0 + 1)
         for (int kind = 0; kind <= 4; kind++) {
             int32_t all[STEPS], some[STEPS];
@@ -525,7 +619,7 @@ TEST(head_greedy_ids_are_the_same_with_and_without) {
 }
 
 /* Whoever does not ask for it, or would not decode greedily, has all logits. */
-TEST(head_all_logits_are_there_unless_an_arg_max_is_wanted) {
+TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
     int32_t ids[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
@@ -549,7 +643,7 @@ TEST(head_all_logits_are_there_unless_an_arg_max_is_wanted) {
     stop(&e);
 }
 
-TEST(head_in_planes_takes_the_bytes_of_its_norms_more) {
+TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
     static const char *const how[] = { "auto", "whole", "planes" };
     double bytes[3];
     for (int i = 0; i < 3; i++) {
@@ -571,7 +665,7 @@ TEST(head_in_planes_takes_the_bytes_of_its_norms_more) {
     CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
 }
 
-TEST(head_abort_leaves_nothing_behind) {
+TEST(top_abort_leaves_nothing_behind) {
     int32_t before[STEPS], after[STEPS];
     engine e = start(-1, 2);
     options(e.m, 0);
