@@ -1,6 +1,6 @@
 # The four wasm modules of the package, and the C tests as wasm for Node.
 #
-# js/engine.js instantiates the modules itself, on a memory that it makes: emcc's own JavaScript
+# js/engine/engine.js instantiates the modules itself, on a memory that it makes: emcc's own JavaScript
 # (x.mjs) is a by-product that stays in the build folder. Hot code is compiled at -O3 and linked at
 # -O1: the optimiser that -O2 runs behind the link undoes the scheduling of the SIMD loops.
 

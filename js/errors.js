@@ -73,3 +73,13 @@ export function wrapped(code, what, f) {
     throw failure(code, what, cause);
   }
 }
+
+/** What f gives; its failure as a `read-error`.
+ * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
+export async function reading(name, f) {
+  try {
+    return await f();
+  } catch (cause) {
+    throw failure('read-error', `${name} could not be read`, cause, 'bytes');
+  }
+}

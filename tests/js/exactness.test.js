@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { probe } from '../../js/features.js';
+import { probe } from '../../js/engine/features.js';
 import { random } from '../../tools/vocab.js';
 import { testModel } from './models.js';
 

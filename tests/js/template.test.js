@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GemmaError } from '../../js/errors.js';
-import { ChatTemplate } from '../../js/template.js';
+import { ChatTemplate } from '../../js/engine/template.js';
 
 const CONTROL = new Map([['<bos>', 2], ['<eos>', 1], ['<start_of_turn>', 105], ['<end_of_turn>', 106], ['[INST]', 107]]);
 const BASE = 1000;

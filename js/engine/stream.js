@@ -1,20 +1,12 @@
 /* stream: drives the parts of a model through the engine's loader: window, read, commit; has the memory
- * reserved when the headers are complete; reports progress; checks the digests. */
+ * reserved when the headers are complete; checks the digests. */
 /** @import { Hash, Engine } from './engine.js' */
-/** @import { Source } from './source.js' */
+/** @import { Source } from '../download/source.js' */
+/** @import { Meter } from './meter.js' */
 import { LOAD } from './engine.js';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
-const REPORT_EVERY_MS = 50;
-const RATE_OVER_MS = 3000;
 const DRAIN_BYTES = 1 << 20;
-
-/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`
- * or `changed`. @typedef {{ code: string, message: string }} Notice */
-/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the
- * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
- * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
- *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
 
 /** open: of the i-th file; plan: the headers are complete: reserve memory or throw; headerOnly: stop there.
  * @param {Engine} native @param {Source[]} sources filled here, as they are opened
@@ -73,66 +65,4 @@ async function checkDigest(source, hash, expected) {
   const got = hash.hex();
   if (got === expected.toLowerCase()) return;
   throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
-}
-
-/** Reports at most every REPORT_EVERY_MS, but always the first and the last, and notices at once. */
-export class Meter {
-  #report;
-  /** @type {Progress['phase']} */
-  #phase = 'fetch';
-  #loaded = 0;
-  #fromCache = 0;
-  #marks = [{ time: performance.now(), loaded: 0 }];
-  /** @type {number | undefined} */
-  total;
-  /** One of each code. @type {Notice[]} */
-  notices = [];
-
-  /** @param {(progress: Progress) => void} report */
-  constructor(report) {
-    this.#report = report;
-  }
-
-  /** @param {Source} source @param {number | undefined} total */
-  begin({ download }, total) {
-    this.#phase = download?.network ? 'fetch' : 'load';
-    this.total = total;
-    this.#send();
-  }
-
-  /** @param {number} bytes @param {boolean} [cached] */
-  add(bytes, cached) {
-    this.#loaded += bytes;
-    if (cached) this.#fromCache += bytes;
-    const now = performance.now();
-    const marks = this.#marks;
-    if (marks.length > 1 && now - marks[marks.length - 1].time < REPORT_EVERY_MS) return;
-    marks.push({ time: now, loaded: this.#loaded });
-    while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
-    this.#send();
-  }
-
-  /** @param {string} code @param {string} message */
-  notice(code, message) {
-    const notice = { code, message };
-    if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);
-    this.#send(notice);
-  }
-
-  finish() {
-    this.#phase = 'ready';
-    this.#loaded = this.total ?? this.#loaded;
-    this.#send();
-  }
-
-  /** @param {Notice} [notice] */
-  #send(notice) {
-    const [{ time, loaded: before }] = this.#marks;
-    const seconds = Math.max(performance.now() - time, 1) / 1000;
-    const loaded = Math.min(this.#loaded, this.total ?? Infinity);
-    this.#report({
-      phase: this.#phase, loaded, total: this.total, fromCache: Math.min(this.#fromCache, loaded),
-      bytesPerSecond: (this.#loaded - before) / seconds, ...(notice && { notice }),
-    });
-  }
 }

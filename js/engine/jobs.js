@@ -1,12 +1,14 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
-import { GemmaError } from './errors.js';
-import { CREDIT } from './protocol.js';
+import { GemmaError, wrapped } from '../errors.js';
+import { CREDIT } from '../link/protocol.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
-const MAX_RESULT_BYTES = 2 ** 31;
+/** In one answer: Chromium posts no more. */
+const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
 
-/** @import { FromWorker } from './protocol.js' */
+/** @import { FinishReason, GenerateResult } from '../generation.js' */
+/** @import { FromWorker, Logits, Perplexity } from '../link/protocol.js' */
 /** @import { Runner } from './runner.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
 /** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
@@ -17,7 +19,9 @@ const MAX_RESULT_BYTES = 2 ** 31;
 /** @typedef {{ id: number, logprob: number,
  *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
 
-/** @typedef {ReturnType<import('./options.js').postable> & { prompt: Prompt }} GenerateArgs */
+/** @typedef {ReturnType<import('../options.js').postable> & { prompt: Prompt }} GenerateArgs */
+/** prefix: what the next turn of a conversation may build on.
+ * @typedef {GenerateResult & { prefix?: import('./template.js').Prefix }} GenerateAnswer */
 
 /** One answer under way. @typedef {ReturnType<typeof begin>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
@@ -32,7 +36,7 @@ function begin(context, job, args) {
   };
 }
 
-/** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
+/** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
 export async function generate(context, job, args) {
   const run = begin(context, job, args);
   const { native, runner, outbox, assembler } = run;
@@ -41,7 +45,7 @@ export async function generate(context, job, args) {
   if (args.logprobs === null) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
-    if (error instanceof GemmaError && error.code === 'aborted') return 'aborted';
+    if (error instanceof GemmaError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
   if (finishReason !== 'stop-sequence') outbox.add(assembler.end());
@@ -58,7 +62,7 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
   for (const id of prompt) native.accept(id);
 }
 
-/** @param {Run} run */
+/** @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
   const { native, job, assembler, outbox, prompt, tokens, time, args: { maxTokens } } = run;
   await prefill(run);
@@ -114,7 +118,7 @@ function take({ native, vocabulary, assembler, outbox, tokens, logprobs, args },
   outbox.add(assembler.add(native.decode(id, false)));
 }
 
-/** @param {Run} run @param {string} finishReason */
+/** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
 function resultOf({ assembler: { text, stopped }, prompt, tokens, logprobs, reused, time, args }, finishReason) {
   const { prefill, decode, first } = time;
   return {
@@ -187,7 +191,7 @@ class Outbox {
 }
 
 /** @param {Context} context @param {EvaluationJob} job
- * @param {{ ids: number[], all: boolean }} args @returns {Promise<Float32Array>} */
+ * @param {Logits['args']} args @returns {Promise<Logits['value']>} */
 export async function logits({ runner, vocabulary }, job, { ids, all }) {
   const { native } = runner;
   const bytes = ids.length * vocabulary.size * 4;
@@ -195,7 +199,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
     const most = Math.floor(MAX_RESULT_BYTES / vocabulary.size / 4);
     throw new GemmaError('bad-option', 'logits of all ids', { expected: `at most ${most}`, got: ids.length });
   }
-  const out = new Float32Array(all ? ids.length * vocabulary.size : 0);
+  const out = wrapped('no-memory', `logits of ${ids.length} ids`, () => new Float32Array(all ? bytes / 4 : 0));
   native.sync(ids);
   if (all) native.call('want_all', 1);
   await runner.settle(job, {
@@ -205,7 +209,8 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
 }
 
 /** Each token but the BOS is scored once, in windows that overlap by half.
- * @param {Context} context @param {EvaluationJob} job @param {{ text: string, window: number }} args */
+ * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
+ * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
   const ids = vocabulary.encode(text, { bos: true });
   const width = Math.min(window || contextLength, contextLength);

@@ -1,6 +1,7 @@
 /* port-node: a worker thread of Node as a Port (env.js). */
 
-/** @param {import('node:worker_threads').Worker} worker @returns {import('./env.js').Port} */
+/** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
+ * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
   return {
     post: (message, transfer = []) => worker.postMessage(message, transfer),

@@ -1,17 +1,26 @@
 /* env-browser: the client's side in a browser. */
+/** @import { FromWorker, ToWorker } from '../link/protocol.js' */
+/** @import { Environment, Port } from './env.js' */
 import { browserPort } from './port-browser.js';
-import { openStore } from './store-browser.js';
+
+/** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
+ * @returns {Pick<Environment, 'createWorker' | 'describe'>} */
+export function browserEnvironment({ startWorker, startThread }) {
+  return {
+    createWorker: () => withThreads(startWorker(), startThread),
+    describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
+  };
+}
 
 /** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
  * goes by a channel of their own: who holds it keeps it from being freed.
- * @returns {import('./env.js').Port} */
-function createWorker() {
-  const worker = new Worker(new URL('./worker.js', import.meta.url), { type: 'module' });
+ * @param {Worker} worker @param {() => Worker} startThread @returns {Port<ToWorker, FromWorker>} */
+function withThreads(worker, startThread) {
   /** @type {Worker[]} */
   const threads = [];
   /** @param {MessagePort} port */
   const addThread = (port) => {
-    const thread = new Worker(new URL('./thread.js', import.meta.url), { type: 'module' });
+    const thread = startThread();
     thread.onmessage = () => thread.postMessage(port, [port]);
     thread.onerror = () => port.postMessage(false);
     threads.push(thread);
@@ -27,10 +36,3 @@ function createWorker() {
     terminate: () => [worker, ...threads].forEach((one) => one.terminate()),
   };
 }
-
-/** @type {import('./env.js').Environment} */
-export const browserEnvironment = {
-  createWorker,
-  openStore,
-  describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
-};

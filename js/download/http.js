@@ -1,7 +1,8 @@
 /* http: requests for pieces of one file on a server: which version of it answered, what a failure
  * means, and whether asking again may help. */
-/** @import { ErrorDetails } from './errors.js' */
-import { GemmaError } from './errors.js';
+/** @import { ErrorDetails } from '../errors.js' */
+/** @import { Version } from './identity.js' */
+import { GemmaError } from '../errors.js';
 import { cutter, pumpOf } from './pump.js';
 
 /** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one
@@ -16,21 +17,11 @@ export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 /
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** What tells one version of a file from another. @typedef {{ etag: string, modified: string,
- *   total: number | undefined }} Version */
-
 /** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
 /** A failure that may pass; after: when the server says to ask again, in ms. */
 export class Passing extends GemmaError {
   after = 0;
-}
-
-/** Whether it is the same file; null: nobody can tell. @param {Version} a @param {Version} b */
-export function sameVersion(a, b) {
-  if (a.total && b.total && a.total !== b.total) return false;
-  if (a.etag && b.etag) return a.etag === b.etag;
-  return a.modified && b.modified ? a.modified === b.modified : null;
 }
 
 /** @param {number} ms */

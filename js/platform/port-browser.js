@@ -2,7 +2,7 @@
 
 /** @import { Port } from './env.js' */
 
-/** @param {Worker} worker @returns {Port} */
+/** @template Sent, Heard @param {Worker} worker @returns {Port<Sent, Heard>} */
 export function browserPort(worker) {
   return {
     ...channelPort(worker, () => worker.terminate()),
@@ -15,7 +15,8 @@ export function browserPort(worker) {
   };
 }
 
-/** @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate @returns {Port} */
+/** @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate
+ * @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {
   return {
     post: (message, transfer = []) => port.postMessage(message, transfer),

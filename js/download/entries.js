@@ -1,8 +1,7 @@
 /* entries: how a model lies in a store: one file, the model's bytes at their places and behind them a
  * journal of what is there. The journal has two slots, written in turn, and a slot holds its text twice:
  * halves that differ were torn, and the other slot has the state before. */
-/** @import { Store } from './env.js' */
-import { textDecoder, utf8 } from './heap.js';
+/** @import { Store } from '../platform/env.js' */
 
 const HALF = 4096;
 const SLOTS = 4 * HALF;
@@ -20,7 +19,7 @@ export async function readJournal(store, name) {
   if (start < 0) return null;
   const bytes = new Uint8Array(SLOTS);
   await store.read(name, start, bytes);
-  const text = textDecoder().decode(bytes);
+  const text = new TextDecoder().decode(bytes);
   const slots = [0, 2].map((at) => parse(text.slice(at * HALF, (at + 2) * HALF), start));
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : a ?? b));
 }
@@ -38,7 +37,7 @@ function parse(slot, total) {
 /** @param {Store} store @param {string} name @param {Journal} journal */
 async function writeJournal(store, name, journal) {
   const half = JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }).padEnd(HALF);
-  await store.write(name, journal.total + (journal.turn % 2) * 2 * HALF, utf8(half + half));
+  await store.write(name, journal.total + (journal.turn % 2) * 2 * HALF, new TextEncoder().encode(half + half));
 }
 
 /** Add a piece. @param {Piece[]} have @param {number} start @param {number} end

@@ -1,7 +1,7 @@
 /* heap: the one module that touches the engine's memory: copy in, copy out, strings.
  * Addresses from C come as signed numbers: `>>> 0` makes them offsets. memory.buffer is read anew
  * for every access, because growth replaces it. */
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;

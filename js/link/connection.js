@@ -1,19 +1,19 @@
-/* connection: the client's end of protocol.js: matches answers to calls. */
-/** @import { Port } from './env.js' */
-/** @import { GemmaError } from './errors.js' */
-/** @import { ModelInfo, OpenOptions } from './host.js' */
-/** @import { ModelCache } from './cache.js' */
-/** @import { FromWorker, ToWorker } from './protocol.js' */
-/** @import { Part } from './source.js' */
-import { failure } from './errors.js';
+/* connection: the client's end of protocol.js: matches answers to calls. What the worker asks meanwhile is
+ * answered by whoever opened it (answers.js). */
+/** @import { ModelInfo } from '../engine/info.js' */
+/** @import { OpenOptions } from '../engine/loading.js' */
+/** @import { GemmaError } from '../errors.js' */
+/** @import { Port } from '../platform/env.js' */
+/** @import { Answering } from './answers.js' */
+/** @import { Calls, Event, FromWorker, Question, SourceDescriptor, ToWorker } from './protocol.js' */
+import { failure } from '../errors.js';
 import { packError, unpackError } from './protocol.js';
-import { ChunkFeeder, reading } from './source.js';
 
 const GOODBYE_MS = 300;
 
 /** onEvent hears of progress and pieces.
  * @typedef {{ resolve: (value: any) => void, reject: (error: GemmaError) => void,
- *   onEvent?: (message: any) => void }} Pending */
+ *   onEvent?: (event: Event) => void }} Pending */
 
 export class Connection {
   #port;
@@ -22,15 +22,13 @@ export class Connection {
   #lastId = 0;
   /** @type {GemmaError | null} why no more calls are possible */
   #end = null;
-  /** @type {(ChunkFeeder | undefined)[]} */
-  #feeders = [];
-  /** @type {ModelCache | undefined} */
-  #cache;
+  /** @type {Answering | undefined} */
+  #answering;
   #onDisposed = () => {};
   /** @type {Promise<void> | null} */
   #closing = null;
 
-  /** @param {Port} port */
+  /** @param {Port<ToWorker, FromWorker>} port */
   constructor(port) {
     this.#port = port;
     port.onMessage((message) => this.#receive(message));
@@ -38,19 +36,17 @@ export class Connection {
     port.keepAlive(false);
   }
 
-  /** The first call. @param {Part[]} parts @param {ModelCache} cache @param {OpenOptions} options
-   * @param {(message: any) => void} onEvent @returns {Promise<ModelInfo>} */
-  open(parts, cache, options, onEvent) {
-    this.#cache = cache;
-    this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
-    const source = parts.map(({ descriptor }) => descriptor);
-    return this.#send({ kind: 'open', source, options }, onEvent).answer;
+  /** The first call. @param {SourceDescriptor[]} source @param {OpenOptions} options @param {Answering} answering
+   * @param {(event: Event) => void} onEvent @returns {Promise<ModelInfo>} */
+  open(source, options, answering, onEvent) {
+    this.#answering = answering;
+    return this.#send((id) => ({ kind: 'open', id, source, options }), onEvent).answer;
   }
 
-  /** @param {string} method @param {object} args @param {AbortSignal} [signal]
-   * @param {(message: any) => void} [onEvent] */
+  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {AbortSignal} [signal]
+   * @param {(event: Event) => void} [onEvent] @returns {{ id: number, answer: Promise<Calls[M]['value']> }} */
   call(method, args, signal, onEvent) {
-    const { id, answer } = this.#send({ kind: 'call', method, args }, onEvent);
+    const { id, answer } = this.#send((id) => /** @type {ToWorker} */ ({ kind: 'call', id, method, args }), onEvent);
     const onAbort = () => this.abort(id);
     const settled = () => signal?.removeEventListener('abort', onAbort);
     signal?.addEventListener('abort', onAbort);
@@ -99,12 +95,11 @@ export class Connection {
   /** @param {GemmaError} reason */
   #fail(reason) {
     this.#end = reason;
-    this.#stopFeeding();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
   }
 
-  /** @param {object} message @param {(message: any) => void} [onEvent]
+  /** @param {(id: number) => ToWorker} message @param {(event: Event) => void} [onEvent]
    * @returns {{ id: number, answer: Promise<any> }} */
   #send(message, onEvent) {
     const id = ++this.#lastId;
@@ -113,7 +108,7 @@ export class Connection {
       this.#pending.set(id, { resolve, reject, onEvent });
     });
     this.#port.keepAlive(true);
-    this.#attempt(id, 'the worker cannot be given this', () => this.#port.post({ ...message, id }));
+    this.#attempt(id, 'the worker cannot be given this', () => this.#port.post(message(id)));
     return { id, answer };
   }
 
@@ -127,28 +122,29 @@ export class Connection {
     }
   }
 
-  /** @param {any} message */
+  /** @param {FromWorker} message */
   #receive(message) {
     switch (message.kind) {
       case 'done': return this.#take(message.id)?.resolve(message.value);
       case 'failed': return this.#take(message.id)?.reject(unpackError(message.error));
       case 'fatal': return this.kill(unpackError(message.error));
-      case 'ask': return void this.#serve(message);
+      case 'ask': return void this.#answer(message);
       case 'disposed': return this.#onDisposed();
+      case 'thread': return;   // the platform's (env-browser.js)
       default: return this.#attempt(message.id, 'a progress callback failed',
         () => this.#pending.get(message.id)?.onEvent?.(message));
     }
   }
 
-  /** @param {{ question: number, method: string, args: any[] }} message */
-  async #serve({ question, method, args }) {
-    const pull = method === 'pull' && reading('the model stream', () => this.#feeders[args[0]]?.next() ?? null);
-    /** @type {{ value?: any, error?: object }} */
-    const answer = await Promise.resolve(pull || this.#cache?.serve(method, args)).then(
+  /** @param {Question} asked */
+  async #answer({ question, method, args }) {
+    /** @type {{ value?: any, error?: any }} */
+    const answer = await Promise.resolve(this.#answering?.(method, args)).then(
       (value) => ({ value }),
       (error) => ({ error: { ...packError(error), name: error.name, message: error.message } }));
     if (this.#end) return;
-    const transfer = pull && answer.value ? [answer.value.buffer] : [];
+    // Of a stream, bytes are ours to give away; what a store gives may be its own.
+    const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
     this.#port.post({ kind: 'answer', question, ...answer }, transfer);
   }
 
@@ -157,12 +153,6 @@ export class Connection {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
     if (!this.#pending.size && !this.#end) this.#port.keepAlive(false);
-    this.#stopFeeding();
     return pending;
-  }
-
-  #stopFeeding() {
-    for (const feeder of this.#feeders) void feeder?.close();
-    this.#feeders = [];
   }
 }

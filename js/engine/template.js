@@ -6,7 +6,7 @@
  * in its output; then the seams go, and the rest is tokenised as plain text.
  * Templates are strangers': they run with limits on work, time and size. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
 /** size: of a value with all in it; product: of what one operation takes. */
 const LIMITS = {

@@ -1,7 +1,8 @@
 /* env: what differs between browser and Node on the client's side. */
+/** @import { FromWorker, SourceDescriptor, ToWorker } from '../link/protocol.js' */
 /** A worker. keepAlive: whether it holds the process open.
- * @typedef {{ post: (message: any, transfer?: any[]) => void, terminate: () => unknown,
- *   onMessage: (handler: (message: any) => void) => void,
+ * @template Sent, Heard @typedef {{ post: (message: Sent, transfer?: any[]) => void, terminate: () => unknown,
+ *   onMessage: (handler: (message: Heard) => void) => void,
  *   onFailure: (handler: (reason: unknown) => void) => void,
  *   keepAlive: (on: boolean) => void }} Port */
 /** A place for models: files of bytes by names that the package makes (hexadecimal digits, `-` and `.gguf`).
@@ -16,9 +17,9 @@
  *   persist?: () => Promise<boolean> }} Store */
 /** @typedef {(where?: string) => Store} OpenStore */
 /** describe: what a string given as a source means.
- * @typedef {{ createWorker: () => Port, openStore: OpenStore,
- *   tuning?: Partial<import('./http.js').Tuning>,
- *   describe: (text: string) => import('./protocol.js').SourceDescriptor }} Environment */
+ * @typedef {{ createWorker: () => Port<ToWorker, FromWorker>, openStore: OpenStore,
+ *   tuning?: Partial<import('../download/http.js').Tuning>,
+ *   describe: (text: string) => SourceDescriptor }} Environment */
 
 /** Filled by the package's entry. */
 export const environment = /** @type {Environment} */ ({});

@@ -1,17 +1,13 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
  * that throw GemmaError. Knows nothing of prompts, sources or messages. */
-/** @import { OpenStore, Port } from './env.js' */
-import { GemmaError } from './errors.js';
+/** @typedef {typeof import('../modules.js').MODULES} Modules */
+/** @import { ToThread } from '../link/protocol.js' */
+/** @import { OpenStore, Port } from '../platform/env.js' */
+/** @typedef {Port<ToThread, boolean>} Helper a helper thread */
+import { GemmaError } from '../errors.js';
 import { probe } from './features.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
 
-/* Literal URLs, one by one, so that bundlers see the files. */
-const FILES = {
-  'simd128': new URL('./gemma-simd128.wasm', import.meta.url),
-  'simd128-threads': new URL('./gemma-simd128-threads.wasm', import.meta.url),
-  'relaxed': new URL('./gemma-relaxed.wasm', import.meta.url),
-  'relaxed-threads': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
-};
 const MAX_THREADS = 64;
 /** Bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
@@ -22,12 +18,11 @@ const MAX_TOP = 64;
 export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2 };
 
-/** breathe: lets waiting messages be handled.
- * @typedef {{ compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
- *   createThread: () => Port, breathe: () => Promise<unknown>,
+/** modules: the wasm files; breathe: lets waiting messages be handled.
+ * @typedef {{ modules: Modules, compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
+ *   createThread: () => Helper, breathe: () => Promise<unknown>,
  *   openStore: OpenStore,
- *   openFile?: (path: string) => FileReader }} Platform */
-/** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
+ *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
@@ -43,7 +38,7 @@ export class Engine {
   #tops = 0;
 
   /** @param {Exports} exports @param {WebAssembly.Memory} memory
-   * @param {Port[]} helpers workers that hold the module and wait */
+   * @param {Helper[]} helpers workers that hold the module and wait */
   constructor(exports, memory, helpers) {
     this.#exports = exports;
     this.#heap = new Heap(memory, exports);
@@ -240,9 +235,7 @@ export class Engine {
   }
 
   draw() {
-    const id = this.#exports.gw_sampler_draw(this.#raw('sampler_of'), this.#row(0));
-    if (id < 0) throw this.#error(id);
-    return id;
+    return this.call('draw', this.#row(0));
   }
 
   get heapBytes() {
@@ -259,8 +252,8 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   const threaded = isolated && wanted > 1;
   let { reason } = features;
   if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
-  const file = /** @type {keyof typeof FILES} */ (threaded ? `${name}-threads` : name);
-  const module = await compile(FILES[file], platform);
+  const file = /** @type {keyof Modules} */ (threaded ? `${name}-threads` : name);
+  const module = await compile(platform.modules[file], platform);
   const memory = createMemory(threaded);
   const instance = await WebAssembly.instantiate(module, imports(memory));
   const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
@@ -289,7 +282,8 @@ async function compile(url, platform) {
 }
 
 /** Those that are not ready in time are left out.
- * @param {number} count @param {object} parts module and memory @param {Platform} platform */
+ * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
+ * @param {Platform} platform */
 async function startHelpers(count, parts, platform) {
   const started = Array.from({ length: count }, async () => {
     const port = platform.createThread();

@@ -20,7 +20,7 @@ async function patiently(f) {
   }
 }
 
-/** @type {import('./env.js').OpenStore} */
+/** @type {import('../platform/env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
   const folder = async () => {

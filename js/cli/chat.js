@@ -1,8 +1,8 @@
-/* cli-chat: `gemma-wasm chat`. */
-/** @import { ChatOptions } from './chat.js' */
-/** @import { Model } from './model.js' */
+/* chat: `gemma-wasm chat`, a conversation in the terminal. */
+/** @import { ChatOptions } from '../chat.js' */
+/** @import { Model } from '../model.js' */
 import { createInterface } from 'node:readline/promises';
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 
 const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
 

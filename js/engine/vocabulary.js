@@ -1,5 +1,5 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { GemmaError } from './errors.js';
+import { GemmaError } from '../errors.js';
 import { textDecoder } from './heap.js';
 import { ChatTemplate } from './template.js';
 
@@ -17,6 +17,7 @@ export class Vocabulary {
     this.#native = native;
     this.size = native.number('n_vocab');
     this.bos = this.#id('bos');
+    this.addsBos = native.number('add_bos') === 1;
   }
 
   /** @param {string} name */
@@ -41,7 +42,8 @@ export class Vocabulary {
   /** For messages also the text that a later prompt may continue.
    * @param {Prompt} prompt @returns {{ ids: number[], text?: string }} */
   ids(prompt) {
-    if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: true }) };
+    // A text of nothing needs a beginning even where the file puts none before texts.
+    if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: this.addsBos || !prompt.text }) };
     if ('ids' in prompt) return prompt;
     return this.template.apply(prompt.messages, prompt.prefix);
   }
@@ -66,7 +68,7 @@ export class Vocabulary {
     return new ChatTemplate(source, {
       control: new Map(control.map((id) => /** @type {const} */ ([name(id), id]))),
       encode: (text) => this.#native.encode(text, false),
-      bos: this.bos,
+      bos: this.addsBos ? this.bos : null,
       variables: { bos_token: name(this.bos), eos_token: name(this.#id('eos')) },
     });
   }

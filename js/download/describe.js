@@ -1,24 +1,12 @@
-/* source: where the bytes of a model come from. The client describes what was given; the worker
- * opens it as something that fills views of the heap, in order, each byte once. */
-import { Download } from './download.js';
-import { GemmaError, failure } from './errors.js';
-import { CHUNK } from './protocol.js';
-import { cutter, filler, pumpOf } from './pump.js';
+/* describe: what a user gave as the source of a model, as descriptors that can be posted to the worker. */
+import { GemmaError } from '../errors.js';
 
-/** @import { Surroundings } from './download.js' */
-/** @import { Platform } from './engine.js' */
-/** @import { SourceDescriptor } from './protocol.js' */
+/** @import { SourceDescriptor } from '../link/protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
-/** In the worker. read: fills part of the view and gives the count; 0 is the end. download: where the bytes come
- * from the network or the cache.
- * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
- *   read: (into: Uint8Array) => Promise<number> }} Source */
 /** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const HUB = 'https://huggingface.co';
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
-
-// The client's side
 
 /** The parts of a model: one, unless it is split. @param {any} source see loadModel
  * @param {(text: string) => SourceDescriptor} describeString @returns {Part[]} */
@@ -63,7 +51,7 @@ function describePart(source, describeString) {
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
   throw new GemmaError('unsupported-source', 'model source', {
     expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
-    got: source?.constructor?.name ?? String(source),
+    got: source?.constructor?.name ?? (source ? typeof source : String(source)),
   });
 }
 
@@ -102,7 +90,7 @@ function hubFile({ repo, file, revision = 'main' }) {
 }
 
 /** @param {any} value @returns {Uint8Array | null} */
-function asBytes(value) {
+export function asBytes(value) {
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   }
@@ -126,95 +114,5 @@ function streamIterator(stream) {
       await cancelled;
       return { done: true, value: undefined };
     },
-  };
-}
-
-/** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
-export class ChunkFeeder {
-  #iterator;
-  #take;
-
-  /** @param {ByteIterator} iterator */
-  constructor(iterator) {
-    this.#iterator = iterator;
-    this.#take = cutter(async () => {
-      const { done, value } = await iterator.next();
-      const bytes = done ? null : asBytes(value);
-      if (done || bytes) return bytes;
-      throw new GemmaError('read-error', 'the model stream',
-        { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
-    });
-  }
-
-  async next() {
-    const piece = await this.#take(CHUNK);
-    return piece.length ? piece.slice() : null;
-  }
-
-  async close() {
-    try {
-      await this.#iterator.return?.();
-    } catch { /* The giver's clean-up is its own affair. */ }
-  }
-}
-
-// The worker's side
-
-/** @param {SourceDescriptor} descriptor @param {Platform} platform
- * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
- * @param {Surroundings} surroundings @returns {Promise<Source>} */
-export async function openSource(descriptor, platform, pull, surroundings) {
-  switch (descriptor.kind) {
-    case 'url': return openUrl(new Download(descriptor, surroundings));
-    case 'blob': return openBlob(descriptor.blob);
-    case 'path': return openPath(descriptor.path, platform);
-    case 'pull': return { total: descriptor.total, read: readerOf(pull), close() {} };
-  }
-}
-
-/** @param {Download} download @returns {Promise<Source>} */
-async function openUrl(download) {
-  try {
-    await download.open();
-  } catch (error) {
-    await download.close();
-    throw error;
-  }
-  const read = readerOf(() => download.next());
-  return { download, total: download.total, read, close: (error) => download.close(error) };
-}
-
-/** @param {string} path @param {Platform} platform @returns {Promise<Source>} */
-async function openPath(path, { openFile }) {
-  if (!openFile) throw new GemmaError('unsupported-source', 'no files by path here');
-  const file = await reading(path, () => openFile(path));
-  const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
-  return { total: file.size, read, close: file.close };
-}
-
-/** @param {Blob} blob @returns {Source} */
-function openBlob(blob) {
-  const name = 'name' in blob ? String(blob.name) : 'Blob';
-  const fill = filler(pumpOf(blob.stream()));
-  return { total: blob.size, read: (into) => reading(name, () => fill(into)), close() {} };
-}
-
-/** What f gives; its failure as a `read-error`.
- * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
-export async function reading(name, f) {
-  try {
-    return await f();
-  } catch (cause) {
-    throw failure('read-error', `${name} could not be read`, cause, 'bytes');
-  }
-}
-
-/** @param {() => Promise<Uint8Array | null>} next */
-function readerOf(next) {
-  const take = cutter(next);
-  return async (/** @type {Uint8Array} */ into) => {
-    const piece = await take(into.length);
-    into.set(piece);
-    return piece.length;
   };
 }

@@ -1,9 +1,9 @@
 /* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
  * Loading with the option `cache` fills it (download.js). */
-/** @import { Store } from './env.js' */
+/** @import { Store } from '../platform/env.js' */
 import { isComplete, readJournal } from './entries.js';
-import { environment } from './env.js';
-import { GemmaError, failure } from './errors.js';
+import { environment } from '../platform/env.js';
+import { GemmaError, failure } from '../errors.js';
 
 /** url: without its query; file: its last part; stored and total: bytes; complete: can be loaded without
  * the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
@@ -64,12 +64,9 @@ export class ModelCache {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
 
-  /** @internal What the worker asks for. @param {string} method @param {any[]} args */
-  async serve(method, args) {
-    const store = /** @type {any} */ (this.#where);
-    if (method !== 'read') return store[method]?.(...args);
-    const into = new Uint8Array(args[2]);
-    return into.subarray(0, await store.read(args[0], args[1], into));
+  /** @internal One's own, which the worker asks for. */
+  get own() {
+    return typeof this.#where === 'object' ? this.#where : undefined;
   }
 
   /** @template T @param {(store: Store) => Promise<T>} f @returns {Promise<T>} */

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 const OURS = /^[0-9a-f-]+\.gguf$/;
 
-/** @type {import('./env.js').OpenStore} */
+/** @type {import('../platform/env.js').OpenStore} */
 export function openStore(where) {
   const { XDG_CACHE_HOME } = process.env;
   const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
