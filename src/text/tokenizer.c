@@ -119,10 +119,13 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
     return (int)len;
 }
 
-/* Whether encoding has put a blank before what stands behind this token. */
-static bool starts_text(const gw_tokenizer *t, int32_t before) {
+/* Whether encoding has put a blank before what stands behind this token. The unknown piece stands for characters too,
+ * and is taken for one that was found verbatim only where its name is shown. */
+static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
     if (!in_range(t, before)) return true;
-    return t->v.types[before] == GW_TOKEN_USER || t->v.types[before] == GW_TOKEN_CONTROL;
+    int type = t->v.types[before];
+    return type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL
+        || (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
 }
 
 /* Whether the token's text begins with a blank that encoding may have put: no verbatim piece's does. */
@@ -135,7 +138,7 @@ static bool starts_blank(const gw_tokenizer *t, int32_t id) {
 
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap) {
     int len = gw_tokenizer_decode(t, id, flags, out, cap);
-    if (len <= 0 || !t->space_prefix || !starts_text(t, before) || !starts_blank(t, id)) return len;
+    if (len <= 0 || !t->space_prefix || !starts_text(t, before, flags) || !starts_blank(t, id)) return len;
     if ((size_t)len > cap) return len;
     memmove(out, out + 1, (size_t)len - 1);
     return len - 1;

@@ -336,6 +336,69 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
+/* --- a blank before a text --------------------------------------------------------------------- */
+
+/* Ids of a text that is read with a blank before it; checks that decoding gives the text back. */
+static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
+    static char out[256];
+    int32_t ids[64];
+    char back[256];
+    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 64), at = 0, length = 0;
+    CHECK(n >= 0 && (size_t)n <= 2 * strlen(text));
+    out[0] = 0;
+    for (int i = 0; i < n; i++) {
+        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
+        int before = i ? ids[i - 1] : GW_NO_TOKEN;
+        length += gw_tokenizer_decode_after(t, before, ids[i], flags, back + length, sizeof back - (size_t)length);
+    }
+    back[length] = 0;
+    CHECK_TEXT(back, text);
+    return out;
+}
+
+static gw_tokenizer *with_prefix(void) {
+    gw_error e = { 0 };
+    gw_tokenizer *t = begin();
+    add(t, SPACE "a", -1, GW_TOKEN_NORMAL);     /* 259 */
+    add(t, "a", -3, GW_TOKEN_NORMAL);
+    add(t, SPACE, -2, GW_TOKEN_NORMAL);         /* 261 */
+    add(t, SPACE SPACE, -5, GW_TOKEN_NORMAL);
+    add(t, "\n", -9, GW_TOKEN_USER);            /* 263 */
+    add(t, "  !", -9, GW_TOKEN_USER);
+    CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "llama", .space_prefix = true }, &e), 0);
+    return t;
+}
+
+TEST(blank_before_a_text) {
+    gw_tokenizer *t = with_prefix();
+    CHECK_TEXT(prefixed(t, "", 0), "");
+    CHECK_TEXT(prefixed(t, "a", 0), "259");
+    CHECK_TEXT(prefixed(t, "aa", 0), "259 260");
+    CHECK_TEXT(prefixed(t, " ", 0), "262");
+    CHECK_TEXT(prefixed(t, " a", 0), "261 259");   /* the same blank joins the letter, as it does in llama.cpp */
+    CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
+    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259");        /* and behind each piece found as it is */
+    CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
+    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259");            /* whose own blanks stay */
+    CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
+    gw_tokenizer_free(t);
+}
+
+TEST(no_blank_before_what_continues_a_text) {
+    gw_tokenizer *t = with_prefix();
+    int32_t ids[8];
+    CHECK_INT(gw_tokenizer_encode(t, "a", 1, GW_TOKENIZE_CONTINUES, ids, 8), 1);
+    CHECK_INT(ids[0], 260);
+    CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
+    CHECK_INT(ids[2], 259);
+    char out[4];
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2);   /* a blank of the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
+    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1);     /* behind BOS */
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
+    gw_tokenizer_free(t);
+}
+
 /* --- against a naive merge ------------------------------------------------------------------- */
 
 static uint32_t next_random(uint32_t *state) {
@@ -402,7 +465,7 @@ TEST(equals_naive_merge_on_random_texts) {
 
 /* --- vocabularies made to be slow --------------------------------------------------------------- */
 
-/* The hash of tokenizer_build.c: whoever makes a hostile file knows it. */
+/* The hash of vocabulary.c: whoever makes a hostile file knows it. */
 static uint32_t hash_of(const char *text) {
     size_t len = strlen(text);
     uint64_t h = len;
