@@ -71,7 +71,7 @@ int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 /* Names and values as hosts give them; where the value's index goes. */
 static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
     { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
-    { "head", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
+    { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
@@ -320,6 +320,13 @@ static int no_sampler(gw_model *m) {
 int gw_set_option(gw_model *m, const char *name, double value) {
     int bad = no_sampler(m);
     return bad ? bad : gw_sampler_set(m->sampler, name, value, &m->file.error);
+}
+
+int32_t gw_draw(gw_model *m, const float *logits) {
+    int bad = no_sampler(m);
+    int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
+    if (bad || id >= 0) return id;
+    return gw_fail(&m->file.error, id, "logits\nfinite ones, or -infinity, not all of them\nothers");
 }
 
 int gw_set_bias(gw_model *m, int32_t id, float bias) {

@@ -245,9 +245,7 @@ export class Engine {
   }
 
   draw() {
-    const id = this.#exports.gw_sampler_draw(this.#raw('sampler_of'), this.#row(0));
-    if (id < 0) throw this.#error(id);
-    return id;
+    return this.call('draw', this.#row(0));
   }
 
   get heapBytes() {

@@ -164,7 +164,8 @@ function strftime(format) {
   /** @type {Record<string, string | undefined>} */
   const parts = {
     Y: String(now.getFullYear()), y: two(now.getFullYear() % 100), m: two(now.getMonth() + 1), d: two(now.getDate()),
-    B: name({ month: 'long' }), b: name({ month: 'short' }), A: name({ weekday: 'long' }), a: name({ weekday: 'short' }),
+    B: name({ month: 'long' }), b: name({ month: 'short' }),
+    A: name({ weekday: 'long' }), a: name({ weekday: 'short' }),
     H: two(now.getHours()), I: two((now.getHours() + 11) % 12 + 1), M: two(now.getMinutes()), S: two(now.getSeconds()),
     p: now.getHours() < 12 ? 'AM' : 'PM', '%': '%',
   };
@@ -258,7 +259,8 @@ class LimitedInterpreter extends AnyInterpreter {
     if (!Object.hasOwn(STRIPS, method)) return super.evaluateCallExpression(node, environment);
     const [text, characters, ...more] = [callee.object, ...args].map((part) => this.evaluate(part, environment));
     const kinds = [text, characters ?? text, ...more].map((value) => value?.type);
-    if (kinds.length > 2 || kinds.some((kind) => kind !== 'StringValue')) throw new Error(`${method}() of ${kinds.join(', ')}`);
+    const fits = kinds.length <= 2 && kinds.every((kind) => kind === 'StringValue');
+    if (!fits) throw new Error(`${method}() of ${kinds.join(', ')}`);
     return this.#stripped(text, STRIPS[method], characters?.value);
   }
 

@@ -24,8 +24,7 @@ export class Vocabulary {
     this.#native = native;
     this.size = native.number('n_vocab');
     this.bos = this.#id('bos');
-    /** Whether it stands before a text. */
-    this.addsBos = this.bos !== null && native.number('add_bos') !== 0;
+    this.addsBos = native.number('add_bos') === 1;
   }
 
   /** @param {string} name */
@@ -50,7 +49,8 @@ export class Vocabulary {
   /** For messages also the text that a later prompt may continue.
    * @param {Prompt} prompt @returns {{ ids: number[], text?: string }} */
   ids(prompt) {
-    if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: this.addsBos }) };
+    // A text of nothing needs a beginning even where the file puts none before texts.
+    if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: this.addsBos || !prompt.text }) };
     if ('ids' in prompt) return prompt;
     return this.template.apply(prompt.messages, prompt.prefix);
   }

@@ -22,15 +22,16 @@ static const gw_arch table[] = {
         .rope_base_local = 1e4, .pattern = 2, .window = 4096, .attn_cap = 50, .logit_cap = 30,
         .scales_embedding = true, .wide_queries = 46,
     },
-    {   /* Gemma Team 2025, arXiv 2503.19786; files in use have no key for pattern and local base; the 27B has 62 layers */
+    {   /* Gemma Team 2025, arXiv 2503.19786; files in use name neither pattern nor local base; the 27B has 62 layers */
         .name = "gemma3", .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS, .optional = W(OUTPUT),
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
         .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .wide_queries = 62,
     },
     {   /* Radford et al. 2019, Language models are unsupervised multitask learners */
         .name = "gpt2",
-        .required = ENDS | W(POSITIONS) | W(OUTPUT_NORM_BIAS) | W(ATTN_NORM) | W(ATTN_NORM_BIAS) | W(QKV) | W(QKV_BIAS) |
-                    W(O) | W(O_BIAS) | W(FFN_NORM) | W(FFN_NORM_BIAS) | W(UP) | W(UP_BIAS) | W(DOWN) | W(DOWN_BIAS),
+        .required = ENDS | W(POSITIONS) | W(OUTPUT_NORM_BIAS) | W(ATTN_NORM) | W(ATTN_NORM_BIAS) | W(QKV) |
+                    W(QKV_BIAS) | W(O) | W(O_BIAS) | W(FFN_NORM) | W(FFN_NORM_BIAS) | W(UP) | W(UP_BIAS) | W(DOWN) |
+                    W(DOWN_BIAS),
         .optional = W(OUTPUT),
         .norm = GW_NORM_LAYER, .act = GW_ACT_GELU, .positions = GW_POSITIONS_LEARNED,
     },

@@ -100,7 +100,8 @@ static int read_scaling(const job *j) {
     const gw_entry *e = find(j, key);
     const char *kind = gw_store_text(j->s, whole_key(j, key, room));
     if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\nlinear or none\n%.32s", room, kind ? kind : "no text");
+        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\nlinear or none\n%.32s", room,
+                       kind ? kind : "no text");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->position_scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
     return bad;

@@ -96,7 +96,8 @@ typedef struct {
 } rope_job;
 
 /* Called with constant steps, so that one of them becomes vectors. */
-static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step, float scale) {
+static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step,
+                          float scale) {
     for (uint32_t i = 0; i < half; i++) {
         float u = a[i * step], v = b[i * step];
         a[i * step] = (u * c[i] - v * s[i]) * scale;

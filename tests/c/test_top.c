@@ -555,7 +555,7 @@ static engine start(int head, int threads) {
     engine e = { gw_pool_new(threads), NULL };
     e.m = gw_model_new(e.pool);
     CHECK(e.m);
-    CHECK_INT(gw_load_option(e.m, "head", "planes"), 0);   /* by default only large ones are */
+    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0);   /* by default only large ones are */
     CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
     tiny_free(&f);
     return e;
@@ -655,7 +655,7 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
         gw_model *m = gw_model_new(pool);
         memcpy(gw_load_window(m), f.data, f.header);
         CHECK_INT(gw_load_commit(m, f.header), 1);
-        CHECK_INT(gw_load_option(m, "head", how[i]), 0);
+        CHECK_INT(gw_load_option(m, "output", how[i]), 0);
         bytes[i] = gw_plan_bytes(m, 0, "weights");
         gw_model_free(m);
         gw_pool_free(pool);
