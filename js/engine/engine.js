@@ -149,12 +149,22 @@ export class Engine {
     return rows;
   }
 
-  /** @param {string} text @param {boolean} special control pieces in the text match */
+  /** @param {string} text @param {boolean} special control pieces in the text match @returns {Int32Array} */
   encode(text, special) {
     const bytes = utf8(text);
-    const { length } = bytes;
-    return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(length), (ids) => {
-      const n = this.call('encode', p, length, Number(special), ids, length);
+    try {
+      return this.#encode(bytes, special, bytes.length);
+    } catch (error) {
+      // Where a blank is put in front there may be more ids than bytes, of short texts.
+      if (/** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
+      return this.#encode(bytes, special, 2 * bytes.length);
+    }
+  }
+
+  /** @param {Uint8Array} bytes @param {boolean} special @param {number} most */
+  #encode(bytes, special, most) {
+    return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(most), (ids) => {
+      const n = this.call('encode', p, bytes.length, Number(special), ids, most);
       return this.#heap.copy(Int32Array, ids, n);
     }));
   }
