@@ -17,10 +17,10 @@ const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */
   base: { uses: '', modules: 'base half sha256 threads' },
   file: { uses: 'base', modules: 'formats types gguf' },
   text: { uses: 'base', modules: 'tokenizer' },
-  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },
+  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof' },
   model: { uses: 'base file text kernels', modules: 'kv ops attention top model load describe forward' },
   run: { uses: 'base model', modules: 'sampler session' },
-  api: { uses: 'base file text model run', modules: 'api' },
+  api: { uses: 'base file text kernels model run', modules: 'api' },
 });
 
 /** Headers from outside the project: the C standard's, and the platform's where they belong. */

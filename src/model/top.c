@@ -94,7 +94,7 @@ static float greatest_of(const float *x, size_t n) {
 static void approximate(const void *ctx, int i, float *out) {
     const top_job *j = ctx;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
-    GW_KERNEL_INT(head_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
+    GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
                              out);
 }
 
@@ -135,7 +135,7 @@ static void count_part(void *ctx, int i) {
 }
 
 static void exact_panels(const top_job *j, const uint32_t *list, uint32_t n) {
-    if (n) GW_KERNEL_INT(head_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
+    if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
 }
 
 static void refine_part(void *ctx, int i) {
@@ -206,6 +206,6 @@ uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int3
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
     top_job *j = job_of(o, gw_pool_slot(o->pool), x, m, y);
-    GW_KERNEL_INT(head_high)(m->data, (int)j->panels, &j->acts, y);
+    GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }
