@@ -93,7 +93,7 @@ export class Host {
   async #load({ id, source: descriptors, options }) {
     const { variant, threads, contextLength, sha256 = [], headerOnly = false, cache, ...settings } = options;
     const wanted = { variant, threads: headerOnly ? 1 : threads };
-    const { engine: native, ...facts } = await createEngine(wanted, this.#platform);
+    const { engine: native, flaw, ...facts } = await createEngine(wanted, this.#platform);
     this.#engine = native;
     for (const [name, value] of Object.entries(settings)) if (value) native.loadOption(name, value);
     const meter = new Meter((value) => this.#post({ kind: 'progress', id, value }));
@@ -137,7 +137,8 @@ export class Host {
       contextLength: chooseContext(native, contextLength),
     };
     this.#context = context;
-    return describe(context, { ...facts, cache: keptOf(sources), notices: meter.notices });
+    const variantReason = [flaw, native.variantNote].filter(Boolean).join('; ');
+    return describe(context, { ...facts, variantReason, cache: keptOf(sources), notices: meter.notices });
   }
 
   /** What the client has (see protocol.js). @param {string} method @param {any[]} args @returns {Promise<any>} */
@@ -253,7 +254,7 @@ function chooseContext(native, wanted) {
 /** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
- *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
+ *   threads: number, variant: string, variantReason: string, isolated: boolean, reason: string, fileBytes: number,
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
  *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
@@ -263,7 +264,7 @@ function keptOf(sources) {
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
 }
 
-/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'cache' | 'notices'>} facts
+/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']

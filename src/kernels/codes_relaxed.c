@@ -30,7 +30,8 @@ typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
-    int32_t sum = wasm_i32x4_extract_lane(DOT(wasm_i8x16_splat(most), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0)), 0);
+    v128_t all = DOT(wasm_i8x16_splat(most), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
+    int32_t sum = wasm_i32x4_extract_lane(all, 0);
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 

@@ -187,10 +187,12 @@ GW_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
+/* simd128 build: true makes products with tables do without i8x16.swizzle, slowly. */
+extern volatile bool gw_simd_no_swizzle;
 /* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. */
 extern volatile bool gw_relaxed_only_7_bits;
-/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. Both
- * are set by tests, and where a proof fails (proof.h). */
+/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. All
+ * three are set by tests, and where a proof fails (proof.h). */
 extern volatile int gw_relaxed_pairs;
 enum { GW_PAIRS_ASK = -1 };
 

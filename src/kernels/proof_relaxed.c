@@ -150,7 +150,7 @@ static bool holds(shape *const *shapes, plain *expect) {
 }
 
 static int wrong(gw_error *e, const char *name) {
-    return gw_fail(e, GW_E_ENGINE, "the relaxed build's %s\nwhat WebAssembly defines\nsomething else", name);
+    return gw_fail(e, GW_E_ENGINE, "%s is wrong here, so the relaxed build cannot run\nwhat WebAssembly defines\nanother result", name);
 }
 
 int gw_prove_instructions(gw_error *e) {

@@ -177,6 +177,15 @@ TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(m
 GW_FORMATS(GW_X)
 #undef GW_X
 
+#if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
+TEST(kernels_without_swizzle) {
+    gw_simd_no_swizzle = true;
+    same_bits(GW_IQ4_NL, AS_NARROW, gw_ref_matmul_iq4_nl, gw_simd_matmul_iq4_nl);
+    same_bits(GW_IQ4_XS, AS_WIDE, gw_ref_matmul_iq4_xs_wide, gw_simd_matmul_iq4_xs_wide);
+    gw_simd_no_swizzle = false;
+}
+#endif
+
 #ifdef GW_HAVE_RELAXED
 /* Other engines' way, too: bytes of 8 bits by products that are defined for 7. */
 TEST(kernels_of_8_bits_in_7) {

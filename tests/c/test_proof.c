@@ -63,7 +63,7 @@ TEST(proof_does_without_wrong_8_bits) {
     gw_relaxed_fault = GW_FAULT_8_BITS;
     CHECK_INT(gw_prove_instructions(&e), 0);
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
-    CHECK(gw_relaxed_only_7_bits && strstr(gw_proof_note(), "8 bits"));
+    CHECK(gw_relaxed_only_7_bits && strstr(gw_proof_note(), "products of 8 bits"));
     as_at_first();
 }
 
