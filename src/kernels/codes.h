@@ -7,6 +7,9 @@
 #define GW_CODES_H
 
 #include "kernels/simd.h"
+#ifdef GW_HAVE_RELAXED
+#include "kernels/relaxed.h"
+#endif
 
 enum { COLUMNS = 8, GROUP = 8 };   /* vectors of 32 columns of bytes; blocks of a group at most */
 
@@ -260,9 +263,7 @@ INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
 /* Values of IQ4, counted from -TABLE_OFFSET. */
 static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
 
-#ifdef GW_HAVE_RELAXED
-#define SWIZZLE wasm_i8x16_relaxed_swizzle   /* the same: codes are below 16 */
-#else
+#ifndef GW_HAVE_RELAXED
 #define SWIZZLE wasm_i8x16_swizzle
 #endif
 

@@ -13,9 +13,6 @@
 enum { STREAMS = 4, TILE = 4, PAIR = 2, HALF = COLUMNS / 2 };
 enum { CHUNK = 40 };   /* blocks unpacked at once, whole groups */
 
-volatile bool gw_relaxed_only_7_bits;
-volatile int gw_relaxed_pairs = GW_PAIRS_ASK;
-
 typedef struct {   /* a batch's activations of one precision, see gw_acts */
     const int8_t *q;                  /* [blocks][stride][planes][32] */
     const float *scale;
@@ -33,7 +30,8 @@ typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
-    int32_t sum = wasm_i32x4_extract_lane(DOT(wasm_i8x16_splat(most), wasm_u8x16_splat(top), wasm_i32x4_splat(0)), 0);
+    v128_t all = DOT(wasm_i8x16_splat(most), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
+    int32_t sum = wasm_i32x4_extract_lane(all, 0);
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
@@ -64,8 +62,8 @@ INLINE v128_t dot_column(const shape *f, v128_t x, v128_t c, v128_t dot, const v
         return DOT(x, AND(c, wasm_i8x16_splat(1)), DOT(x, most, DOT(x, most, dot)));
     }
     if (!f->table) return DOT(x, c, dot);
-    dot = DOT(x, wasm_i8x16_relaxed_swizzle(table[0], c), dot);
-    return f->whole ? dot : DOT(x, wasm_i8x16_relaxed_swizzle(table[1], c), dot);
+    dot = DOT(x, SWIZZLE(table[0], c), dot);
+    return f->whole ? dot : DOT(x, SWIZZLE(table[1], c), dot);
 }
 
 /* What to count codes from. Bytes of Q8_0 are codes from 128 and values of IQ4 begin at 0, but where they are taken
@@ -143,6 +141,9 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
     return wasm_i32x4_dot_i16x8(both, pair);
 }
 
+/* Two numbers of 16 bits in one of 32. */
+INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
+
 /* One block into the total. sum: of the activations that each scale covers; by: their scale. */
 INLINE v128_t add_block(const shape *f, int planes, v128_t total, const v128_t *dot, const heads *h, uint32_t j,
                         const int32_t *sum, float by, const constants *k) {
@@ -152,7 +153,7 @@ INLINE v128_t add_block(const shape *f, int planes, v128_t total, const v128_t *
         pairs p = pairs_of(f, h, j, &k->scales);
         bool fits = planes == 1 && f->bits < 4;
         all = fits ? weighed_16(dot[0], dot[1], p.scale) : weighed(dot[0], dot[1], p.scale);
-        if (f->mins && fits) part = wasm_i32x4_dot_i16x8(wasm_i32x4_splat((sum[0] & 0xffff) | sum[1] << 16), p.min);
+        if (f->mins && fits) part = wasm_i32x4_dot_i16x8(wasm_i32x4_splat(two_of(sum[0], sum[1])), p.min);
         else if (f->mins) part = weighed(part, wasm_i32x4_splat(sum[1]), p.min);
     }
     total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(by));

@@ -12,6 +12,8 @@ enum { STREAMS = 4, TILE = 4, CHUNK = 32 };   /* panels walked at once; rows of 
 
 #define DOT wasm_i32x4_dot_i16x8
 
+volatile bool gw_simd_no_swizzle;
+
 typedef struct {   /* a batch's activations of one precision */
     const int16_t *q;
     const float *scale;
@@ -115,6 +117,15 @@ typedef struct {
     v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK], min[CHUNK], small[CHUNK][2], small_min[CHUNK][2];
 } widened;
 
+/* Values of codes; without i8x16.swizzle where an engine has it wrong. */
+OUTLINE v128_t values_of(v128_t codes) {
+    uint8_t c[16];
+    if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), codes);
+    wasm_v128_store(c, codes);
+    for (int i = 0; i < 16; i++) c[i] = table_values[c[i] & 15];
+    return wasm_v128_load(c);
+}
+
 INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
     v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)(f->table ? TABLE_OFFSET : f->offset));
     bit_masks m = masks_of(f);
@@ -126,7 +137,7 @@ INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t f
         uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
         unpack(f, codes_of(f, group, j), c, &m);
         for (int g = 0; g < COLUMNS; g++) {
-            if (f->table) c[g] = wasm_i8x16_swizzle(wasm_v128_load(table_values), c[g]);
+            if (f->table) c[g] = values_of(c[g]);
             out->column[b][2 * g] = wasm_i16x8_sub(even_of(c[g]), offset);
             out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(c[g]), offset);
         }
@@ -207,7 +218,8 @@ INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, floa
 
 INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    int each = a->n == 1 ? panels / STREAMS : 0;
+    bool side_by_side = a->n == 1 && !(f->table && gw_simd_no_swizzle);
+    int each = side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
     for (int p = each * STREAMS; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);

@@ -54,7 +54,7 @@ INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
 OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
 OUTLINE void high_by_pairs(const walk *w, const gw_acts *a) { walk_high(w, a, true); }
 
-void gw_relaxed_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
     each_walk(adds_pairs() ? high_by_pairs : high_by_dots, high, high, NULL, panels, a, y);
 }
 
@@ -91,7 +91,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
  * Asked where it is relied on, so that both are compiled alike. */
 INLINE bool takes_8_bits(void) {
     static volatile uint8_t top = 255;
-    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_u8x16_splat(top), wasm_i32x4_splat(0));
+    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
     return !gw_relaxed_only_7_bits && wasm_i32x4_all_true(wasm_i32x4_eq(sum, wasm_i32x4_splat(4 * 64 * 255)));
 }
 
@@ -140,7 +140,7 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_relaxed_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+void gw_relaxed_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                           float *y) {
     each_walk(walk_both, high, low, panel, n, a, y);
 }
@@ -172,7 +172,7 @@ INLINE gw_acts from_row(const gw_acts *a, int t) {
     return rest;
 }
 
-void gw_relaxed_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
+void gw_relaxed_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                             size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     int t = 0;

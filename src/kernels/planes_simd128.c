@@ -49,7 +49,7 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
     each_walk(walk_high, high, high, NULL, panels, a, y);
 }
 
@@ -95,7 +95,7 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+void gw_simd_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                        float *y) {
     each_walk(walk_both, high, low, panel, n, a, y);
 }
@@ -134,7 +134,7 @@ INLINE gw_acts from_row(const gw_acts *a, int t) {
     return rest;
 }
 
-void gw_simd_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+void gw_simd_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     int t = 0;
     for (; t + TILE <= a->n; t += TILE) {

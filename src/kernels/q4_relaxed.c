@@ -46,13 +46,13 @@ INLINE void streams(const uint8_t *w, size_t stride, int n, const gw_acts *a, fl
     const int8_t *q = a->q8;
     const float *scale = a->s8;
     const int32_t *sum = a->sum8;
-#pragma unroll
+    UNROLL
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
-#pragma nounroll
+    KEEP_LOOP
     for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += GW_BLOCK)
-#pragma unroll
+        UNROLL
         for (int s = 0; s < n; s++) total[s] = add_block(total[s], w + s * stride, q, scale + b, sum + b, &m, pairs);
-#pragma unroll
+    UNROLL
     for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
 }
 
