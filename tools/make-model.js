@@ -47,8 +47,8 @@
  *   of every norm but q's, up to this factor, as trained models have them
  * @property {string[]} [outlierNorms]  only of these norms
  * @property {number} [branch]      factor of attn_output and ffn_down: below 1 rounding in the layers matters less
- * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the final
- *   norm gets both signs: greedy choices are then clear, and not the last token again
+ * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the
+ *   final norm gets both signs: greedy choices are then clear, and not the last token again
  * @property {TypeName} [type]      of the matrices
  * @property {TypeName} [embeddingType]  default: the type, but beside Q4_0 Q8_0, or Q6_K where an architecture other
  *   than gemma3 has rows of whole super-blocks
