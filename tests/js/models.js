@@ -71,7 +71,7 @@ const families = Object.fromEntries(Object.entries(FAMILIES).flatMap(([family, s
 export const MODELS = {
   ...families,
   // Its logits are larger, and all of them at the cap would be all alike.
-  'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 40 },
+  'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
   'gemma3-outliers': { ...FAMILY, architecture: 'gemma3', name: 'gemma3 outliers', type: 'F32', outliers: 50, layers: 6,
     pattern: 3, window: 24 },
   'llama2-f32': { ...FAMILY, architecture: 'llama', name: 'llama of the first kind', type: 'F32', tokenizer: 'llama',

@@ -28,7 +28,7 @@ KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'
 K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
 VOCAB = 512
 # layers, d_model, ffn, heads, kv heads, head_dim, window, every n-th layer global, tokens, norms, factor
-ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 80), (6, 128, 256, 4, 2, 64, 64, 6, 500, BEFORE, 70),
+ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 50), (6, 128, 256, 4, 2, 64, 64, 6, 500, BEFORE, 70),
         (6, 128, 256, 4, 4, 64, 64, 6, 400, AFTER, 70), (7, 160, 512, 4, 1, 256, 128, 6, 600, K, 30),
         (7, 160, 512, 2, 1, 128, 100, 3, 800, BEFORE, 100), (12, 192, 512, 4, 2, 64, 48, 6, 700, K, 30),
         (12, 192, 512, 8, 2, 32, 256, 4, 1000, K, 20), (4, 256, 768, 4, 1, 128, 512, 2, 1500, K, 50),
