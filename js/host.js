@@ -254,7 +254,8 @@ function chooseContext(native, wanted) {
 /** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
- *   threads: number, variant: string, variantReason: string, isolated: boolean, reason: string, fileBytes: number,
+ *   threads: number, variant: string, variantReason: string,
+ *   isolated: boolean, reason: string, fileBytes: number,
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
  *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
@@ -264,7 +265,8 @@ function keptOf(sources) {
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
 }
 
-/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
+/** @param {Context} context
+ * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']
