@@ -32,10 +32,9 @@ if(gw_have_simde)
   if(GW_SANITIZE)
     target_compile_options(gw_relaxed PRIVATE -O3)
   endif()
-  add_executable(gw_tests_relaxed EXCLUDE_FROM_ALL ${gw_test_sources})
+  add_executable(gw_tests_relaxed ${gw_test_sources})
   target_include_directories(gw_tests_relaxed PRIVATE tests/c)
   target_link_libraries(gw_tests_relaxed gw_relaxed)
-  set_target_properties(gw_relaxed PROPERTIES EXCLUDE_FROM_ALL ON)
 endif()
 
 # What only tests compute with, on one thread, cannot race.

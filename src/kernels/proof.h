@@ -17,7 +17,7 @@ typedef struct {
     uint32_t types;     /* GGML types that matrices are packed in */
     uint32_t rounded;   /* GGML types of floats that are rounded to Q8_0 */
     uint32_t caches;    /* GW_PROVE_…, of keys and values */
-    bool planes;        /* a head in two planes */
+    bool planes;        /* an output head in two planes */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
 

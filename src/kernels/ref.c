@@ -129,13 +129,13 @@ static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw
 /* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
 static float halves_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
                         size_t column, float total) {
-    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS] = { 0 };
     gw_format_unpack(f, group, r, code, scale, min);
-    gw_format_head(f, group, r, head);
-    f->smalls(head, small, small_min);
-    float d = gw_f16_to_f32(read16(head)), m = f->mins ? gw_f16_to_f32(read16(head + 2)) : 0;
+    gw_format_front(f, group, r, front);
+    f->smalls(front, small, small_min);
+    float d = gw_f16_to_f32(read16(front)), m = f->mins ? gw_f16_to_f32(read16(front + 2)) : 0;
     for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
         float s = x.scale[block_of(a, t, column + i)];
         int32_t dot = 0, sum = 0;

@@ -19,9 +19,6 @@
 
 #define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
 
-/* Q4_0 with several rows of narrow activations: codes_relaxed.c */
-gw_matmul_kernel gw_relaxed_rows_q4;
-
 typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
 INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) }; }
