@@ -266,13 +266,11 @@ const char *gw_error_text(const gw_model *m, const char *part) {
 
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap) {
     int n = gw_tokenizer_encode(m->file.tokenizer, text, len, special ? GW_TOKENIZE_SPECIAL : 0, ids, cap);
-    return n < 0 ? gw_fail(&m->file.error, n, "tokenising\nmemory for %zu bytes of text\n%s", len,
-                           gw_error_name(n))
-                 : n;
+    return n < 0 ? gw_tokenizer_refusal(m->file.tokenizer, n, len, cap, &m->file.error) : n;
 }
 
-int gw_decode(gw_model *m, int32_t id, int special, char *out, size_t cap) {
-    int n = gw_tokenizer_decode(m->file.tokenizer, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
+int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap) {
+    int n = gw_tokenizer_decode_after(m->file.tokenizer, before, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
     return n < 0 ? gw_fail(&m->file.error, n, "token id\n0 to %u\n%d", m->file.config.n_vocab - 1, id) : n;
 }
 

@@ -122,7 +122,8 @@ const char *gw_error_text(const gw_model *m, const char *part);   /* "code" "wha
 
 /* --- tokenizer (in state READY or earlier, from PLAN on) -------------------------------------- */
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap);
-int gw_decode(gw_model *m, int32_t id, int special, char *out, size_t cap);
+/* `before`: the token that the id stands behind, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
+int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap);
 int gw_is_end(const gw_model *m, int32_t id);   /* 1 if generation stops on id: eos, eot, <end_of_turn> */
 int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control token */
 

@@ -54,7 +54,7 @@ function list(folder, pattern) {
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
  * and memory, which end to end tests with the relaxed build in Chromium. */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
-  'bench', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'memory',
+  'bench', 'bpe', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'memory',
   'options', 'package', 'quantise', 'source', 'split', 'template', 'text', 'tokenizer',
 ].join('|')})\\.test\\.js$`);
 

@@ -13,6 +13,8 @@ const MAX_THREADS = 64;
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
 const MAX_TOP = 64;
+/** Ids that a text gets room for at first: more text than any context holds. */
+const FIRST_IDS = 2 ** 20;
 
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
@@ -156,21 +158,20 @@ export class Engine {
   /** @param {string} text @param {boolean} special control pieces in the text match @returns {Int32Array} */
   encode(text, special) {
     const bytes = utf8(text);
-    try {
-      return this.#encode(bytes, special, bytes.length);
-    } catch (error) {
-      // Where a blank is put in front there may be more ids than bytes, of short texts.
-      if (/** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
-      return this.#encode(bytes, special, 2 * bytes.length);
-    }
-  }
-
-  /** @param {Uint8Array} bytes @param {boolean} special @param {number} most */
-  #encode(bytes, special, most) {
-    return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(most), (ids) => {
-      const n = this.call('encode', p, bytes.length, Number(special), ids, most);
-      return this.#heap.copy(Int32Array, ids, n);
-    }));
+    const { length } = bytes;
+    /** @param {number} p @param {number} room for ids: twice the bytes always suffices, a third mostly
+     * @returns {Int32Array<ArrayBuffer>} */
+    const into = (p, room) => {
+      try {
+        return this.#heap.with(new Int32Array(room), (ids) => {
+          return this.#heap.copy(Int32Array, ids, this.call('encode', p, length, Number(special), ids, room));
+        });
+      } catch (error) {
+        if (room === 2 * length || /** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
+      }
+      return into(p, Math.min(2 * length, 4 * room));
+    };
+    return this.#heap.with(bytes, (p) => into(p, Math.min(2 * length, FIRST_IDS)));
   }
 
   /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
@@ -180,10 +181,11 @@ export class Engine {
     return ids;
   }
 
-  /** @param {number} id @param {boolean} special name control tokens */
-  decode(id, special) {
+  /** @param {number} id @param {boolean} special name control tokens
+   * @param {number} [before] the token that it stands behind, -1 at the beginning of a text */
+  decode(id, special, before = -1) {
     const piece = this.#piece;
-    const read = () => this.call('decode', id, Number(special), piece.address, piece.size);
+    const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
     if (n > piece.size) {
       this.#heap.release(piece.address);

@@ -107,16 +107,22 @@ async function step({ native, runner, job, time }, id) {
   time.decode += performance.now() - before;
 }
 
+/** The last of some tokens behind a prompt, -1 if there is none. @param {number[]} tokens @param {number[]} prompt */
+function lastOf(tokens, prompt) {
+  return tokens.at(-1) ?? prompt.at(-1) ?? -1;
+}
+
 /** @param {Run} run @param {number} id */
-function take({ native, vocabulary, assembler, outbox, tokens, logprobs, args }, id) {
+function take({ native, vocabulary, assembler, outbox, prompt, tokens, logprobs, args }, id) {
+  const before = lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);
   if (args.logprobs !== null) {
     const top = (args.logprobs ? native.topLogprobs(args.logprobs) : [])
-      .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true) }));
+      .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true, before) }));
     logprobs.push({ id, logprob: native.logprob(id), top });
   }
-  outbox.add(assembler.add(native.decode(id, false)));
+  outbox.add(assembler.add(native.decode(id, false, before)));
 }
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
@@ -148,7 +154,8 @@ function prefixOf({ assembler: { text, incomplete }, vocabulary, seamed, prompt,
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {
-    length -= vocabulary.decode(kept.splice(-1)).length;
+    const last = kept.splice(-1);
+    length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return undefined;
   return { text: seamed + vocabulary.template.protect(answer), ids: [...prompt, ...kept] };

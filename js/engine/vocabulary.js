@@ -39,10 +39,15 @@ export class Vocabulary {
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** @param {number[]} ids @param {boolean} [special] name control tokens */
-  decode(ids, special = false) {
+  /** Some files' tokenizers read a text as if a blank stood before it: such a blank is left out again, at the
+   * beginning and behind control tokens, so the tokens before must be known.
+   * @param {number[]} ids @param {boolean} [special] name control tokens
+   * @param {number} [before] the token that they stand behind, -1 at the beginning of a text */
+  decode(ids, special = false, before = -1) {
     const decoder = textDecoder();
-    const parts = ids.map((id) => decoder.decode(this.#native.decode(id, special), { stream: true }));
+    const parts = ids.map((id, i) => {
+      return decoder.decode(this.#native.decode(id, special, i ? ids[i - 1] : before), { stream: true });
+    });
     return parts.join('') + decoder.decode();
   }
 

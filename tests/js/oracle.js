@@ -1,5 +1,5 @@
 /**
- * oracle: token ids by @huggingface/tokenizers with Gemma 3's vocabulary. What it gave for a text is kept in
+ * oracle: token ids by @huggingface/tokenizers, with Gemma 3's vocabulary or another. What it gave for a text is kept in
  * build/oracle/, under a name that changes with all that it is made of (the package, the vocabulary, this file);
  * so it computes each text once on a machine, and is not even built where it knows them all.
  */
@@ -16,28 +16,40 @@ const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_confi
 /** Of a text, halves of surrogate pairs told apart. @param {string} text */
 const digest = (text) => createHash('sha256').update(text, 'utf16le').digest('base64');
 
-function keyOfParts() {
+/** @param {Source} source */
+function keyOf(source) {
   const hash = createHash('sha256');
-  for (const file of [...PARTS, fileURLToPath(import.meta.resolve('@huggingface/tokenizers')), fileURLToPath(import.meta.url)]) {
+  if (source === GEMMA3) for (const file of PARTS) hash.update(readFileSync(file));
+  else hash.update(JSON.stringify(source.parts()));
+  for (const file of [fileURLToPath(import.meta.resolve('@huggingface/tokenizers')), fileURLToPath(import.meta.url)]) {
     hash.update(readFileSync(file));
   }
   return hash.digest('hex').slice(0, 16);
 }
 
-async function build() {
+/** What an oracle is made of: a name, and its vocabulary's two files as objects.
+ * @typedef {{ name: string, parts: () => [object, object] }} Source */
+const GEMMA3 = /** @type {Source} */ ({ name: 'gemma3',
+  parts: () => /** @type {[object, object]} */ (PARTS.map((file) => JSON.parse(readFileSync(file, 'utf8')))) });
+
+/** @param {Source} source */
+async function build(source) {
   const { Tokenizer } = await import('@huggingface/tokenizers');
-  const [json, config] = PARTS.map((file) => JSON.parse(readFileSync(file, 'utf8')));
-  return new Tokenizer(json, config);
+  return new Tokenizer(...source.parts());
 }
 
 export class Oracle {
-  #file = join(FOLDER, `${keyOfParts()}.json`);
+  #source;
+  #file;
   /** @type {Record<string, number[]>} */ #known;
   /** What was asked for now; nothing else is kept. @type {Record<string, number[]>} */ #asked = {};
   /** @type {Promise<import('@huggingface/tokenizers').Tokenizer> | undefined} */ #tokenizer;
   computed = 0;
 
-  constructor() {
+  /** @param {Source} [source] Gemma 3's vocabulary if none is given */
+  constructor(source = GEMMA3) {
+    this.#source = source;
+    this.#file = join(FOLDER, `${source.name}-${keyOf(source)}.json`);
     this.#known = existsSync(this.#file) ? JSON.parse(readFileSync(this.#file, 'utf8')) : {};
   }
 
@@ -49,7 +61,7 @@ export class Oracle {
 
   /** @param {string} text */
   async #compute(text) {
-    const tokenizer = await (this.#tokenizer ??= build());
+    const tokenizer = await (this.#tokenizer ??= build(this.#source));
     this.computed++;
     return tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
@@ -59,7 +71,8 @@ export class Oracle {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
     // What has another ending is being written, by another process perhaps.
-    const old = readdirSync(FOLDER).map((name) => join(FOLDER, name)).filter((name) => name.endsWith('.json') && name !== this.#file);
+    const old = readdirSync(FOLDER).filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
+      .map((name) => join(FOLDER, name)).filter((name) => name !== this.#file);
     for (const name of old) rmSync(name, { force: true });
     const unfinished = `${this.#file}.${process.pid}.tmp`;
     writeFileSync(unfinished, JSON.stringify(this.#asked));

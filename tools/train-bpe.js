@@ -1,0 +1,150 @@
+/**
+ * train-bpe: vocabularies of byte-level BPE of a realistic kind, learned from texts (Sennrich et al. 2016): words are
+ * cut out by a family's regular expression, and the commonest pair of neighbours is joined again and again. The same
+ * texts give the same merges. Also the tokenizer.json of such a vocabulary. Writes no files.
+ *
+ * @typedef {'gpt-2' | 'llama-bpe' | 'smollm' | 'qwen2'} PreTokenizer
+ */
+import { byteCharacters } from './bpe-vocab.js';
+
+/** The families' expressions, with Unicode's blanks for \s: JavaScript's \s has U+FEFF and lacks U+0085. Each cuts what
+ * the one before it has left. @param {PreTokenizer} name @returns {string[]} */
+export function patternsOf(name) {
+  const blank = '\\p{White_Space}', other = `[^${blank}\\p{L}\\p{N}]`, end = `${blank}+(?!\\P{White_Space})|${blank}+`;
+  const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?${other}+|${end}`;
+  const tick = '\'[sS]|\'[tT]|\'[rR][eE]|\'[vV][eE]|\'[mM]|\'[lL][lL]|\'[dD]';
+  const llama3 = (/** @type {string} */ numbers) =>
+    `${tick}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${numbers}| ?${other}+[\\r\\n]*|${blank}*[\\r\\n]+|${end}`;
+  return {
+    'gpt-2': [gpt2], 'smollm': ['\\p{N}', gpt2], 'llama-bpe': [llama3('\\p{N}{1,3}')], 'qwen2': [llama3('\\p{N}')],
+  }[name];
+}
+
+/** All of a text, in the pieces that the expression finds and what lies between. @param {string} text
+ * @param {string} pattern */
+function cut(text, pattern) {
+  const list = [];
+  let at = 0;
+  for (const { 0: word, index } of text.matchAll(new RegExp(pattern, 'gu'))) {
+    if (index > at) list.push(text.slice(at, index));
+    list.push(word);
+    at = index + word.length;
+  }
+  if (at < text.length) list.push(text.slice(at));
+  return list;
+}
+
+/** @param {string[]} texts @param {PreTokenizer} name @returns {Map<string, number>} words and how often */
+function wordsOf(texts, name) {
+  const counts = new Map();
+  for (const text of texts) {
+    const words = patternsOf(name).reduce((parts, pattern) => parts.flatMap((part) => cut(part, pattern)), [text]);
+    for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Pairs that are looked at for the best one, so long as it is among them. */
+const HOT = 1000;
+
+/** Pairs of neighbours: how often they are there, and in which words. A key is left * 2^16 + right. */
+class Pairs {
+  /** @type {Map<number, number>} */ counts = new Map();
+  /** @type {Map<number, Set<number>>} */ places = new Map();
+  /** All pairs that are there more often than `rest` times. @type {Set<number>} */ #hot = new Set();
+  #rest = Infinity;
+
+  /** @param {number[]} word @param {number} times negative: takes them away @param {number} place */
+  add(word, times, place) {
+    for (let i = 0; i + 1 < word.length; i++) {
+      const key = word[i] * 65536 + word[i + 1];
+      const count = (this.counts.get(key) ?? 0) + times;
+      this.counts.set(key, count);
+      if (count > this.#rest) this.#hot.add(key);
+      const places = this.places.get(key);
+      if (places) places.add(place);
+      else this.places.set(key, new Set([place]));
+    }
+  }
+
+  /** The commonest, of equals the one with the lowest ids; undefined if none is there twice.
+   * @returns {number | undefined} */
+  best() {
+    let best = -1, most = Math.max(1, this.#rest);
+    for (const key of this.#hot) {
+      const count = this.counts.get(key) ?? 0;
+      if (count > most || (count === most && best >= 0 && key < best)) [best, most] = [key, count];
+    }
+    if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
+    for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
+    const list = [...this.counts].sort((a, b) => b[1] - a[1]);
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1);   // with all that tie with the last one
+    this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
+    return this.best();
+  }
+}
+
+/** @param {number[]} word @param {number} left @param {number} right @param {number} made */
+function joined(word, left, right, made) {
+  const list = [];
+  for (let i = 0; i < word.length; i++) {
+    const pair = word[i] === left && word[i + 1] === right;
+    list.push(pair ? made : word[i]);
+    if (pair) i++;
+  }
+  return list;
+}
+
+/** At most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
+ * @param {number} count @returns {[string, string][]} */
+export function trainMerges(texts, name, count) {
+  const pieces = byteCharacters(), hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
+  const words = [...wordsOf(texts, name)].map(([text, times]) => ({ times,
+    ids: [...new TextEncoder().encode(text)].map((byte) => /** @type {number} */ (hidden.get(byte))) }));
+  const pairs = new Pairs();
+  words.forEach(({ ids, times }, place) => pairs.add(ids, times, place));
+  /** @type {[string, string][]} */
+  const merges = [];
+  while (merges.length < count) {
+    const key = pairs.best();
+    if (key === undefined) break;
+    const left = Math.floor(key / 65536), right = key % 65536;
+    merges.push([pieces[left], pieces[right]]);
+    pieces.push(pieces[left] + pieces[right]);
+    for (const place of pairs.places.get(key) ?? []) {
+      const word = words[place], ids = joined(word.ids, left, right, pieces.length - 1);
+      if (ids.length === word.ids.length) continue;
+      pairs.add(word.ids, -word.times, place);
+      pairs.add(ids, word.times, place);
+      word.ids = ids;
+    }
+    pairs.places.delete(key);
+  }
+  return merges;
+}
+
+/** The byte that a printable character stands for. @param {string} c */
+function byteOf(c) {
+  const code = c.charCodeAt(0), n = code - 256;
+  return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
+}
+
+/** tokenizer.json of a vocabulary. @param {import('./make-model.js').Vocabulary} vocab
+ * @param {(type: number) => boolean} isAdded by type: which pieces are found in a text as they are */
+export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
+  const split = (/** @type {string} */ pattern) =>
+    ({ type: 'Split', pattern: { Regex: pattern }, behavior: 'Isolated', invert: false });
+  const added = pieces.map((content, id) => ({ id, content, single_word: false, lstrip: false, rstrip: false,
+    normalized: false, special: types[id] === 3 })).filter(({ id }) => isAdded(types[id]));
+  return {
+    version: '1.0', truncation: null, padding: null, added_tokens: added, normalizer: null, post_processor: null,
+    pre_tokenizer: { type: 'Sequence', pretokenizers: [
+      ...patternsOf(/** @type {PreTokenizer} */ (pre)).map(split),
+      { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false }] },
+    decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },
+    model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: '', end_of_word_suffix: '',
+      fuse_unk: false, byte_fallback: false, ignore_merges: pre === 'llama-bpe',
+      vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])),
+      merges: merges?.map((pair) => pair.split(' ')) },
+  };
+}
