@@ -1,6 +1,6 @@
 # The four wasm modules of the package, and the C tests as wasm for Node.
 #
-# js/engine.js instantiates the modules itself, on a memory that it makes: emcc's own JavaScript
+# js/engine/engine.js instantiates the modules itself, on a memory that it makes: emcc's own JavaScript
 # (x.mjs) is a by-product that stays in the build folder. Hot code is compiled at -O3 and linked at
 # -O1: the optimiser that -O2 runs behind the link undoes the scheduling of the SIMD loops.
 
@@ -23,8 +23,8 @@ set(threads_flags -matomics)
 
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
-set(gw_small model/attention model/describe model/kv model/model file/types base/half kernels/ref kernels/ref_planes
-    kernels/proof kernels/proof_relaxed)
+set(gw_small model/attention model/config model/describe model/kv model/model model/tokens file/store file/types
+    base/half kernels/ref kernels/ref_planes kernels/proof kernels/proof_relaxed)
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the

@@ -2,9 +2,9 @@
  * new. */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { GenerateOptions } from './model.js' */
-/** @import { Prefix } from './template.js' */
+/** @import { Prefix } from './engine/template.js' */
 import { GemmaError } from './errors.js';
-import { GENERATE_OPTIONS, checkOptions, checkValue, object, rule, string } from './options.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, object, rule, show, string } from './options.js';
 
 /** 'model' is the same as 'assistant'; aborted: an answer that was cut short by its reader.
  * @typedef {{ role: 'system' | 'user' | 'assistant' | 'model', content: string, aborted?: boolean
@@ -101,7 +101,7 @@ export function checkMessages(messages) {
     const { role, content, aborted } = message ?? {};
     if (!ROLES.includes(role)) {
       throw new GemmaError('bad-option', `role of message ${i}`,
-        { expected: `one of ${ROLES.join(', ')}`, got: String(role) });
+        { expected: `one of ${ROLES.join(', ')}`, got: show(role) });
     }
     checkValue(`content of message ${i}`, content, string);
     return aborted ? { role, content, aborted } : { role, content };

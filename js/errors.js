@@ -34,7 +34,7 @@ export const CODES = Object.freeze({
   'source-changed': 'The file on the server changed while it was read.',
   'sha256-mismatch': 'Other bytes than `sha256` names.',
   'cache-failed': 'The cache of models could not be read or changed.',
-  'missing-template': 'The file has no chat template.',
+  'missing-template': 'The model takes no messages: its file has no chat template.',
   'template-error': 'The chat template refused or failed.',
   'disposed': 'The model was disposed of.',
   'worker-failed': 'The worker that runs the engine died.',
@@ -58,6 +58,12 @@ export class GemmaError extends Error {
   }
 }
 
+/** Of messages to a model that has no form for them. */
+export function noTemplate() {
+  return new GemmaError('missing-template', 'this model has no chat template: it goes on with strings and ids, and takes'
+    + ' no messages', { expected: 'tokenizer.chat_template', got: 'none' });
+}
+
 /** @param {string} code @param {string} what @param {unknown} cause @param {string} [expected] */
 export function failure(code, what, cause, expected) {
   if (cause instanceof GemmaError) return cause;
@@ -72,5 +78,15 @@ export function wrapped(code, what, f) {
     return f();
   } catch (cause) {
     throw failure(code, what, cause);
+  }
+}
+
+/** What f gives; its failure as a `read-error`.
+ * @template T @param {string} name @param {() => Promise<T> | T} f @returns {Promise<T>} */
+export async function reading(name, f) {
+  try {
+    return await f();
+  } catch (cause) {
+    throw failure('read-error', `${name} could not be read`, cause, 'bytes');
   }
 }

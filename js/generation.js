@@ -1,6 +1,8 @@
 /* generation: what generate() returns: pieces to iterate, and a result; begun when either is asked for. */
-/** @import { Connection } from './connection.js' */
-/** @import { GenerateArgs, TokenLogprob } from './jobs.js' */
+/** @import { Connection } from './link/connection.js' */
+/** @import { GenerateAnswer, GenerateArgs, TokenLogprob } from './engine/jobs.js' */
+/** @import { Prefix } from './engine/template.js' */
+/** @import { Event, PrefillProgress } from './link/protocol.js' */
 /** @import { GenerateOptions } from './model.js' */
 import { GemmaError } from './errors.js';
 
@@ -14,7 +16,7 @@ const PATIENCE_MS = 200;
  *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
  *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
  *   seed: number, logprobs?: TokenLogprob[] }} GenerateResult */
-/** @typedef {{ onResult?: (result: GenerateResult, prefix: any) => void, onError?: () => void }} Hooks */
+/** @typedef {{ onResult?: (result: GenerateResult, prefix?: Prefix) => void, onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
  *   connection: Connection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
@@ -102,12 +104,12 @@ export class Generation {
     }
   }
 
-  /** @param {GenerateArgs} args @returns {Promise<GenerateResult & { prefix?: any }>} */
+  /** @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
     const { connection, signal } = this.#plan;
     if (signal?.aborted) return emptyResult(args);
     let heard = false, leave = () => {};
-    const onEvent = (/** @type {any} */ event) => {
+    const onEvent = (/** @type {Event} */ event) => {
       heard = true;
       this.#onEvent(event);
     };
@@ -127,11 +129,11 @@ export class Generation {
     }
   }
 
-  /** @param {any} event */
-  #onEvent({ pieces, value }) {
-    if (!pieces) return this.#plan.onPrefillProgress?.(value);
-    this.#pieces.push(...pieces);
-    this.#unacked += pieces.length;
+  /** @param {Event} event */
+  #onEvent(event) {
+    if (event.kind === 'progress') return this.#plan.onPrefillProgress?.(/** @type {PrefillProgress} */ (event.value));
+    this.#pieces.push(...event.pieces);
+    this.#unacked += event.pieces.length;
     if (this.#free) this.#ack(this.#unacked);
     this.#wake();
   }

@@ -3,20 +3,26 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
-/** @import { ModelInfo } from './host.js' */
-/** @import { Progress } from './stream.js' */
-/** @import { Prompt as PostedPrompt } from './vocabulary.js' */
-import { ModelCache, modelCache } from './cache.js';
+/** @import { ModelInfo } from './engine/info.js' */
+/** @import { Progress } from './engine/meter.js' */
+/** @import { Calls } from './link/protocol.js' */
+/** @import { Prompt as PostedPrompt } from './engine/vocabulary.js' */
+import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
-import { Connection } from './connection.js';
-import { environment } from './env.js';
-import { GemmaError, wrapped } from './errors.js';
+import { answersOf } from './link/answers.js';
+import { Connection } from './link/connection.js';
+import { environment } from './platform/env.js';
+import { GemmaError, noTemplate, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable, rule,
-  signal, string,
+  show, signal, string,
 } from './options.js';
-import { describeSource } from './source.js';
+import { describeSource } from './download/describe.js';
+import { Feeders } from './download/feeder.js';
+
+/** In one list: more than any context, or file of text, is worth. */
+const MOST_IDS = 1 << 24;
 
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
@@ -78,13 +84,17 @@ async function open(source, options, headerOnly) {
     wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
   const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
   signal?.addEventListener('abort', onAbort);
+  const feeders = new Feeders(parts), descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, headerOnly, cache: cache === false ? undefined : kept.descriptor };
-    return [connection, await connection.open(parts, kept, options, ({ value }) => onProgress?.(value))];
+    return [connection, await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
+      if (event.kind === 'progress') onProgress?.(/** @type {Progress} */ (event.value));
+    })];
   } catch (error) {
     connection.kill(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
+    feeders.close();
     signal?.removeEventListener('abort', onAbort);
   }
 }
@@ -147,7 +157,8 @@ export class HeaderModel {
     await this.dispose();
   }
 
-  /** @internal @param {string} method @param {object} args @param {AbortSignal} [signal] */
+  /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {AbortSignal} [signal] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal) {
     if (signal?.aborted) throw abortError(signal);
     return this.connection.call(method, args, signal).answer;
@@ -156,19 +167,28 @@ export class HeaderModel {
   /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
    * @returns {number[]} */
   checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
-    const isList = typeof ids === 'object' && typeof ids?.length === 'number';
-    const list = isList ? Array.from(ids) : [];
-    checkValue(name, ids, rule(expected, () => isList && list.length >= least));
-    const top = this.info.vocabSize - 1;
-    const wrong = list.find((id) => !(Number.isInteger(id) && id >= 0 && id <= top));
-    if (wrong === undefined) return list;
-    throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: String(wrong) });
+    const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
+    const { length = 0 } = isList ? ids : {}, top = this.info.vocabSize - 1;
+    checkValue(name, ids, rule(expected, () => isList && length >= least));
+    checkValue(`the length of ${name}`, length, rule(`${MOST_IDS} at most`, () => length <= MOST_IDS));
+    /** @type {number[]} */
+    const list = [];
+    // One by one: an object may claim any length.
+    for (let i = 0; i < length; i++) {
+      const id = ids[i];
+      if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
+        throw new GemmaError('bad-token', 'token id', { expected: `0 to ${top}`, got: show(id) });
+      }
+      list.push(id);
+    }
+    return list;
   }
 
   /** @protected @param {any} prompt @returns {PostedPrompt} */
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
+      if (!this.info.chatTemplate) throw noTemplate();
       return { messages: checkMessages(prompt) };
     }
     return { ids: this.checkIds(prompt, 1, 'prompt', 'a string, token ids, or messages [{ role, content }]') };
@@ -186,6 +206,7 @@ export class Model extends HeaderModel {
 
   /** The options are defaults for each answer. @param {ChatOptions} [options] */
   chat(options = {}) {
+    if (!this.info.chatTemplate) throw noTemplate();
     return new Chat((...answer) => this.#generation(...answer), options);
   }
 
@@ -202,7 +223,9 @@ export class Model extends HeaderModel {
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, options = {}) {
     checkValue('text', text, string);
-    checkOptions(options, { window: integer(2, this.info.contextLength), signal });
+    const { contextLength } = this.info;
+    checkValue('contextLength', contextLength, rule('2 tokens at least, to score one', () => contextLength > 1));
+    checkOptions(options, { window: integer(2, contextLength), signal });
     return this.call('perplexity', { text, window: options.window }, options.signal);
   }
 

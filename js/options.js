@@ -1,5 +1,5 @@
 /* options: what generate() and loadModel() accept, and the one check of both. */
-import { ModelCache } from './cache.js';
+import { ModelCache } from './download/cache.js';
 import { GemmaError } from './errors.js';
 
 /** sampler: the engine's name for it.
@@ -100,10 +100,11 @@ function unknownOption(name, known) {
 }
 
 /** A value for a message, short. @param {any} value @returns {string} */
-function show(value) {
+export function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
-  return value instanceof Object ? Object.prototype.toString.call(value) : String(value);
+  const isObject = typeof value === 'function' || (typeof value === 'object' && value !== null);
+  return isObject ? Object.prototype.toString.call(value) : String(value);
 }
 
 /** Options in the form that the worker takes. @param {import('./model.js').GenerateOptions} options */

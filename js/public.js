@@ -2,5 +2,5 @@
 export { loadModel, inspectModel, Model } from './model.js';
 export { Chat } from './chat.js';
 export { Generation } from './generation.js';
-export { ModelCache, modelCache, openCache } from './cache.js';
+export { ModelCache, modelCache, openCache } from './download/cache.js';
 export { GemmaError, CODES } from './errors.js';

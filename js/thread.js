@@ -1,5 +1,5 @@
 /* thread: entry of a helper thread in browsers. Its first message is the port of the engine worker. */
-import { receive } from './helper.js';
+import { receive } from './engine/helper.js';
 
 globalThis.onmessage = (/** @type {MessageEvent<MessagePort>} */ { data: port }) => {
   port.onmessage = ({ data }) => void receive(data, (message) => port.postMessage(message));

@@ -1,7 +1,8 @@
 /* worker: entry of the engine worker in browsers. */
-import { Host } from './host.js';
-import { channelPort } from './port-browser.js';
-import { openStore } from './store-browser.js';
+import { Host } from './engine/host.js';
+import { MODULES } from './modules.js';
+import { channelPort } from './platform/port-browser.js';
+import { openStore } from './download/store-browser.js';
 
 const self = /** @type {any} */ (globalThis);
 const { port1, port2 } = new MessageChannel();
@@ -20,6 +21,7 @@ async function compile(url) {
 }
 
 const host = new Host((message, transfer = []) => self.postMessage(message, transfer), {
+  modules: MODULES,
   compile,
   parallelism: () => navigator.hardwareConcurrency || 1,
   createThread: () => {

@@ -3,9 +3,10 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { Worker, parentPort } from 'node:worker_threads';
-import { Host } from './host.js';
-import { nodePort } from './port-node.js';
-import { openStore } from './store-node.js';
+import { Host } from './engine/host.js';
+import { MODULES } from './modules.js';
+import { nodePort } from './platform/port-node.js';
+import { openStore } from './download/store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
 
@@ -21,6 +22,7 @@ function openFile(path) {
 }
 
 const host = new Host((message, transfer = []) => port.postMessage(message, transfer), {
+  modules: MODULES,
   compile: async (url) => WebAssembly.compile(await readFile(url)),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),

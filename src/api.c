@@ -43,13 +43,14 @@ const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16, [GW_KV_F32] = GW_PROVE_F32,
                                        [GW_KV_I16] = GW_PROVE_I16, [GW_KV_Q8] = GW_PROVE_Q8 };
-    gw_kernel_list list = { .caches = caches[m->kv_type] };
-    for (uint32_t i = 0; i < gw_file_tensors(&m->file); i++) {
-        const gw_tensor *t = gw_file_tensor(&m->file, i);
-        if (!t->matrix) continue;
-        if (t->matrix->type != t->type) list.rounded |= 1u << t->type->id;
-        if (t->matrix->low) list.planes = true;
-        else list.types |= 1u << t->matrix->type->id;
+    gw_kernel_list list = { .caches = caches[gw_file_kv_type(&m->file, m->kv_type)] };
+    for (uint32_t i = 0; i < gw_store_tensors(&m->file.store); i++) {
+        const gw_type *from = gw_store_tensor_at(&m->file.store, i)->type;
+        const gw_matrix *matrix = gw_file_matrix(&m->file, i);
+        if (!matrix) continue;
+        if (matrix->type != from) list.rounded |= 1u << from->id;
+        if (matrix->low) list.planes = true;
+        else list.types |= 1u << matrix->type->id;
     }
     return gw_prove_kernels(&list, &m->file.error);
 }
@@ -95,7 +96,7 @@ int gw_load_end(gw_model *m) { return gw_loader_end(&m->loader); }
 /* Names and values as hosts give them; where the value's index goes. */
 static const struct load_option { const char *name; size_t field; const char *values[5]; } load_options[] = {
     { "floatMatrices", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
-    { "head", offsetof(gw_model, file.head), { "auto", "whole", "planes" } },
+    { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
@@ -142,13 +143,12 @@ static double heap_now(double held) {
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
-    gw_session_need need = gw_session_measure(c, n_ctx, m->kv_type);
-    plan p = { .weights = (double)gw_loader_weight_bytes(&m->loader), .kv = (double)need.kv };
+    gw_session_need need = gw_session_measure(c, n_ctx, gw_file_kv_type(&m->file, m->kv_type));
+    plan p = { .weights = (double)gw_file_weight_bytes(&m->file), .kv = (double)need.kv };
     p.scratch = (double)need.scratch;
     p.sampler = (double)gw_sampler_bytes(c->n_vocab);
     p.window = (double)gw_loader_window_bytes(&m->loader);
-    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + m->file.pool.size + m->file.entries.size +
-             m->file.tensors.size;
+    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store);
     p.heap = m->reserved ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
                          : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
     return p;
@@ -197,7 +197,8 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
 static int allocate(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
-    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, m->kv_type, e);
+    int kv_type = gw_file_kv_type(&m->file, m->kv_type);
+    int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
     if (bad) return bad;
     m->sampler = gw_sampler_new(c->n_vocab);
     if (!m->sampler) return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
@@ -244,11 +245,11 @@ const char *gw_model_text(const gw_model *m, const char *key) {
     return m->loader.state < GW_LOAD_PLAN ? NULL : gw_describe_text(&m->file, key);
 }
 
-const char *gw_metadata_json(gw_model *m, uint32_t i) { return gw_describe_entry(&m->file, i, &m->json); }
+const char *gw_metadata_json(gw_model *m, uint32_t i) { return gw_describe_entry(&m->file.store, i, &m->json); }
 
 const char *gw_tensor_json(gw_model *m, uint32_t i) {
-    if (i >= gw_file_tensors(&m->file)) return NULL;
-    const gw_tensor *t = gw_file_tensor(&m->file, i);
+    if (i >= gw_store_tensors(&m->file.store)) return NULL;
+    const gw_tensor *t = gw_store_tensor_at(&m->file.store, i);
     const gw_part *p = gw_loader_part(&m->loader, t->part);
     return p ? gw_describe_tensor(t, p->data_offset, &m->json) : NULL;
 }
@@ -276,8 +277,7 @@ int gw_decode(gw_model *m, int32_t id, int special, char *out, size_t cap) {
 }
 
 int gw_is_end(const gw_model *m, int32_t id) {
-    const gw_config *c = &m->file.config;
-    return id >= 0 && (id == c->eos || id == c->eot);
+    return gw_tokens_end(&m->file.tokens, id);
 }
 
 int gw_is_control(const gw_model *m, int32_t id) {
@@ -324,7 +324,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 const float *gw_logits(gw_model *m) {
     const gw_session *s = &m->session;
     bool rows = s->state.batch.n != 0 || s->logit_rows == 0;   /* in the middle of giving rows: from the first */
-    return s->state.logits + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
+    return s->state.logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
 
 uint32_t gw_logit_rows(const gw_model *m) { return m->session.logit_rows; }
@@ -346,6 +346,13 @@ static int no_sampler(gw_model *m) {
 int gw_set_option(gw_model *m, const char *name, double value) {
     int bad = no_sampler(m);
     return bad ? bad : gw_sampler_set(m->sampler, name, value, &m->file.error);
+}
+
+int32_t gw_draw(gw_model *m, const float *logits) {
+    int bad = no_sampler(m);
+    int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
+    if (bad || id >= 0) return id;
+    return gw_fail(&m->file.error, id, "logits\nfinite ones, or -infinity, not all of them\nothers");
 }
 
 int gw_set_bias(gw_model *m, int32_t id, float bias) {

@@ -73,12 +73,12 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     type. Of a block of 32 with the largest magnitude M, no weight changes by more than
  *                     M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
  *                     below, M / 254 + 3.8e-6).
- *   "head"            "auto" "whole" "planes": how an output head of Q8_0 lies; planes: in two of 4 bits, of which
+ *   "output"          "auto" "whole" "planes": how an output matrix of Q8_0 lies; planes: in two of 4 bits, of which
  *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more. auto: planes
  *                     from 2^22 weights on. It changes no result. For tests.
  *   "kvType"          "auto" "f32" "i16" "q8_0": how the cache holds keys and values of all layers; i16: integers of
- *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: i16
- *                     in global layers, f32 in those with a window.
+ *                     16 bits, and a scale for each head; q8_0: bytes, and a scale for each 32 of a head. auto: f32
+ *                     where the layers' weights are floats; else i16 in global layers, f32 in those with a window.
  * 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE when it is too late. */
 int gw_load_option(gw_model *m, const char *name, const char *value);
 /* n_ctx: tokens of context; 0 = the file's own context length, at most 4096.
@@ -153,7 +153,7 @@ int gw_rehearse(gw_model *m, int streams, uint32_t quarter);
  * the cache; the next gw_sync turns it off. */
 void gw_want_all(gw_model *m, int on);
 /* For greedy decoding: after gw_sync. Where the sampler's next draw is an arg max, gw_run then computes only the logits
- * that decide it, if that saves time; gw_logits() has -INFINITY for the others. gw_sampler_draw gives the id that it
+ * that decide it, if that saves time; gw_logits() has -INFINITY for the others. gw_draw gives the id that it
  * would give anyway, as long as the sampler is told nothing between gw_run and the draw. The next gw_sync turns it
  * off. */
 void gw_want_top(gw_model *m, int on);
@@ -170,7 +170,8 @@ void gw_clear(gw_model *m);
 gw_sampler *gw_sampler_of(gw_model *m);                                 /* made by gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);
-/* also exported as they are: gw_sampler_reset gw_sampler_accept gw_sampler_draw gw_logprob gw_top_logprobs
+int32_t gw_draw(gw_model *m, const float *logits);   /* an id, or GW_E_BAD_STATE where the logits are none */
+/* also exported as they are: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs
  * gw_alloc gw_free gw_error_name */
 
 #endif

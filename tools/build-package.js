@@ -8,7 +8,7 @@
  *   node tools/build-package.js
  */
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Trouble, at, cli, isMain } from './proc.js';
 import { stripComments } from './strip-comments.js';
 
@@ -25,7 +25,8 @@ export function copyModules(out) {
 
 /** @param {string} out folder */
 function writeScripts(out) {
-  for (const name of readdirSync(at('js')).filter((file) => file.endsWith('.js'))) {
+  for (const name of readdirSync(at('js'), { recursive: true }).map(String).filter((file) => file.endsWith('.js'))) {
+    mkdirSync(join(out, dirname(name)), { recursive: true });
     writeFileSync(join(out, name), stripComments(readFileSync(at('js', name), 'utf8')));
   }
   chmodSync(join(out, 'cli.js'), 0o755);

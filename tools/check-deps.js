@@ -1,11 +1,12 @@
 /**
- * check-deps: the layers are one-way. For C a table says which module may include which; for the
- * package's JavaScript an ordered list says who is below whom; the page may use the package's
- * front door only. A file that no table knows is an error, so that it gets a place on purpose.
+ * check-deps: the layers are one-way. For C and for the package's JavaScript a table of rooms (folders) says which
+ * room may use which, and the order of the modules in each; the page may use the package's front door only.
+ * A file that no table knows is an error, so that it gets a place on purpose.
  *
  *   node tools/check-deps.js
  */
 import { readFileSync, readdirSync } from 'node:fs';
+import { posix } from 'node:path';
 import ts from 'typescript';
 import { at } from './proc.js';
 
@@ -14,11 +15,11 @@ import { at } from './proc.js';
  * before it, and all of the rooms that its own may use. `name_part.c` is a part of the module `name`.
  */
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
-  base: { uses: '', modules: 'base half sha256 threads' },
-  file: { uses: 'base', modules: 'formats types gguf' },
-  text: { uses: 'base', modules: 'tokenizer' },
+  base: { uses: '', modules: 'base half sha256 threads pure' },
+  file: { uses: 'base', modules: 'formats types gguf store' },
+  text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer' },
   kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof' },
-  model: { uses: 'base file text kernels', modules: 'kv ops attention top model load describe forward' },
+  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward' },
   run: { uses: 'base model', modules: 'sampler session' },
   api: { uses: 'base file text kernels model run', modules: 'api' },
 });
@@ -33,32 +34,26 @@ const PLATFORM = /** @type {Record<string, RegExp>} */ ({
 const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
 
 /**
- * Layers of js/, lowest first; a module may import those of lower layers. `name.node`, `name-node` and
- * `name-browser` stand where name stands, unless they are named themselves. JSDoc types are free:
- * they are gone at run time.
+ * The rooms of js/, lowest first, in the same way. `name.node`, `name-node` and `name-browser` stand where name stands,
+ * unless they are named themselves. js/ itself holds three of them: what all use, what users import, and what is
+ * started by its path. JSDoc types are free: they are gone at run time.
  */
-const JS_LAYERS = [
-  'errors features pump',
-  'heap',
-  'protocol text env port entries store',
-  'env-node env-browser cache template engine helper http',
-  'options download',
-  'source',
-  'stream vocabulary runner',
-  'jobs',
-  'host connection',
-  'thread worker generation',
-  'chat',
-  'model',
-  'public',
-  'index',
-  'cli',
-];
+const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
+  errors: { uses: '', modules: 'errors' },
+  platform: { uses: 'errors', modules: 'port env' },
+  download: { uses: 'errors platform', modules: 'pump describe feeder identity http entries store cache shelf requests lanes download source' },
+  link: { uses: 'errors platform download', modules: 'protocol answers asking connection' },
+  engine: { uses: 'errors download link', modules: 'features heap helper engine text template vocabulary runner jobs meter stream info loading host' },
+  front: { uses: 'errors platform download link', modules: 'options generation chat model public index' },
+  cli: { uses: 'errors front', modules: 'chat main' },
+  entries: { uses: 'platform download engine cli', modules: 'modules thread worker cli' },
+});
+const IN_JS_ITSELF = ['errors', 'front', 'entries'];
 
 /** The only packages that js/ may import, and from where. */
-const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'template.js' });
+const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/template.js' });
 /** Modules that may use Node's own modules. */
-const NODE_SIDE = /[-.]node\.js$|^cli(-\w+)?\.js$/;
+const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)/;
 /** What web/ may import besides its own files. */
 const WEB_IMPORTS = new Set(['../js/index.js', 'marked', 'dompurify']);
 
@@ -98,28 +93,35 @@ function checkC(file) {
 /** Modules that a JavaScript file imports, statically or not. @param {string} text */
 const imports = (text) => ts.preProcessFile(text, true, true).importedFiles.map((file) => file.fileName);
 
-/** Place of a file's module in the list, -1 if it has none. @param {string} file */
-function layer(file) {
-  const full = file.replace(/\.js$/, '');
-  const names = [full, full.replace(/[-.](node|browser)$/, ''), full.split('-')[0]];
-  const places = names.map((name) => JS_LAYERS.findIndex((layer) => layer.split(' ').includes(name)));
-  return places.find((place) => place >= 0) ?? -1;
+/** Room of a file of js/, and the place of its module there, -1 if none has it. @param {string} file */
+function jsPlaceOf(file) {
+  const [folder, name] = file.includes('/') ? file.split('/') : ['', file];
+  const full = name.replace(/\.js$/, '');
+  for (const room of folder ? [folder] : IN_JS_ITSELF) {
+    const modules = JS_ROOMS[room]?.modules.split(' ') ?? [];
+    const ranks = [full, full.replace(/[-.](node|browser)$/, '')].map((stem) => modules.indexOf(stem));
+    const rank = ranks.find((place) => place >= 0);
+    if (rank !== undefined) return { room, rank };
+  }
+  return { room: folder, rank: -1 };
 }
 
 /** @param {string} file @param {string} target */
 function importProblem(file, target) {
   const forNode = NODE_SIDE.test(file);
   if (target.startsWith('node:')) return forNode ? '' : 'only a Node-side file may';
-  if (!target.startsWith('./')) return JS_PACKAGES[target] === file ? '' : 'that package is not for it';
-  if (NODE_SIDE.test(target) && !forNode) return 'that is for Node';
-  const below = layer(target.slice(2)) >= 0 && layer(target.slice(2)) < layer(file);
-  const family = file.startsWith('cli') && target.startsWith('./cli-');
-  return below || family ? '' : 'that is not in a lower layer';
+  if (!target.startsWith('.')) return JS_PACKAGES[target] === file ? '' : 'that package is not for it';
+  const path = posix.join(posix.dirname(file), target);
+  if (NODE_SIDE.test(path) && !forNode) return 'that is for Node';
+  const from = jsPlaceOf(file), to = jsPlaceOf(path);
+  if (to.rank < 0) return 'no room has it';
+  if (to.room === from.room) return to.rank < from.rank ? '' : 'that does not come before it in its room';
+  return JS_ROOMS[from.room].uses.split(' ').includes(to.room) ? '' : 'that is not in a lower room';
 }
 
 /** @param {string} file */
 function checkPackage(file) {
-  if (layer(file) < 0) problems.push(`js/${file}: no layer names it`);
+  if (jsPlaceOf(file).rank < 0) return void problems.push(`js/${file}: no room of the table has it`);
   for (const target of imports(readFileSync(at('js', file), 'utf8'))) {
     const problem = importProblem(file, target);
     if (problem) problems.push(`js/${file} may not import ${target}: ${problem}`);

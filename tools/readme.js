@@ -1,15 +1,16 @@
 /**
- * readme: fills the generated parts of README.md and docs/*.md, and draws docs/speed.svg. They stand between
+ * readme: fills the generated parts of README.md, SPEED.md and docs/, and draws docs/speed.svg. They stand between
  * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
  * codes and fields from the code itself, so that neither is ever typed.
  *
  *   node tools/readme.js            fill
  *   node tools/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
  *                                   (npm run bench), the sizes of what is built, the parity tests
- *   node tools/readme.js --check    write nothing; status 1 when a part is stale or something public
- *                                   is not in docs/api.md
+ *   node tools/readme.js --check    write nothing; status 1 when a part is stale, a link leads nowhere, something
+ *                                   public is not in docs/api.md, or an architecture not in docs/family.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
 import { Trouble, at, cli } from './proc.js';
@@ -28,8 +29,8 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-const documents = () => ['README.md', ...readdirSync(at('docs')).filter((name) => name.endsWith('.md'))
-  .sort().map((name) => `docs/${name}`)];
+const documents = () => ['README.md', 'SPEED.md', ...readdirSync(at('docs'), { recursive: true }).map(String)
+  .filter((name) => name.endsWith('.md')).sort().map((name) => `docs/${name}`)];
 
 /** A document with its parts as they should be.
  * @param {string} name @param {Measured} measured */
@@ -55,11 +56,30 @@ function unmentioned() {
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 
-/** Links to files that are not there. @param {string} name */
+/** Architectures that the engine knows and a document for users does not name. @param {string} name */
+function unnamed(name) {
+  const table = at('src', 'model', 'arch.c'), text = readFileSync(at(name), 'utf8');
+  const known = existsSync(table) ? [...readFileSync(table, 'utf8').matchAll(/\.name = "([\w-]+)"/g)] : [];
+  return known.map(([, architecture]) => architecture).filter((architecture) => !text.includes(`\`${architecture}\``))
+    .map((architecture) => `${name} does not name the architecture ${architecture}`);
+}
+
+/** Names that headings of a document can be linked by. @param {string} name */
+function anchors(name) {
+  const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
+  return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
+    return heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+  });
+}
+
+/** Links to files, or to headings of documents, that are not there. @param {string} name */
 function deadLinks(name) {
-  const folder = name.includes('/') ? 'docs' : '';
-  const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
-  return [...links].map(([, link]) => link).filter((link) => !existsSync(at(folder, link)));
+  const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:)([^)\s]+)\)/g);
+  return [...links].map(([, link]) => link).filter((link) => {
+    const [file, anchor] = link.split('#');
+    const path = file ? join(dirname(name), file) : name;
+    return !existsSync(at(path)) || (anchor && path.endsWith('.md') && !anchors(path).includes(anchor));
+  });
 }
 
 await cli(async () => {
@@ -67,6 +87,7 @@ await cli(async () => {
   if (values.take) writeFileSync(MEASURED, `${JSON.stringify(take(readMeasured()), null, 1)}\n`);
   const measured = readMeasured();
   const problems = unmentioned().map((name) => `docs/api.md does not mention ${name}`);
+  problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'));
   for (const name of documents()) {
     const { text, wanted } = await filled(name, measured);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));

@@ -33,11 +33,12 @@ function missing(problem) {
   console.log(problem);
 }
 
-/** The scripts of a folder, one after the other. @param {string} folder */
+/** The scripts of a folder and its rooms, one after the other. @param {string} folder */
 function scripts(folder) {
-  const names = existsSync(at(folder)) ? readdirSync(at(folder)).filter((name) => name.endsWith('.js')) : [];
-  const bytes = Buffer.concat(names.map((name) => readFileSync(at(folder, name))));
-  return { what: `${folder}/*.js (${names.length} files)`, bytes };
+  const names = existsSync(at(folder)) ? readdirSync(at(folder), { recursive: true }).map(String) : [];
+  const modules = names.filter((name) => name.endsWith('.js')).sort();
+  const bytes = Buffer.concat(modules.map((name) => readFileSync(at(folder, name))));
+  return { what: `${folder}/**/*.js (${modules.length} files)`, bytes };
 }
 
 for (const path of MODULES.map((name) => join('dist', name))) {

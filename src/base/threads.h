@@ -1,6 +1,6 @@
 /* threads: one verb, gw_parallel: run f(ctx, i) for i in [0, n) on all threads of a pool, each i
- * once, in any order; return when all are done. Who may use it: ops, pack, session. The result of a
- * caller must not depend on which thread ran which i. */
+ * once, in any order; return when all are done. The result of a caller must not depend on which thread ran
+ * which i. pure.h has a second verb, for items that may be done twice. */
 #ifndef GW_THREADS_H
 #define GW_THREADS_H
 
@@ -13,19 +13,6 @@ gw_pool *gw_pool_new(int n_threads);            /* NULL if no memory or n out of
 void gw_pool_free(gw_pool *p);                  /* stops and, natively, joins */
 int gw_pool_threads(const gw_pool *p);
 void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
-
-/* The same for items of which a thread whose core another program has just taken must not hold up the others: they do
- * its item once more. work: item i from ctx and from what nobody writes, to out; perhaps twice, and perhaps still
- * after gw_parallel_pure has returned. place: out to where the caller wants it; once for each i, and before that. */
-typedef struct {
-    void (*work)(const void *ctx, int i, float *out);
-    void (*place)(void *ctx, int i, const float *out);
-} gw_pure;
-enum { GW_PURE_FLOATS = 4096, GW_SLOTS = 4 };   /* of out; slots */
-void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *ctx, int slot, int n);
-/* ctx, and what it points to, lies in one of GW_SLOTS places. This gives one that no late thread reads. */
-int gw_pool_slot(gw_pool *p);
-void gw_pool_settle(gw_pool *p);                /* returns when no thread is late */
 
 /* For hosts that start the helper threads themselves (wasm): see api.h. */
 void *gw_pool_stack(gw_pool *p, int i);         /* top of helper i's stack */

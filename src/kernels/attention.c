@@ -251,4 +251,15 @@ float gw_simd_weigh(float *p, int n, float max) {
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+void gw_simd_soft_cap(float *x, int n, float cap) {
+    v128_t factor = wasm_f32x4_splat(-2.0f / cap), one = wasm_f32x4_splat(1.0f), sign = wasm_i32x4_splat(INT32_MIN);
+    int j = 0;
+    for (; j + 4 <= n; j += 4) {
+        v128_t v = wasm_v128_load(x + j), e = exp4(wasm_f32x4_mul(wasm_f32x4_abs(v), factor));
+        v128_t t = wasm_f32x4_div(wasm_f32x4_sub(one, e), wasm_f32x4_add(one, e));
+        wasm_v128_store(x + j, wasm_v128_bitselect(v, wasm_f32x4_mul(t, wasm_f32x4_splat(cap)), sign));
+    }
+    for (; j < n; j++) x[j] = gw_capped(x[j], cap);
+}
+
 #endif

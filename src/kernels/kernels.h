@@ -109,6 +109,8 @@ enum { GW_I16_SUM = 65500 };
 typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
 /* p[j] = exp(p[j] - max), and their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
 typedef float gw_weigh_kernel(float *p, int n, float max);
+/* x[j] = gw_capped(x[j], cap) */
+typedef void gw_cap_kernel(float *x, int n, float cap);
 
 /* Floats as a file has them, at any address, to its blocks of Q8_0 (types.h), which may lie at the same address
  * or below; k is a multiple of 32. */
@@ -151,6 +153,7 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
     X(gw_mix_kernel, mix_q8)                 \
     X(gw_widen_kernel, widen_q8)             \
     X(gw_weigh_kernel, weigh)                \
+    X(gw_cap_kernel, soft_cap)               \
     X(gw_round_kernel, round_f32)            \
     X(gw_round_kernel, round_f16)            \
     X(gw_round_kernel, round_bf16)
@@ -235,6 +238,14 @@ static inline float gw_exp(float x) {
     p = p * (r * r) + r + 1.0f;
     union { uint32_t u; float f; } two_n = { .u = (uint32_t)((int32_t)n + 127) << 23 };
     return p * two_n.f;
+}
+
+/* cap * tanh(x / cap), the same bits in every build, off by at most GW_CAP_ERROR * cap (tests/c/test_attention.c):
+ * tanh |u| = (1 - e) / (1 + e), e = exp(-2 |u|). NaN stays NaN. */
+#define GW_CAP_ERROR 5e-7
+static inline float gw_capped(float x, float cap) {
+    float e = gw_exp(__builtin_fabsf(x) * (-2.0f / cap));
+    return __builtin_copysignf((1.0f - e) / (1.0f + e) * cap, x);
 }
 
 #endif

@@ -306,6 +306,10 @@ float gw_ref_weigh(float *p, int n, float max) {
     return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
+void gw_ref_soft_cap(float *x, int n, float cap) {
+    for (int j = 0; j < n; j++) x[j] = gw_capped(x[j], cap);
+}
+
 static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {
     const gw_type *from = gw_type_of((uint32_t)type), *to = gw_type_of(GW_Q8_0);
     float x[GW_BLOCK];

@@ -63,13 +63,13 @@ static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
     return put(out, v->i > 9007199254740991 || v->i < -9007199254740991 ? "\"%lld\"" : "%lld", (long long)v->i);
 }
 
-static bool put_value(const gw_file *f, const gw_entry *e, gw_buffer *out) {
+static bool put_value(const gw_store *s, const gw_entry *e, gw_buffer *out) {
     if (e->value.type == GW_GGUF_ARRAY)
         return put(out, ",\"of\":\"%s\",\"count\":%llu", value_type(e->of), (unsigned long long)e->count);
     if (!put(out, ",\"value\":")) return false;
     if (e->value.type != GW_GGUF_STRING) return put_number(out, &e->value);
     size_t len = gw_min(e->value.len, CUT);
-    return put_string(out, gw_file_pooled(f, e->text), len) && (len == e->value.len || put(out, ",\"cut\":true"));
+    return put_string(out, gw_store_pooled(s, e->text), len) && (len == e->value.len || put(out, ",\"cut\":true"));
 }
 
 static const char *finish(gw_buffer *out, bool ok) {
@@ -79,13 +79,13 @@ static const char *finish(gw_buffer *out, bool ok) {
     return (const char *)out->data;
 }
 
-const char *gw_describe_entry(const gw_file *f, uint32_t i, gw_buffer *out) {
-    if (i >= gw_file_entries(f)) return NULL;
-    const gw_entry *e = gw_file_entry(f, i);
-    const char *key = gw_file_pooled(f, e->key);
+const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out) {
+    if (i >= gw_store_entries(s)) return NULL;
+    const gw_entry *e = gw_store_entry(s, i);
+    const char *key = gw_store_pooled(s, e->key);
     out->used = 0;
     bool ok = put(out, "{\"key\":") && put_string(out, key, strlen(key)) &&
-              put(out, ",\"type\":\"%s\"", value_type(e->value.type)) && put_value(f, e, out);
+              put(out, ",\"type\":\"%s\"", value_type(e->value.type)) && put_value(s, e, out);
     return finish(out, ok);
 }
 
@@ -101,25 +101,27 @@ const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buff
     return finish(out, ok);
 }
 
-static double parameters(const gw_file *f) {
+static double parameters(const gw_store *s) {
     double n = 0;
-    for (uint32_t i = 0; i < gw_file_tensors(f); i++) {
-        const uint64_t *s = gw_file_tensor(f, i)->info.shape;
-        n += (double)s[0] * s[1] * s[2] * s[3];
+    for (uint32_t i = 0; i < gw_store_tensors(s); i++) {
+        const uint64_t *shape = gw_store_tensor_at(s, i)->info.shape;
+        n += (double)shape[0] * shape[1] * shape[2] * shape[3];
     }
     return n;
 }
 
 double gw_describe_number(const gw_file *f, const char *key) {
     const gw_config *c = &f->config;
+    const gw_tokens *t = &f->tokens;
+    const gw_store *s = &f->store;
     const struct { const char *key; double value; } numbers[] = {
         { "context_length", c->n_ctx_train }, { "n_vocab", c->n_vocab }, { "n_layer", c->n_layer },
         { "n_embd", c->n_embd }, { "n_ff", c->n_ff }, { "n_head", c->n_head }, { "n_head_kv", c->n_head_kv },
-        { "head_dim", c->head_dim }, { "window", c->window }, { "parameters", parameters(f) },
-        { "gguf_version", f->version }, { "alignment", f->alignment }, { "add_bos", c->add_bos },
-        { "n_tensors", gw_file_tensors(f) }, { "n_metadata", gw_file_entries(f) },
-        { "bos_id", c->bos < 0 ? NAN : c->bos }, { "eos_id", c->eos < 0 ? NAN : c->eos },
-        { "eot_id", c->eot < 0 ? NAN : c->eot }, { "pad_id", c->pad < 0 ? NAN : c->pad },
+        { "head_dim", c->head_dim }, { "window", c->window }, { "parameters", parameters(s) },
+        { "gguf_version", s->version }, { "alignment", s->alignment }, { "add_bos", t->add_bos },
+        { "n_tensors", gw_store_tensors(s) }, { "n_metadata", gw_store_entries(s) },
+        { "bos_id", t->bos < 0 ? NAN : t->bos }, { "eos_id", t->eos < 0 ? NAN : t->eos },
+        { "eot_id", t->eot < 0 ? NAN : t->eot }, { "pad_id", t->pad < 0 ? NAN : t->pad },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(numbers[i].key, key)) return numbers[i].value;
@@ -127,9 +129,9 @@ double gw_describe_number(const gw_file *f, const char *key) {
 }
 
 const char *gw_describe_text(const gw_file *f, const char *key) {
-    if (!strcmp(key, "architecture")) return gw_file_text(f, "general.architecture");
-    if (!strcmp(key, "name")) return gw_file_text(f, "general.name");
-    if (!strcmp(key, "chat_template")) return gw_file_text(f, "tokenizer.chat_template");
+    if (!strcmp(key, "architecture")) return gw_store_text(&f->store, "general.architecture");
+    if (!strcmp(key, "name")) return gw_store_text(&f->store, "general.name");
+    if (!strcmp(key, "chat_template")) return gw_store_text(&f->store, "tokenizer.chat_template");
     if (!strcmp(key, "quantisation")) return gw_file_layer_type(f)->name;
     return NULL;
 }

@@ -6,7 +6,7 @@
 #include "model/model.h"
 
 /* JSON into out (emptied first), NUL-terminated; NULL out of range or without memory. */
-const char *gw_describe_entry(const gw_file *f, uint32_t i, gw_buffer *out);
+const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out);
 const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, gw_buffer *out);
 
 /* NAN / NULL for what is not there; the keys are listed in api.h. */

@@ -1,94 +1,128 @@
 /* forward: see forward.h */
 #include "model/forward.h"
+#include "model/attention.h"
+#include "model/elements.h"
+#include "model/top.h"
 
 #include <string.h>
 
+/* y[i] = w[i] x for `count` matrices that take the same x. wide: see gw_matmul. */
+static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool wide) {
+    const gw_matrix *matrix[3];
+    float *out[3];
+    for (int i = 0; i < count; i++) matrix[i] = &w[i]->matrix, out[i] = y[i].at;
+    gw_matmul(&s->ops, x.at, gw_ld(x.columns), x.n, matrix, out, count, wide);
+    for (int i = 0; i < count; i++) gw_add_bias(s->ops.pool, y[i], w[i]->bias);
+}
+
+static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
+}
+
+static void norm_heads(gw_state *s, const gw_norm *w, gw_view x) {
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_normalise(s->ops.pool, rule, w, s->config->head_dim, x, x, false);
+}
+
+/* x += norm(h) */
+static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
+    gw_norm_rule rule = { s->config->arch->norm, s->config->eps };
+    gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
+}
+
+static void rotate(gw_state *s, gw_view x, bool global, int first, float scale) {
+    const gw_config *c = s->config;
+    const float *angles = s->batch.angles[global];
+    if (angles) angles += (size_t)first * c->head_dim;
+    gw_rotate(s->ops.pool, x, c->head_dim, angles, c->arch->positions == GW_POSITIONS_PAIRS, scale);
+}
+
 void gw_forward_embed(gw_state *s, const int32_t *ids, uint32_t pos, int n) {
     const gw_config *c = s->config;
+    const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
-    b->n = n;
+    b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = n;
     b->pos = pos;
     for (int t = 0; t < n; t++) {
-        float *x = b->x + t * gw_ld(c->n_embd);
-        gw_matrix_row(&s->weights->embedding, ids[t], x);
+        float *x = gw_row(b->x, t), *at = gw_row(b->h, t);
+        gw_matrix_row(&w->embedding, (size_t)ids[t], x);
         for (uint32_t i = 0; i < c->n_embd; i++) x[i] *= c->embedding_scale;
+        if (!w->positions.type) continue;
+        gw_matrix_row(&w->positions, pos + (size_t)t, at);
+        for (uint32_t i = 0; i < c->n_embd; i++) x[i] += at[i];
     }
-    gw_rope_angles(b->angles[0], n, pos, c->head_dim, c->rope_base_local, 1.0);
-    gw_rope_angles(b->angles[1], n, pos, c->head_dim, c->rope_base, c->position_scale);
+    if (b->angles[0]) gw_rope_angles(b->angles[0], n, pos, c->head_dim, c->rope_base_local, 1.0, w->rope_factors);
+    if (b->angles[1])
+        gw_rope_angles(b->angles[1], n, pos, c->head_dim, c->rope_base, c->position_scale, w->rope_factors);
 }
 
-/* Queries, keys and values; queries only of the tokens from `first` on. */
+/* Keys and values of all tokens, queries of those from `first` on. */
 static void project(gw_state *s, const gw_layer *w, int first) {
-    const gw_config *c = s->config;
     gw_batch *b = &s->batch;
-    gw_ops *o = &s->ops;
-    size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim);
-    const gw_matrix *all[] = { &w->k, &w->v, &w->q };
-    float *out[] = { b->k, b->v, b->q };
-    gw_matmul(o, b->h, ld, b->n, all, out, first == 0 ? 3 : 2, true);
-    if (first > 0 && first < b->n)
-        gw_matmul(o, b->h + first * ld, ld, b->n - first, all + 2, (float *[]){ b->q + first * ldq }, 1, true);
+    const gw_linear *all[] = { &w->k, &w->v, &w->q };
+    const gw_view out[] = { b->k, b->v, b->q };
+    linear(s, b->h, all, out, first == 0 ? 3 : 2, true);
+    gw_view q = gw_from(b->q, first);
+    if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), all + 2, &q, 1, true);
 }
 
-static void attention_block(gw_state *s, const gw_layer *w, uint32_t layer, int first) {
+static void attention_block(gw_state *s, uint32_t layer, int first) {
+    const gw_layer *w = &s->weights->layers[layer];
     const gw_config *c = s->config;
     gw_batch *b = &s->batch;
-    gw_ops *o = &s->ops;
     bool global = c->is_global[layer];
-    gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, global ? 0 : c->window };
-    size_t ld = gw_ld(c->n_embd), ldq = gw_ld(c->n_head * c->head_dim), ldk = gw_ld(c->n_head_kv * c->head_dim);
-    int n = b->n - first;
-    float *x = b->x + first * ld, *q = b->q + first * ldq;
-    const float *angles = b->angles[global], *from = angles + (size_t)first * c->head_dim;
+    gw_heads heads = { .n_head = (int)c->n_head, .n_head_kv = (int)c->n_head_kv, .head_dim = (int)c->head_dim,
+                       .window = global ? 0 : c->window, .cap = c->attn_cap };
+    gw_view x = gw_from(b->x, first), q = gw_from(b->q, first), a = b->a, h = b->h;
+    a.n = h.n = x.n;
 
-    gw_rmsnorm(o, b->x, ld, w->attn_norm, b->n, 1, c->n_embd, c->eps, false, b->h, ld);
+    norm(s, &w->attn_norm, b->x, b->h);
     project(s, w, first);
-    gw_rmsnorm(o, b->k, ldk, w->k_norm, b->n, c->n_head_kv, c->head_dim, c->eps, false, b->k, ldk);
-    gw_rope(o, b->k, ldk, b->n, c->n_head_kv, c->head_dim, angles, 1.0f);
-    for (int t = 0; t < b->n; t++) gw_kv_store(&s->kv, layer, b->pos + t, b->k + t * ldk, b->v + t * ldk);
-    if (n == 0) return;
-    gw_rmsnorm(o, q, ldq, w->q_norm, n, c->n_head, c->head_dim, c->eps, false, q, ldq);
-    gw_rope(o, q, ldq, n, c->n_head, c->head_dim, from, c->query_scale);
-    gw_attention(o, heads, &s->kv.layers[layer], b->pos + first, q, ldq, n, b->a);
-    gw_matmul(o, b->a, ldq, n, (const gw_matrix *[]){ &w->o }, (float *[]){ b->h }, 1, true);
-    gw_rmsnorm(o, b->h, ld, w->post_attn_norm, n, 1, c->n_embd, c->eps, true, x, ld);
+    norm_heads(s, &w->k_norm, b->k);
+    rotate(s, b->k, global, 0, 1.0f);
+    for (int t = 0; t < b->n; t++) gw_kv_store(&s->kv, layer, b->pos + t, gw_row(b->k, t), gw_row(b->v, t));
+    if (x.n == 0) return;
+    norm_heads(s, &w->q_norm, q);
+    rotate(s, q, global, first, c->query_scale);
+    gw_attention(&s->ops, heads, &s->kv.layers[layer], b->pos + first, q.at, gw_ld(q.columns), q.n, a.at);
+    linear(s, a, (const gw_linear *[]){ &w->o }, &h, 1, true);
+    add(s, &w->post_attn_norm, h, x);
 }
 
-static void feed_forward_block(gw_state *s, const gw_layer *w, int first) {
-    const gw_config *c = s->config;
+void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
+    const gw_layer *w = &s->weights->layers[layer];
     gw_batch *b = &s->batch;
-    gw_ops *o = &s->ops;
-    size_t ld = gw_ld(c->n_embd), ldf = gw_ld(c->n_ff);
-    int n = b->n - first;
-    float *x = b->x + first * ld;
+    bool gated = w->gate.matrix.type != NULL;
+    gw_view x = gw_from(b->x, first), h = b->h, gate = b->gate, up = b->up;
+    h.n = gate.n = up.n = x.n;
+    if (!gated) gate.at = NULL;
 
-    gw_rmsnorm(o, x, ld, w->ffn_norm, n, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(o, b->h, ld, n, (const gw_matrix *[]){ &w->gate, &w->up }, (float *[]){ b->gate, b->up }, 2, false);
-    gw_geglu(o, b->gate, b->up, n, ldf);
-    gw_matmul(o, b->gate, ldf, n, (const gw_matrix *[]){ &w->down }, (float *[]){ b->h }, 1, false);
-    gw_rmsnorm(o, b->h, ld, w->post_ffw_norm, n, 1, c->n_embd, c->eps, true, x, ld);
+    norm(s, &w->ffn_norm, x, h);
+    if (gated) linear(s, h, (const gw_linear *[]){ &w->gate, &w->up }, (gw_view[]){ gate, up }, 2, false);
+    else linear(s, h, (const gw_linear *[]){ &w->up }, &up, 1, false);
+    gw_activate(s->ops.pool, s->config->arch->act, gate, up);
+    linear(s, gated ? gate : up, (const gw_linear *[]){ &w->down }, &h, 1, false);
+    add(s, &w->post_ffw_norm, h, x);
 }
 
 void gw_forward_layer(gw_state *s, uint32_t layer, int first) {
-    attention_block(s, &s->weights->layers[layer], layer, first);
-    if (first < s->batch.n) feed_forward_block(s, &s->weights->layers[layer], first);
+    attention_block(s, layer, first);
+    if (first < s->batch.n) gw_forward_feed(s, layer, first);
 }
 
-void gw_forward_head(gw_state *s, int first, int rows) {
-    const gw_config *c = s->config;
-    gw_batch *b = &s->batch;
-    size_t ld = gw_ld(c->n_embd), ldv = gw_ld(c->n_vocab);
-    gw_rmsnorm(&s->ops, b->x + first * ld, ld, s->weights->output_norm, rows, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul(&s->ops, b->h, ld, rows, (const gw_matrix *[]){ &s->weights->head }, (float *[]){ s->logits }, 1, true);
-    if (ldv != c->n_vocab)   /* callers see rows of exactly n_vocab */
-        for (int r = 1; r < rows; r++)
-            memmove(s->logits + (size_t)r * c->n_vocab, s->logits + r * ldv, c->n_vocab * sizeof(float));
+void gw_forward_logits(gw_state *s, int first, int rows) {
+    gw_view x = gw_from(s->batch.x, first), h = s->batch.h, y = s->logits;
+    x.n = h.n = y.n = rows;
+    norm(s, &s->weights->output_norm, x, h);
+    linear(s, h, (const gw_linear *[]){ &s->weights->output }, &y, 1, true);
+    gw_soft_cap(&s->ops, y.at, (size_t)rows * gw_ld(y.columns), s->config->logit_cap);
+    for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
 void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n) {
-    const gw_config *c = s->config;
-    gw_batch *b = &s->batch;
-    size_t ld = gw_ld(c->n_embd);
-    gw_rmsnorm(&s->ops, b->x + token * ld, ld, s->weights->output_norm, 1, 1, c->n_embd, c->eps, false, b->h, ld);
-    gw_matmul_top(&s->ops, b->h, &s->weights->head, exact, n, s->logits);
+    gw_view x = gw_from(s->batch.x, token), h = s->batch.h;
+    x.n = h.n = 1;
+    norm(s, &s->weights->output_norm, x, h);
+    gw_matmul_top(&s->ops, h.at, &s->weights->output.matrix, s->config->logit_cap, exact, n, s->logits.at);
 }

@@ -142,6 +142,8 @@ static uint16_t scale_for(float largest) {
     return (uint16_t)((u + 0xffff) >> 16);
 }
 
+enum { NOT_A_NUMBER = 0x7fc0 };   /* as a bfloat16 */
+
 static void store_q8(uint8_t *out, const float *in, uint32_t d) {
     for (uint32_t b = 0; b < d; b += GW_BLOCK) {
         uint32_t end = (uint32_t)gw_min(d, b + GW_BLOCK);
@@ -149,8 +151,10 @@ static void store_q8(uint8_t *out, const float *in, uint32_t d) {
         for (uint32_t i = b; i < end; i++) largest = fmaxf(largest, fabsf(in[i]));
         uint16_t scale = scale_for(largest > GW_TINY ? fminf(largest, FLT_MAX / 2) : 0);
         float inverse = scale ? 1.0f / gw_bf16_to_f32(scale) : 0;
-        for (uint32_t i = b; i < end; i++)
-            out[i] = (uint8_t)(int8_t)rintf(fmaxf(-127.0f, fminf(127.0f, in[i] * inverse)));
+        for (uint32_t i = b; i < end; i++) {
+            out[i] = (uint8_t)(int8_t)rintf(fmaxf(-127.0f, fminf(127.0f, finite(in[i]) * inverse)));
+            if (in[i] != in[i]) scale = NOT_A_NUMBER, out[i] = 1;
+        }
         memcpy(out + d + b / GW_BLOCK * sizeof scale, &scale, sizeof scale);
     }
 }

@@ -1,7 +1,6 @@
 /* load: see load.h. Header: what the parser left over moves to the window's front. Weights: whole
  * groups of four rows are packed, in parallel, into their final place as they arrive. */
 #include "model/load.h"
-#include "kernels/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +17,8 @@ static const char *const split_keys[SPLIT_KEYS] = { "split.no", "split.count", "
 static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata) {
     gw_loader *l = ctx;
     (void)n_metadata;
-    if (l->part == 0) l->file->version = version;
-    uint64_t all = gw_file_tensors(l->file) + n_tensors;
+    if (l->part == 0) l->file->store.version = version;
+    uint64_t all = gw_store_tensors(&l->file->store) + n_tensors;
     if (all <= GW_MAX_TENSORS) return 0;
     return gw_fail(&l->file->error, GW_E_BAD_COUNT, "number of tensors\nat most %d\n%llu", GW_MAX_TENSORS,
                    (unsigned long long)all);
@@ -29,36 +28,35 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     gw_loader *l = ctx;
     for (int i = 0; i < SPLIT_KEYS; i++)
         if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
-    return l->part ? 0 : gw_file_keep_value(l->file, key, v);   /* all else is in the first part */
+    return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error);   /* all else is in the first part */
 }
 
-/* Arrays whose elements are kept; their names are compared once, not for each of a million elements. */
-enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, PATTERN, ARRAYS };
-static const char *const array_keys[ARRAYS] = {
-    [TOKENS] = "tokenizer.ggml.tokens", [SCORES] = "tokenizer.ggml.scores",
-    [TOKEN_TYPES] = "tokenizer.ggml.token_type", [PATTERN] = "gemma3.attention.sliding_window_pattern",
+/* Arrays that the tokenizer takes; their names are compared once, not for each of a million elements. */
+enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, MERGES, ARRAYS, ANY = -1 };
+static const struct { const char *key, *of_what; int of; } arrays[ARRAYS] = {
+    [TOKENS] = { "tokenizer.ggml.tokens", "strings", GW_GGUF_STRING },
+    [SCORES] = { "tokenizer.ggml.scores", "f32", GW_GGUF_F32 },
+    [TOKEN_TYPES] = { "tokenizer.ggml.token_type", "whole numbers", ANY },
+    [MERGES] = { "tokenizer.ggml.merges", "strings", GW_GGUF_STRING },
 };
 
 static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     gw_loader *l = ctx;
-    gw_file *f = l->file;
+    gw_error *e = &l->file->error;
     l->array = OTHER;
     if (l->part) return 0;
     for (int i = OTHER + 1; i < ARRAYS; i++)
-        if (!strcmp(key, array_keys[i])) l->array = i;
-    bool tokens = l->array == TOKENS, scores = l->array == SCORES;
-    if ((tokens && f->has_tokens) || (scores && f->has_scores))
-        return gw_fail(&f->error, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
-    if (tokens && of != GW_GGUF_STRING)
-        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of strings\ntype %d", key, of);
-    if (scores && of != GW_GGUF_F32)
-        return gw_fail(&f->error, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of f32\ntype %d", key, of);
-    if (tokens && count > GW_MAX_VOCAB)
-        return gw_fail(&f->error, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
+        if (!strcmp(key, arrays[i].key)) l->array = i;
+    if (l->array && l->arrays_seen >> l->array & 1)
+        return gw_fail(e, GW_E_DUPLICATE, "metadata key %s\nonce\ntwice", key);
+    if (l->array && of != arrays[l->array].of && arrays[l->array].of != ANY)
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "metadata key %s\nan array of %s\ntype %d", key, arrays[l->array].of_what,
+                       of);
+    if (l->array == TOKENS && count > GW_MAX_VOCAB)
+        return gw_fail(e, GW_E_BAD_COUNT, "metadata key %s\nat most %d tokens\n%llu", key, GW_MAX_VOCAB,
                        (unsigned long long)count);
-    f->has_tokens |= tokens;
-    f->has_scores |= scores;
-    return gw_file_keep_array(f, key, of, count);
+    l->arrays_seen |= 1u << l->array;
+    return gw_store_array(&l->file->store, key, of, count, e);
 }
 
 static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v) {
@@ -69,7 +67,8 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     case TOKENS: bad = gw_tokenizer_add_piece(f->tokenizer, v->text, v->len); break;
     case SCORES: bad = gw_tokenizer_add_score(f->tokenizer, (float)v->number); break;
     case TOKEN_TYPES: bad = gw_tokenizer_add_type(f->tokenizer, (int)v->i); break;
-    case PATTERN: if (i < GW_MAX_LAYERS) f->layer_pattern[i] = v->i != 0;
+    case MERGES: bad = gw_tokenizer_add_merge(f->tokenizer, v->text, v->len); break;
+    default: return l->part ? 0 : gw_store_element(&f->store, v, &f->error);
     }
     if (!bad) return 0;
     return gw_fail(&f->error, bad, "metadata key %s\n%s\nelement %llu", key,
@@ -79,7 +78,7 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
     gw_loader *l = ctx;
-    return gw_file_keep_tensor(l->file, t, l->part);
+    return gw_store_tensor(&l->file->store, t, l->part, &l->file->error);
 }
 
 /* --- life --- */
@@ -200,7 +199,7 @@ static int check_part(gw_loader *l) {
 }
 
 static int check_tensor_count(gw_loader *l) {
-    uint32_t n = gw_file_tensors(l->file);
+    uint32_t n = gw_store_tensors(&l->file->store);
     if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
     return gw_fail(&l->file->error, GW_E_BAD_PART, "tensors of all parts\n%lld, as split.tensors.count says\n%u",
                    (long long)l->n_tensors, n);
@@ -229,9 +228,9 @@ static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
 
 static int check_ranges(gw_loader *l, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        const gw_tensor *t = gw_file_tensor(l->file, l->order[i]);
+        const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[i]);
         gw_part *p = part_of(l, t->part);
-        bool first = i == 0 || gw_file_tensor(l->file, l->order[i - 1])->part != t->part;
+        bool first = i == 0 || gw_store_tensor_at(&l->file->store, l->order[i - 1])->part != t->part;
         int bad = check_range(l, t, first ? 0 : p->end - p->data_offset);
         if (bad) return bad;
         p->end = p->data_offset + t->info.offset + t->bytes;
@@ -240,7 +239,7 @@ static int check_ranges(gw_loader *l, uint32_t n) {
 }
 
 static int order_tensors(gw_loader *l) {
-    uint32_t n = gw_file_tensors(l->file);
+    uint32_t n = gw_store_tensors(&l->file->store);
     placed *sorted = gw_alloc(n * sizeof *sorted);
     l->order = gw_alloc(n * sizeof *l->order);
     if (!l->order || !sorted) {
@@ -248,7 +247,7 @@ static int order_tensors(gw_loader *l) {
         return gw_fail(&l->file->error, GW_E_NO_MEMORY, "tensor directory\n%u entries\nno memory", n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const gw_tensor *t = gw_file_tensor(l->file, i);
+        const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
         sorted[i] = (placed){ t->info.offset, t->part, i };
     }
     qsort(sorted, n, sizeof *sorted, by_place);
@@ -264,7 +263,7 @@ static int end_header(gw_loader *l) {
     gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
     if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "list of parts");
     *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset };
-    if (l->part == 0) l->file->alignment = l->parser.alignment;
+    if (l->part == 0) l->file->store.alignment = l->parser.alignment;
     if (l->part + 1 < l->n_parts) {
         if ((bad = keep_rest(l))) return bad;
         l->part++;
@@ -283,18 +282,13 @@ static int commit_header(gw_loader *l) {
     return how ? end_header(l) : GW_LOAD_HEADER;
 }
 
-uint64_t gw_loader_weight_bytes(const gw_loader *l) {
-    gw_arena measure = { 0 };
-    gw_file_place(l->file, &measure);
-    return measure.used;
-}
-
 /* The window must hold four rows of any matrix, and any vector. */
 static size_t window_needed(const gw_loader *l) {
     size_t most = WINDOW_BYTES;
-    for (uint32_t i = 0; i < gw_file_tensors(l->file); i++) {
-        const gw_tensor *t = gw_file_tensor(l->file, i);
-        if (t->matrix || t->vector) most = gw_max(most, 4 * gw_row_bytes(t->type, t->info.shape[0]));
+    for (uint32_t i = 0; i < gw_store_tensors(&l->file->store); i++) {
+        const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
+        bool taken = l->file->bound[i].weight < GW_WEIGHTS;
+        if (taken) most = gw_max(most, GW_PANEL * gw_row_bytes(t->type, t->info.shape[0]));
     }
     return most;
 }
@@ -323,7 +317,7 @@ int gw_loader_reserve(gw_loader *l) {
     if (l->state != GW_LOAD_PLAN)
         return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve\nstate 1\n%d", l->state);
     size_t window = window_needed(l);
-    l->block_bytes = gw_loader_weight_bytes(l);
+    l->block_bytes = gw_file_weight_bytes(l->file);
     if (window > l->window_size && !widen(l, window)) return no_memory(l);
     l->block = gw_alloc(gw_size(l->block_bytes));
     if (!l->block) return no_memory(l);
@@ -340,65 +334,54 @@ int gw_loader_reserve(gw_loader *l) {
 /* --- weights --- */
 
 typedef struct {
-    const gw_tensor *t;
+    const gw_matrix *m;
+    const gw_type *from;                     /* in the file */
     uint8_t *rows;
     size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
 
-/* n <= 4 rows, of the packed type, to where row `row` of the matrix belongs. */
-static void pack_rows(const gw_matrix *m, const uint8_t *rows, int n, size_t row) {
-    size_t at = row / GW_PANEL * (m->k / GW_BLOCK);
-    if (m->low)
-        gw_pack_planes(rows, n, m->k, m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, m->norms + row,
-                       m->norms + gw_ld(m->rows) + row);
-    else gw_pack_panel(m->type, rows, n, m->k, m->data + row * gw_row_bytes(m->type, m->k));
-}
-
 static void pack_item(void *ctx, int item) {
     const pack_job *j = ctx;
-    const gw_matrix *m = j->t->matrix;
-    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
-        uint8_t *rows = j->rows + r * j->row_bytes;
-        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
-        if (m->type != j->t->type) gw_round_rows(j->t->type, rows, n, m->k);
-        pack_rows(m, rows, n, j->first + r);
-    }
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL)
+        gw_matrix_put(j->m, j->from, j->rows + r * j->row_bytes, (int)gw_min(GW_PANEL, j->n_rows - r), j->first + r);
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
-static size_t take_rows(gw_loader *l, const gw_tensor *t, uint8_t *bytes, size_t n) {
-    size_t row_bytes = gw_row_bytes(t->type, t->matrix->k), rows = n / row_bytes;
+static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, uint8_t *bytes, size_t n) {
+    size_t row_bytes = gw_row_bytes(t->type, m->k), rows = n / row_bytes;
     if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
     size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
-    pack_job j = { t, bytes, first, rows, row_bytes, step };
+    pack_job j = { m, t->type, bytes, first, rows, row_bytes, step };
     gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
     return rows * row_bytes;
 }
 
-static size_t take_vector(const gw_tensor *t, const uint8_t *bytes, size_t n) {
+static size_t take_vector(const gw_tensor *t, float *to, const uint8_t *bytes, size_t n) {
     if (n < t->bytes) return 0;
-    t->type->dequantise(bytes, (float *)*t->vector, t->info.shape[0]);
+    t->type->dequantise(bytes, to, t->info.shape[0]);
     return t->bytes;
 }
 
 /* One step on the bytes from `at` on; returns how many were used, 0 if more are needed. */
 static size_t take_some(gw_loader *l, size_t at) {
-    const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
+    const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     uint64_t begin = part_of(l, t->part)->data_offset + t->info.offset, here = l->position + at;
     size_t n = l->used - at;
     if (here < begin) return (size_t)gw_min(n, begin - here > SIZE_MAX ? SIZE_MAX : (size_t)(begin - here));
     uint64_t left = t->bytes - l->done;
     if (n > left) n = (size_t)left;
-    if (t->matrix) n = take_rows(l, t, l->window + at, n);
-    else if (t->vector) n = take_vector(t, l->window + at, n);
+    const gw_matrix *m = gw_file_matrix(l->file, l->order[l->current]);
+    float *vector = gw_file_vector(l->file, l->order[l->current]);
+    if (m) n = take_rows(l, t, m, l->window + at, n);
+    else if (vector) n = take_vector(t, vector, l->window + at, n);
     l->done += n;
     return n;
 }
 
 /* The current tensor, if it is in the current part. */
 static const gw_tensor *next_tensor(gw_loader *l) {
-    if (l->current == gw_file_tensors(l->file)) return NULL;
-    const gw_tensor *t = gw_file_tensor(l->file, l->order[l->current]);
+    if (l->current == gw_store_tensors(&l->file->store)) return NULL;
+    const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     return t->part == l->part ? t : NULL;
 }
 
@@ -421,11 +404,11 @@ static bool take_window(gw_loader *l) {
 }
 
 static int commit_weights(gw_loader *l) {
-    uint32_t n = gw_file_tensors(l->file);
+    uint32_t n = gw_store_tensors(&l->file->store);
     while (take_window(l)) {
         if (gw_pool_failed(l->pool)) break;
         if (l->current == n) return GW_LOAD_READY;
-        take_up(l, gw_file_tensor(l->file, l->order[l->current])->part);
+        take_up(l, gw_store_tensor_at(&l->file->store, l->order[l->current])->part);
     }
     if (gw_pool_failed(l->pool))
         return gw_fail(&l->file->error, GW_E_WORKER, "packing weights\nhelper threads that work\none that failed");

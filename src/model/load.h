@@ -7,6 +7,8 @@
 #ifndef GW_LOAD_H
 #define GW_LOAD_H
 
+#include "base/threads.h"
+#include "file/gguf.h"
 #include "model/model.h"
 
 enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY = 3 };
@@ -24,7 +26,8 @@ typedef struct {
     gw_pool *pool;
     gw_gguf parser;           /* of the header that is being read */
     int64_t split[3];         /* what it says of split.*; -1: nothing */
-    int array;                /* which of the arrays that are kept its elements belong to; 0: none */
+    int array;                /* which of the tokenizer's arrays its elements belong to; 0: none */
+    unsigned arrays_seen;     /* bits of these */
     int state;                /* GW_LOAD_*, or the error that ended it */
     uint8_t *window;
     size_t window_size, used;
@@ -50,7 +53,6 @@ int gw_loader_commit(gw_loader *l, size_t n);
 int gw_loader_end(gw_loader *l);
 /* From PLAN to WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
-uint64_t gw_loader_weight_bytes(const gw_loader *l);
 uint64_t gw_loader_window_bytes(const gw_loader *l);   /* that reserve takes for a wider window; mostly 0 */
 /* NULL before its header is complete. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);

@@ -4,38 +4,25 @@
 #ifndef GW_OPS_H
 #define GW_OPS_H
 
-#include "kernels/kernels.h"
-#include "model/kv.h"
-#include "file/types.h"
-#include "base/threads.h"
-
-typedef struct {
-    const gw_type *type;
-    uint32_t rows, k;
-    uint8_t *data;        /* packed, see kernels.h; owned by the model's arena, as are the next two */
-    uint8_t *low;         /* the low plane, where data is the high one of two (Q8_0 only); else NULL */
-    float *norms;         /* [2][gw_ld(rows)] of its rows: high parts, low parts */
-} gw_matrix;
+#include "base/pure.h"
+#include "model/matrix.h"
 
 typedef struct {
     gw_pool *pool;
-    gw_acts acts;         /* buffers for quantised activations, shared by all products; streams: as in kernels.h */
-    size_t row_blocks;    /* of acts, at most */
-    uint8_t *jobs;        /* [GW_SLOTS][GW_JOB_BYTES]: for products of one row */
-    float *partial;       /* attention of one token in spans: [spans][n_head][head_dim + 2] */
+    gw_acts acts;         /* buffers for a batch's quantised activations; streams: as in kernels.h */
+    uint8_t *places;      /* [GW_PLACES][place_bytes]: for products of one row */
+    size_t place_bytes;
+    float *partial;       /* for attention of one token, see attention.c */
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
 
-static inline size_t gw_ld(size_t rows) { return gw_round_up(rows, GW_PANEL); }
-
 /* Buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
 
-/* Products of one row have pure items (threads.h): their job and their activations, x[k] quantised here, lie in a slot,
- * and late threads may read both when the product is done. gw_pool_settle before they are freed, or before a batch
- * takes the buffers. */
-gw_acts gw_ops_row(const gw_ops *o, int slot, const float *x, size_t k, bool narrow, bool wide);
+/* For a product of one row, whose items are pure (pure.h): a place with GW_JOB_BYTES for what they share, and, behind
+ * these, x[k] quantised, which is in acts. */
+void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool narrow, bool wide, gw_acts *acts);
 
 /* y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
  * `wide`: wide activations (kernels.h) for all quantised types: for the output head, where the error is seen
@@ -43,42 +30,5 @@ gw_acts gw_ops_row(const gw_ops *o, int slot, const float *x, size_t k, bool nar
  * Q8_0 always has them; otherwise types of 2 to 6 bits have narrow ones. */
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide);
-
-/* The same for one row and one matrix, for an arg max: y[r] is what gw_matmul gives for the n rows in exact, the
- * greatest of all others, those equal to it, and those that a bound does not tell from it, and -INFINITY for the
- * rest. All are as gw_matmul gives them where the matrix has no planes, or the bound excludes too few. Returns how
- * many panels the bound did not exclude. */
-uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int32_t *exact, int n, float *y);
-
-/* For tests: what it knows of rows before any is computed exactly: y[r] approximates them, upper[r] is no less. */
-void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
-
-/* Row `row` of a matrix as floats[k]. */
-void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
-
-/* out[n][ldo] = rmsnorm(x[n][ldx]) * w over `heads` groups of d columns each; add: out += instead.
- * y = x / sqrt(mean(x^2) + eps) * w (Zhang & Sennrich 2019; a GGUF stores Gemma's 1 + w). */
-void gw_rmsnorm(gw_ops *o, const float *x, size_t ldx, const float *w, int n, int heads, int d, float eps,
-                bool add, float *out, size_t ldo);
-
-/* Rotate halves (i, i + d/2) of each head of x[n][ldx] by position * base^(-2i/d) (Su et al. 2021),
- * then multiply by scale. angles: [n][d], filled by gw_rope_angles. */
-void gw_rope_angles(float *angles, int n, uint32_t pos, int d, double base, double position_scale);
-void gw_rope(gw_ops *o, float *x, size_t ldx, int n, int heads, int d, const float *angles, float scale);
-
-/* gate = gelu_tanh(gate) * up */
-void gw_geglu(gw_ops *o, float *gate, const float *up, int n, size_t width);
-
-typedef struct {
-    int n_head, n_head_kv, head_dim;
-    uint32_t window;          /* 0: all earlier positions are visible */
-} gw_heads;
-
-/* out[n][ldq] = softmax(q k) v for tokens at positions pos .. pos + n - 1 (q already scaled), with
- * keys and values of the layer's cache, which holds these tokens too. */
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
-                  float *out);
-/* Floats that gw_ops_init needs for it. */
-uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 
 #endif

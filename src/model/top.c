@@ -1,6 +1,6 @@
-/* top: the output head where only its greatest logit matters, from about half of the head's bytes.
+/* top: see top.h. The greatest logit from about half of the output matrix's bytes.
  *
- * The head is Q8_0 in two planes (kernels.h): row w = h + l, by entry scale * (16 n - 120) and scale * (l - 8). The
+ * The matrix is Q8_0 in two planes (kernels.h): row w = h + l, by entry scale * (16 n - 120) and scale * (l - 8). The
  * first pass reads the high plane alone, with narrow activations: A = fl(h . x8) approximates the exact logit
  * E = fl(w . x16), the float that gw_matmul gives. In real numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
@@ -13,18 +13,22 @@
  * Norms of rows come with the matrix, those of activations are taken in double; all are rounded up.
  *
  * Then T is the exact logit of the row with the greatest A, and a row whose A + bound is below T cannot be the
- * greatest. All others are computed exactly, and those that are wanted anyway: a sampler changes them before it
- * looks for the greatest, so they are not asked for T. Whatever is not finite excludes nothing, nor do activations
- * so large that floats might overflow. Parts of the matrix are the same for every number of threads. */
-#include "model/ops.h"
+ * greatest. All others are computed exactly by the second pass, and those that are wanted anyway: a sampler changes
+ * them before it looks for the greatest, so they are not asked for T. Whatever is not finite excludes nothing, nor do
+ * activations so large that floats might overflow. Parts of the matrix are the same for every number of threads.
+ *
+ * A soft cap makes logits equal that were not, and the lowest id among equals wins; it may even change the order of
+ * neighbours, for its float is off by at most GW_CAP_ERROR of the cap, e. But where cap * tanh(z / cap), in real
+ * numbers, is more than 2 e below the float that T becomes, z becomes a lesser one. So the threshold is then the T'
+ * for which it is that much below, and no row is excluded that might tie. */
+#include "model/top.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Parts that threads share, as a rule and at most; panels looked at together; where more than 1 / MOST_EXACT are open,
- * all are computed. */
-enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, MOST_EXACT = 4 };
-_Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest head");
+/* Parts that threads share, as a rule and at most; panels looked at together. */
+enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64 };
+_Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
 #define HUGE_NORM 1e28f   /* times f16's largest scale, 128 and the root of any k is below FLT_MAX */
 
@@ -35,8 +39,9 @@ typedef struct {
     const gw_matrix *m;
     float *y;
     float by_high, by_low, least;   /* of the bound: what norms are multiplied with, and what is added */
-    float threshold;
+    float cap, threshold;
     uint32_t panels, step;          /* step: panels of a part */
+    int parts;
     const int32_t *exact;           /* rows that are wanted anyway, and no candidates for the greatest */
     int n_exact;
     part part[MOST_PARTS];
@@ -44,6 +49,30 @@ typedef struct {
 _Static_assert(sizeof(top_job) <= GW_JOB_BYTES, "a job's place");
 
 static uint32_t begin_of(const top_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
+
+/* --- the soft cap --- */
+
+enum { CAPPED_AT_ONCE = 4096 };
+
+typedef struct { float *x; size_t n; float cap; } cap_job;
+
+static void cap_item(void *ctx, int i) {
+    const cap_job *j = ctx;
+    size_t from = (size_t)i * CAPPED_AT_ONCE;
+    GW_KERNEL(soft_cap)(j->x + from, (int)gw_min(CAPPED_AT_ONCE, j->n - from), j->cap);
+}
+
+void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap) {
+    cap_job j = { x, n, cap };
+    if (cap > 0) gw_parallel(o->pool, cap_item, &j, (int)((n + CAPPED_AT_ONCE - 1) / CAPPED_AT_ONCE));
+}
+
+/* Logits below it are, capped, below what `logit` is then. The last tenth is for its rounding. */
+static float threshold_of(float logit, float cap) {
+    if (!(cap > 0)) return logit;
+    double t = (double)gw_capped(logit, cap) / cap - 2.1 * GW_CAP_ERROR;
+    return t > -1 ? (float)(cap * atanh(t)) : -INFINITY;
+}
 
 /* --- the bound --- */
 
@@ -77,7 +106,7 @@ static void upper_of(const top_job *j, size_t row, size_t n, float *upper) {
         upper[i] = y[i] + (high[i] * j->by_high + low[i] * j->by_low + j->least) * (1 + 1e-6f);
 }
 
-/* --- passes --- */
+/* --- the first pass --- */
 
 static float greatest_of(const float *x, size_t n) {
     float most[8], greatest = -INFINITY;
@@ -91,16 +120,16 @@ static float greatest_of(const float *x, size_t n) {
 }
 
 /* A of a part. */
-static void approximate(const void *ctx, int i, float *out) {
-    const top_job *j = ctx;
+static void approximate(const void *place, int i, float *out) {
+    const top_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
                              out);
 }
 
 /* To its rows, and the row where it is greatest. */
-static void place_part(void *ctx, int i, const float *a) {
-    top_job *j = ctx;
+static void put_part(void *place, int i, const float *a) {
+    top_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
     memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
@@ -112,100 +141,102 @@ static void place_part(void *ctx, int i, const float *a) {
     j->part[i].row = (uint32_t)(row + at);
 }
 
-/* Panels of begin … end that have a row which is not excluded, to `list` unless it is NULL; how many. */
+static void exact_panel(const top_job *j, uint32_t panel, float *y) {
+    const gw_matrix *m = j->m;
+    size_t at = panel * (m->k / GW_BLOCK);
+    GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
+}
+
+/* The exact logit of the row with the greatest A. */
+static float exact_best(const top_job *j) {
+    const part *best = &j->part[0];
+    float y[GW_PANEL];
+    for (int i = 1; i < j->parts; i++)
+        if (j->part[i].best > best->best) best = &j->part[i];
+    exact_panel(j, best->row / GW_PANEL, y);
+    return y[best->row % GW_PANEL];
+}
+
+/* --- the second pass --- */
+
+static void cap_panel(const top_job *j, uint32_t panel) {
+    if (j->cap > 0) GW_KERNEL(soft_cap)(j->y + (size_t)panel * GW_PANEL, GW_PANEL, j->cap);
+}
+
+/* Panels of begin .. end - 1, at most AT_ONCE, that have a row which is not excluded; how many. */
 static uint32_t open_panels(const top_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
-    for (uint32_t p = begin; p < end; p += AT_ONCE) {
-        uint32_t n = (uint32_t)gw_min(AT_ONCE, end - p);
-        upper_of(j, (size_t)p * GW_PANEL, n * GW_PANEL, upper);
-        for (uint32_t i = 0; i < n; i++) {
-            const float *u = upper + i * GW_PANEL;
-            if (u[0] < least && u[1] < least && u[2] < least && u[3] < least) continue;
-            if (list) list[count] = p + i;
-            count++;
-        }
+    upper_of(j, (size_t)begin * GW_PANEL, (end - begin) * GW_PANEL, upper);
+    for (uint32_t p = begin; p < end; p++) {
+        const float *u = upper + (p - begin) * GW_PANEL;
+        if (u[0] < least && u[1] < least && u[2] < least && u[3] < least) continue;
+        list[count++] = p;
     }
     return count;
 }
 
-static void count_part(void *ctx, int i) {
-    top_job *j = ctx;
-    j->part[i].open = open_panels(j, begin_of(j, i), begin_of(j, i + 1), NULL);
-}
-
-static void exact_panels(const top_job *j, const uint32_t *list, uint32_t n) {
-    if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
-}
-
 static void refine_part(void *ctx, int i) {
-    const top_job *j = ctx;
-    uint32_t list[AT_ONCE], end = begin_of(j, i + 1);
-    for (uint32_t p = begin_of(j, i); p < end; p += AT_ONCE) {
-        uint32_t last = (uint32_t)gw_min(p + AT_ONCE, end), n = j->part[i].open ? open_panels(j, p, last, list) : 0;
-        for (size_t r = (size_t)p * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->y[r] = -INFINITY;
-        exact_panels(j, list, n);
+    top_job *j = ctx;
+    uint32_t list[AT_ONCE], begin = begin_of(j, i), end = begin_of(j, i + 1);
+    j->part[i].open = 0;
+    for (uint32_t last; begin < end; begin = last) {
+        last = (uint32_t)gw_min(begin + AT_ONCE, end);
+        uint32_t n = open_panels(j, begin, last, list);
+        for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->y[r] = -INFINITY;
+        if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
+        for (uint32_t p = 0; p < n; p++) cap_panel(j, list[p]);
+        j->part[i].open += n;
     }
-}
-
-/* The exact logit of the row with the greatest A; y holds A as before. */
-static float exact_best(const top_job *j, int parts) {
-    uint32_t row = j->part[0].row;
-    float best = j->part[0].best, kept[GW_PANEL];
-    for (int i = 1; i < parts; i++)
-        if (j->part[i].best > best) best = j->part[i].best, row = j->part[i].row;
-    uint32_t panel = row / GW_PANEL;
-    float *y = j->y + (size_t)panel * GW_PANEL;
-    memcpy(kept, y, sizeof kept);
-    exact_panels(j, &panel, 1);
-    float exact = y[row % GW_PANEL];
-    memcpy(y, kept, sizeof kept);
-    return exact;
 }
 
 /* Those that are wanted anyway, one after another: mostly one or two. */
 static void exact_rows(const top_job *j) {
     for (int e = 0; e < j->n_exact; e++) {
         uint32_t panel = (uint32_t)j->exact[e] / GW_PANEL;
-        if (j->y[j->exact[e]] == -INFINITY) exact_panels(j, &panel, 1);
+        if (j->y[j->exact[e]] != -INFINITY) continue;   /* it is there already */
+        exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
+        cap_panel(j, panel);
     }
 }
 
-static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
-    gw_matmul(o, x, m->k, 1, &m, &y, 1, true);
-    return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
-}
+/* --- together --- */
 
-static top_job *job_of(gw_ops *o, int slot, const float *x, const gw_matrix *m, float *y) {
-    top_job *j = (top_job *)(o->jobs + slot * GW_JOB_BYTES);
-    *j = (top_job){ .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+static top_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
+    gw_acts acts;
+    top_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
+    *j = (top_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
     j->step = (uint32_t)gw_min(gw_round_up((j->panels + PARTS - 1) / PARTS, 4), MOST_STEP);
-    j->acts = gw_ops_row(o, slot, x, m->k, true, true);
+    j->parts = (int)((j->panels + j->step - 1) / j->step);
     set_bound(j);
     return j;
 }
 
-uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, const int32_t *exact, int n, float *y) {
-    static const gw_pure high = { approximate, place_part };
-    if (!m->low) return all_rows(o, x, m, y);
-    int slot = gw_pool_slot(o->pool);
-    top_job *j = job_of(o, slot, x, m, y);
+static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float cap, float *y) {
+    gw_matmul(o, x, m->k, 1, &m, &y, 1, true);
+    gw_soft_cap(o, y, m->rows, cap);
+    return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
+}
+
+uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *exact, int n,
+                       float *y) {
+    static const gw_pure first_pass = { approximate, put_part };
+    if (!m->low) return all_rows(o, x, m, cap, y);
+    top_job *j = job_of(o, x, m, y);
+    uint32_t open = 0;
+    j->cap = cap;
     j->exact = exact;
     j->n_exact = n;
-    int parts = (int)((j->panels + j->step - 1) / j->step);
-    uint32_t open = 0;
-    gw_parallel_pure(o->pool, &high, j, slot, parts);
-    j->threshold = exact_best(j, parts);
-    gw_parallel(o->pool, count_part, j, parts);
-    for (int i = 0; i < parts; i++) open += j->part[i].open;
-    if (open > j->panels / MOST_EXACT) return all_rows(o, x, m, y);
-    gw_parallel(o->pool, refine_part, j, parts);
+    gw_parallel_pure(o->pool, &first_pass, j, j->parts);
+    j->threshold = threshold_of(exact_best(j), cap);
+    gw_parallel(o->pool, refine_part, j, j->parts);
     exact_rows(j);
+    for (int i = 0; i < j->parts; i++) open += j->part[i].open;
     return open;
 }
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
-    top_job *j = job_of(o, gw_pool_slot(o->pool), x, m, y);
+    top_job *j = job_of(o, x, m, y);
     GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }

@@ -1,21 +1,24 @@
 /* session: see session.h. */
 #include "run/session.h"
+#include "model/attention.h"
 
 #include <string.h>
 
-static float *take(gw_arena *a, size_t rows, size_t columns) {
-    return gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float));
+/* Room for `rows` rows of `columns`. */
+static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
+    return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
 }
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
-    gw_kv_shape shape = { c->n_layer, n_ctx, c->window, GW_BATCH, c->n_head_kv, c->head_dim, c->is_global, type };
+    uint32_t window = c->window ? c->window : n_ctx;
+    gw_kv_shape shape = { c->n_layer, n_ctx, window, GW_BATCH, c->n_head_kv, c->head_dim, c->is_global, type };
     gw_kv_init(kv, shape, a);
 }
 
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
-    size_t q = (size_t)c->n_head * c->head_dim, kv = (size_t)c->n_head_kv * c->head_dim;
+    uint32_t q = c->n_head * c->head_dim, kv = c->n_head_kv * c->head_dim;
     gw_batch *b = &s->state.batch;
-    gw_heads heads = { c->n_head, c->n_head_kv, c->head_dim, 0 };
+    gw_heads heads = { .n_head = (int)c->n_head, .n_head_kv = (int)c->n_head_kv, .head_dim = (int)c->head_dim };
     b->x = take(a, GW_BATCH, c->n_embd);
     b->h = take(a, GW_BATCH, c->n_embd);
     b->q = take(a, GW_BATCH, q);
@@ -24,8 +27,8 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->v = take(a, GW_BATCH, kv);
     b->gate = take(a, GW_BATCH, c->n_ff);
     b->up = take(a, GW_BATCH, c->n_ff);
-    b->angles[0] = take(a, GW_BATCH, c->head_dim);
-    b->angles[1] = take(a, GW_BATCH, c->head_dim);
+    if (c->window) b->angles[0] = take(a, GW_BATCH, c->head_dim).at;
+    if (c->rope_base > 0) b->angles[1] = take(a, GW_BATCH, c->head_dim).at;
     s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
     s->ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
     gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), q),
@@ -60,7 +63,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
 }
 
 void gw_session_free(gw_session *s) {
-    if (s->block) gw_pool_settle(s->state.ops.pool);
+    if (s->block) gw_pure_settle(s->state.ops.pool);
     gw_free(s->block);
     memset(s, 0, sizeof *s);
 }
@@ -122,20 +125,16 @@ void gw_session_clear(gw_session *s) {
     s->n_ids = 0;
 }
 
-/* One row of zeros through the largest matrices: what is read is the same as for any other. */
+/* One row of zeros through the second half of layers: what is read is the same as for any other. */
 void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter) {
     gw_state *st = &s->state;
-    gw_batch *b = &st->batch;
     uint32_t n = quarter < 4 ? st->config->n_layer : 0;
     drop_batch(s);
     st->ops.acts.streams = streams;
-    memset(b->h, 0, gw_ld(st->config->n_embd) * sizeof(float));
+    st->batch.x.n = 1;
     for (uint32_t l = n * quarter / 4; l < n * (quarter + 1) / 4; l++) {
-        const gw_layer *w = &st->weights->layers[l];
-        gw_matmul(&st->ops, b->h, gw_ld(st->config->n_embd), 1, (const gw_matrix *[]){ &w->gate, &w->up },
-                  (float *[]){ b->gate, b->up }, 2, false);
-        gw_matmul(&st->ops, b->gate, gw_ld(st->config->n_ff), 1, (const gw_matrix *[]){ &w->down },
-                  (float *[]){ b->h }, 1, false);
+        memset(st->batch.x.at, 0, gw_ld(st->config->n_embd) * sizeof(float));
+        gw_forward_feed(st, l, 0);
     }
 }
 
@@ -160,7 +159,7 @@ static int first_wanted(const gw_session *s) {
 /* Logits of the batch's next rows, when all are wanted. */
 static int give_rows(gw_session *s) {
     uint32_t rows = (uint32_t)gw_min(GW_LOGIT_ROWS, s->state.batch.n - s->row);
-    gw_forward_head(&s->state, (int)s->row, (int)rows);
+    gw_forward_logits(&s->state, (int)s->row, (int)rows);
     s->logit_first = s->state.batch.pos + s->row;
     s->logit_rows = rows;
     s->row += rows;
@@ -174,7 +173,7 @@ static int end_batch(gw_session *s) {
     if (last && !s->want_all) {
         if (s->want_top && s->n_exact >= 0)
             gw_forward_top(&s->state, s->state.batch.n - 1, s->exact, s->n_exact);
-        else gw_forward_head(&s->state, s->state.batch.n - 1, 1);
+        else gw_forward_logits(&s->state, s->state.batch.n - 1, 1);
         s->logit_first = s->n_ids - 1;
         s->logit_rows = 1;
     }

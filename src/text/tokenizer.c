@@ -1,227 +1,164 @@
-/* tokenizer: text to ids, by SentencePiece's BPE on scores (Kudo and Richardson 2018; the file has
- * no list of merges): of all adjacent symbols join the pair whose joined text is the piece with
- * the highest score, the leftmost on ties, until none is left. Knows the tables of
- * tokenizer_impl.h and nothing else.
- *
- * User-defined pieces (and control pieces, when allowed) are cut out of the text first, leftmost
- * and longest. What lies between is cut again where two characters meet that follow each other
- * in no piece: no merge can reach across, so each segment merges alone, and short segments keep
- * the scratch memory small. A segment of n characters costs O(n log n) with a heap. */
-#include "text/tokenizer_impl.h"
+/* tokenizer: see tokenizer.h. Puts the parts together: verbatim pieces are cut out of a text first, leftmost and
+ * longest; what lies between goes to spm or bpe. */
+#include "text/tokenizer.h"
+#include "text/bpe.h"
+#include "text/spm.h"
+#include "text/verbatim.h"
 
 #include <string.h>
 
-enum { NONE = -1 };
+struct gw_tokenizer {
+    gw_vocabulary v;
+    gw_verbatim verbatim;
+    gw_spm spm;           /* one of these two */
+    gw_bpe bpe;
+    bool space_prefix;
+    gw_scratch scratch;
+};
 
-typedef struct {
-    gw_tokenizer *t;
-    const uint8_t *text;
-    size_t len;
-    int flags;
-    int32_t *ids;
-    size_t n, cap;
-} job;
-
-static int emit(job *j, int32_t id) {
-    if (j->n == j->cap) return GW_E_BAD_OPTION;
-    j->ids[j->n++] = id;
-    return 0;
+gw_tokenizer *gw_tokenizer_new(void) {
+    gw_tokenizer *t = gw_alloc(sizeof *t);
+    if (t) memset(t, 0, sizeof *t);
+    return t;
 }
 
-/* --- pieces that match verbatim --------------------------------------------------------------- */
-
-static int byte_of(const gw_tokenizer *t, uint32_t at, uint32_t depth) {
-    return t->text[gw_piece_begin(t, t->verbatim[at]) + depth];
+void gw_tokenizer_free(gw_tokenizer *t) {
+    if (!t) return;
+    gw_vocabulary_free(&t->v);
+    gw_verbatim_free(&t->verbatim);
+    gw_spm_free(&t->spm);
+    gw_bpe_free(&t->bpe);
+    gw_scratch_free(&t->scratch);
+    gw_free(t);
 }
 
-/* First of verbatim[lo..hi), all longer than `depth` and alike before it, with byte >= c there. */
-static uint32_t lower_bound(const gw_tokenizer *t, uint32_t lo, uint32_t hi, uint32_t depth,
-                            int c) {
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (byte_of(t, mid, depth) < c) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+/* --- building --------------------------------------------------------------------------------- */
+
+int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len) {
+    return gw_vocabulary_add_piece(&t->v, text, len);
 }
 
-/* Length of the longest piece that the text starts with, 0 for none. Narrows the sorted list byte
- * by byte; pieces that end at this depth come first in what is left. */
-static size_t match_verbatim(const job *j, size_t at, int32_t *id) {
-    const gw_tokenizer *t = j->t;
-    uint32_t lo = t->first[j->text[at]], hi = t->first[j->text[at] + 1];
-    size_t best = 0, left = j->len - at;
-    for (uint32_t depth = 1; lo < hi; depth++) {
-        for (; lo < hi && gw_piece_len(t, t->verbatim[lo]) == depth; lo++) {
-            bool user = t->types[t->verbatim[lo]] == GW_TOKEN_USER;
-            if (!user && !(j->flags & GW_TOKENIZE_SPECIAL)) continue;
-            best = depth;
-            *id = (int32_t)t->verbatim[lo];
-        }
-        if (depth == left) break;
-        int c = j->text[at + depth];
-        if (lo < hi && byte_of(t, lo, depth) == c && byte_of(t, hi - 1, depth) == c) continue;   /* all of them */
-        lo = lower_bound(t, lo, hi, depth, c);
-        if (lo < hi && byte_of(t, lo, depth) != c) break;
-        hi = lower_bound(t, lo, hi, depth, c + 1);
-    }
-    return best;
+int gw_tokenizer_add_score(gw_tokenizer *t, float score) { return gw_vocabulary_add_score(&t->v, score); }
+
+int gw_tokenizer_add_type(gw_tokenizer *t, int type) { return gw_vocabulary_add_type(&t->v, type); }
+
+int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len) {
+    return t->v.block ? GW_E_BAD_STATE : gw_bpe_add_merge(&t->bpe, text, len);
 }
 
-/* --- segments --------------------------------------------------------------------------------- */
+void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id) { gw_vocabulary_mark_control(&t->v, id); }
 
-/* End of the segment that starts at `at`, and its number of characters. */
-static size_t segment_end(const job *j, size_t at, size_t *chars) {
-    const gw_tokenizer *t = j->t;
-    int32_t id;
-    size_t n = gw_char_len(j->text + at, j->len - at);
-    uint32_t before = gw_char_pack(j->text + at, n);
-    *chars = 1;
-    for (at += n; at < j->len; at += n, ++*chars) {
-        n = gw_char_len(j->text + at, j->len - at);
-        uint32_t c = gw_char_pack(j->text + at, n), bit = gw_pair_bit(t, before, c);
-        if (!(t->pairs[bit >> 3] >> (bit & 7) & 1)) break;
-        if (match_verbatim(j, at, &id)) break;
-        before = c;
-    }
-    return at;
-}
-
-/* Heap with the smallest key on top. A key is the order of the pair's score and, below it, the
- * left symbol: so ties go to the leftmost. An entry whose pair has changed since stays in the
- * heap; it no longer agrees with the symbol's `join`, and is dropped when it comes up. */
-typedef struct {
-    uint64_t *keys;
-    size_t n;
-} heap;
-
-static void push(heap *h, uint64_t key) {
-    size_t at = h->n++;
-    while (at && h->keys[(at - 1) / 2] > key) {
-        h->keys[at] = h->keys[(at - 1) / 2];
-        at = (at - 1) / 2;
-    }
-    h->keys[at] = key;
-}
-
-static uint64_t pop(heap *h) {
-    uint64_t top = h->keys[0], key = h->keys[--h->n];
-    size_t at = 0, child = 1;
-    while (child < h->n) {
-        child += child + 1 < h->n && h->keys[child + 1] < h->keys[child];
-        if (h->keys[child] >= key) break;
-        h->keys[at] = h->keys[child];
-        at = child;
-        child = 2 * at + 1;
-    }
-    h->keys[at] = key;
-    return top;
-}
-
-/* Smaller for higher scores; equal only for equal ones (a score is never NaN or -0). */
-static uint32_t score_order(float score) {
-    uint32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    return bits >> 31 ? bits : ~bits & 0x7FFFFFFF;
-}
-
-typedef struct {
-    const gw_tokenizer *t;
-    const uint8_t *text;   /* of the segment */
-    gw_symbol *symbols;    /* [n + 1]: the last one only marks the end */
-    uint32_t n;
-    heap pairs;            /* at most 2 n: n - 1 at first, and one more by each of n - 1 merges */
-} segment;
-
-/* Looks up what symbol i makes with the next one. */
-static void look_ahead(segment *s, uint32_t i) {
-    gw_symbol *a = &s->symbols[i];
-    a->join = NONE;
-    if (a->next == s->n) return;
-    uint32_t len = s->symbols[s->symbols[a->next].next].start - a->start;
-    if (len > s->t->max_normal) return;
-    a->join = gw_find_normal(s->t, s->text + a->start, len);
-    if (a->join != NONE) push(&s->pairs, (uint64_t)score_order(s->t->scores[a->join]) << 32 | i);
-}
-
-static void join_next(segment *s, uint32_t i) {
-    gw_symbol *a = &s->symbols[i], *b = &s->symbols[a->next];
-    a->id = a->join;
-    a->next = b->next;
-    b->join = NONE;
-    s->symbols[a->next].prev = i;
-    look_ahead(s, i);
-    if (i) look_ahead(s, a->prev);
-}
-
-static void merge(segment *s) {
-    for (uint32_t i = 0; i + 1 < s->n; i++) look_ahead(s, i);
-    while (s->pairs.n) {
-        uint64_t key = pop(&s->pairs);
-        uint32_t i = (uint32_t)key;
-        int32_t join = s->symbols[i].join;
-        if (join != NONE && score_order(s->t->scores[join]) == key >> 32) join_next(s, i);
-    }
-}
-
-/* One character that no merge took: its piece, or its bytes' pieces, or the unknown piece. */
-static int emit_char(job *j, const uint8_t *p, size_t len) {
-    const gw_tokenizer *t = j->t;
-    int32_t id = gw_find_normal(t, p, len);
-    if (id != NONE) return emit(j, id);
-    for (size_t i = 0; i < len; i++)
-        if (t->bytes[p[i]] == NONE) return emit(j, t->unknown);
-    int code = 0;
-    for (size_t i = 0; i < len && !code; i++) code = emit(j, t->bytes[p[i]]);
-    return code;
-}
-
-/* Scratch for n symbols and their heap. */
-static int reserve(gw_tokenizer *t, size_t n, segment *s) {
-    size_t keys = 2 * n * sizeof(uint64_t), size = keys + (n + 1) * sizeof(gw_symbol);
-    if (size > t->scratch_size) {
-        size_t grown = gw_max(size, gw_min(2 * t->scratch_size, size + (1 << 20)));
-        gw_free(t->scratch);
-        t->scratch = gw_alloc(grown);
-        t->scratch_size = t->scratch ? grown : 0;
-        if (!t->scratch) return GW_E_NO_MEMORY;
-    }
-    s->pairs = (heap){ t->scratch, 0 };
-    s->symbols = (gw_symbol *)((uint8_t *)t->scratch + keys);
-    return 0;
-}
-
-static int encode_segment(job *j, size_t at, size_t end, size_t chars) {
-    const uint8_t *text = j->text + at;
-    if (chars == 1) return emit_char(j, text, end - at);
-    segment s = { .t = j->t, .text = text, .n = (uint32_t)chars };
-    int code = reserve(j->t, chars, &s);
+int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e) {
+    const char *model = kind->model ? kind->model : "no such key";
+    bool merges = !strcmp(model, "gpt2");
+    if (!merges && strcmp(model, "llama"))
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.model\nllama or gpt2\n%.64s", model);
+    int code = gw_vocabulary_finish(&t->v, merges ? GW_BYTE_LEVEL : GW_BY_SCORE, e);
     if (code) return code;
-    uint32_t start = 0;
-    for (uint32_t i = 0; i <= s.n; i++) {
-        s.symbols[i] = (gw_symbol){ start, i - 1, i + 1, NONE, NONE };
-        if (i < s.n) start += (uint32_t)gw_char_len(text + start, j->len - at - start);
-    }
-    merge(&s);
-    for (uint32_t i = 0; i < s.n && !code; i = s.symbols[i].next) {
-        const gw_symbol *a = &s.symbols[i];
-        code = a->id != NONE ? emit(j, a->id)
-                             : emit_char(j, text + a->start, s.symbols[a->next].start - a->start);
-    }
+    t->space_prefix = kind->space_prefix && !merges;
+    if (merges) code = gw_bpe_make(&t->bpe, &t->v, kind->pre, e);
+    else gw_buffer_free(&t->bpe.in_merges);
+    if (!code && ((!merges && gw_spm_make(&t->spm, &t->v)) || gw_verbatim_make(&t->verbatim, &t->v)))
+        code = gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's tables");
+    if (code) t->v.n = 0;   /* unusable: every later call fails */
     return code;
 }
 
-int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids,
-                        size_t cap) {
-    if (!t->n) return GW_E_BAD_STATE;
-    if (len > INT32_MAX / 2) return GW_E_BAD_OPTION;
-    job j = { t, (const uint8_t *)text, len, flags, ids, 0, cap };
+/* --- encoding --------------------------------------------------------------------------------- */
+
+enum { MOST_TEXT = INT32_MAX / 4 };
+
+int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap) {
+    if (!t->v.n) return GW_E_BAD_STATE;
+    if (len > MOST_TEXT) return GW_E_BAD_COUNT;
+    const uint8_t *p = (const uint8_t *)text;
+    bool special = flags & GW_TOKENIZE_SPECIAL, prefix = t->space_prefix && !(flags & GW_TOKENIZE_CONTINUES);
+    gw_ids to = { ids, 0, cap };
     int code = 0;
-    for (size_t at = 0, end; at < len && !code; at = end) {
-        int32_t id = NONE;
-        size_t chars, matched = match_verbatim(&j, at, &id);
-        end = matched ? at + matched : segment_end(&j, at, &chars);
-        code = matched ? emit(&j, id) : encode_segment(&j, at, end, chars);
+    for (size_t at = 0, n; at < len && !code; at += n) {
+        int32_t id;
+        n = gw_verbatim_match(&t->verbatim, &t->v, p + at, len - at, special, &id);
+        if (n) {
+            code = gw_ids_add(&to, id);
+            prefix = t->space_prefix;
+            continue;
+        }
+        n = gw_verbatim_next(&t->verbatim, &t->v, p + at, len - at, special);
+        code = t->v.spelling == GW_BYTE_LEVEL ? gw_bpe_encode(&t->bpe, &t->v, &t->scratch, p + at, n, &to)
+                                              : gw_spm_encode(&t->spm, &t->v, &t->scratch, p + at, n, prefix, &to);
+        prefix = false;
     }
-    return code ? code : (int)j.n;
+    gw_scratch_trim(&t->scratch);
+    return code ? code : (int)to.n;
+}
+
+int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e) {
+    if (!t->v.n) return gw_fail(e, code, "tokenising\na finished tokenizer\nnone");
+    if (len > MOST_TEXT) return gw_fail(e, code, "text to tokenise\nat most %d bytes\n%zu bytes", MOST_TEXT, len);
+    if (code == GW_E_BAD_COUNT)
+        return gw_fail(e, code, "text to tokenise\nat most %d characters that nothing parts\nmore, in a text of %zu bytes",
+                       GW_MAX_WORD, len);
+    if (code == GW_E_BAD_OPTION) return gw_fail(e, code, "tokenising\nroom for all ids\nroom for %zu", cap);
+    return gw_fail(e, code, "tokenising\nmemory for %zu bytes of text\n%s", len, gw_error_name(code));
+}
+
+/* --- decoding, and questions ------------------------------------------------------------------ */
+
+static bool in_range(const gw_tokenizer *t, int32_t id) { return id >= 0 && (uint32_t)id < t->v.n; }
+
+int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap) {
+    if (!in_range(t, id)) return GW_E_BAD_TOKEN;
+    const gw_vocabulary *v = &t->v;
+    int type = v->types[id];
+    bool named = type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN;
+    if (named && !(flags & GW_TOKENIZE_SPECIAL)) return 0;
+    char byte = type == GW_TOKEN_BYTE ? (char)gw_byte_value(v, (uint32_t)id) : 0;
+    const void *from = type == GW_TOKEN_BYTE ? (const void *)&byte : v->text + gw_piece_begin(v, (uint32_t)id);
+    size_t len = type == GW_TOKEN_BYTE ? 1 : gw_piece_len(v, (uint32_t)id);
+    if (len && len <= cap) memcpy(out, from, len);
+    return (int)len;
+}
+
+/* Whether encoding has put a blank before what stands behind this token. The unknown piece stands for characters too,
+ * and is taken for one that was found verbatim only where its name is shown. */
+static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
+    if (!in_range(t, before)) return true;
+    int type = t->v.types[before];
+    return type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL
+        || (type == GW_TOKEN_UNKNOWN && flags & GW_TOKENIZE_SPECIAL);
+}
+
+/* Whether the token's text begins with a blank that encoding may have put: no verbatim piece's does. */
+static bool starts_blank(const gw_tokenizer *t, int32_t id) {
+    int type = t->v.types[id];
+    if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';
+    return type == GW_TOKEN_NORMAL && gw_piece_len(&t->v, (uint32_t)id)
+        && t->v.text[gw_piece_begin(&t->v, (uint32_t)id)] == ' ';
+}
+
+int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap) {
+    int len = gw_tokenizer_decode(t, id, flags, out, cap);
+    if (len <= 0 || !t->space_prefix || !starts_text(t, before, flags) || !starts_blank(t, id)) return len;
+    if ((size_t)len > cap) return len;
+    memmove(out, out + 1, (size_t)len - 1);
+    return len - 1;
+}
+
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id) {
+    return in_range(t, id) ? t->v.types[id] : GW_E_BAD_TOKEN;
+}
+
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id) {
+    return in_range(t, id) && t->v.scores ? t->v.scores[id] : 0.0f;
+}
+
+int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len) {
+    return gw_find_any(&t->v, (const uint8_t *)piece, len);
+}
+
+uint32_t gw_tokenizer_size(const gw_tokenizer *t) { return t->v.n; }
+
+size_t gw_tokenizer_bytes(const gw_tokenizer *t) {
+    return sizeof *t + gw_vocabulary_bytes(&t->v) + t->verbatim.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe)
+         + t->scratch.size;
 }

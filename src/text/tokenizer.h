@@ -1,60 +1,69 @@
-/* tokenizer: SentencePiece BPE by score, as a GGUF carries it (tokens, scores, types; no merges).
- * Knows no GGUF and no model: it is fed pieces one by one, finished once, then immutable.
- * Normaliser: " " -> U+2581, nothing else. Turned round here: the pieces are kept with " ", so a
- * U+2581 in the text is one more unknown character, and decode is the exact inverse of encode. */
+/* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE by score ("llama"), or
+ * byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: it is fed pieces one by one, finished once, then
+ * immutable. Decoding is the exact inverse of encoding, for every text: nothing is normalised. So a U+2581 in a text,
+ * which is how a vocabulary by score writes a blank, is one more unknown character and comes back as it was (Hugging
+ * Face reads it as a blank, and then it is lost). */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
-#include "base/base.h"
+#include "text/vocabulary.h"
 
 typedef struct gw_tokenizer gw_tokenizer;
 
-/* Token types as GGUF's tokenizer.ggml.token_type numbers them. */
-enum {
-    GW_TOKEN_NORMAL = 1, GW_TOKEN_UNKNOWN = 2, GW_TOKEN_CONTROL = 3,
-    GW_TOKEN_USER = 4, GW_TOKEN_UNUSED = 5, GW_TOKEN_BYTE = 6,
-};
-
-enum { GW_TOKENIZE_SPECIAL = 1 };   /* control pieces in the text match; never for untrusted text */
+/* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text goes on where another one
+ * ended, so no blank is put before it. */
+enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2 };
 
 gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
-/* Bounds that keep hostile vocabularies from costing more than their size: Gemma's longest piece has
- * 93 bytes, all together 3 million. */
-enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
-
-/* Building: the three arrays of a GGUF may come in any order, each element by element.
+/* Building: the arrays of a GGUF may come in any order, each element by element.
  * Return 0 or GW_E_NO_MEMORY / GW_E_BAD_TOKENIZER (too long a piece, NaN score, unknown type) /
  * GW_E_BAD_COUNT (too many, too much text). */
 int gw_tokenizer_add_piece(gw_tokenizer *t, const char *text, size_t len);
 int gw_tokenizer_add_score(gw_tokenizer *t, float score);
 int gw_tokenizer_add_type(gw_tokenizer *t, int type);
+/* One element of tokenizer.ggml.merges: "left right", best first. Only byte-level BPE reads them. */
+int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
 /* This id is a control token whatever its type says: files in use give turn tokens wrong types, and
- * then text of users could name them. The turn and image tokens of Gemma are known by name. Before
+ * then text of users could name them. Those of the families are known by name. Before
  * finish; at most 8 ids, others and those out of range are ignored. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
-/* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
- * then the tokenizer can only be freed. Types may be missing as a whole; scores may not. */
-int gw_tokenizer_finish(gw_tokenizer *t, gw_error *e);
 
-uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces */
+/* What a file says of its tokenizer; read during finish only. */
+typedef struct {
+    const char *model;   /* tokenizer.ggml.model: "llama" (by score) or "gpt2" (byte-level BPE) */
+    const char *pre;     /* tokenizer.ggml.pre, NULL if absent: how BPE cuts words out of a text */
+    bool space_prefix;   /* tokenizer.ggml.add_space_prefix, by score only: where a text begins, and behind each piece
+                          * that was found verbatim, it is read as if a blank stood before it */
+} gw_tokenizer_kind;
+
+/* Checks the counts against each other, builds the look-up tables. 0 or a coded error in e, and
+ * then the tokenizer can only be freed. Types may be missing as a whole; scores only with merges. */
+int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
+
+uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces; 0 before it is finished */
 size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for model.info.memory */
 
-/* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len: cap = len always
- * suffices) or a negative code (GW_E_BAD_OPTION if cap is too small, GW_E_NO_MEMORY).
- * Any bytes are accepted; bytes that are not UTF-8 become byte pieces. No BOS is added.
- * One call at a time: scratch memory belongs to the tokenizer, and grows only for longer segments. */
+/* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len; twice that with a space prefix) or a
+ * negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it that nothing
+ * parts, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal says it in words. Any bytes are accepted; no BOS is added.
+ * One call at a time: scratch memory belongs to the tokenizer; what a long stretch took is given back. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
+int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e);   /* the code */
 
-/* Bytes of one token into out[0..cap): U+2581 becomes " ", a byte piece its byte, a control or
- * unknown piece nothing (with GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is
- * above cap; then nothing is written) or GW_E_BAD_TOKEN. */
+/* Bytes of one token into out[0..cap): a byte piece its byte, a control or unknown piece nothing (with
+ * GW_TOKENIZE_SPECIAL its name). Returns the length (even when it is above cap; then nothing is written) or
+ * GW_E_BAD_TOKEN. `before` is the token before it, GW_NO_TOKEN at the beginning of a text: there, and behind pieces
+ * that are found verbatim, the blank that encoding has put is left out. */
+enum { GW_NO_TOKEN = -1 };
+int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap);
+/* The same with every blank: what the piece is. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);          /* GW_TOKEN_* or GW_E_BAD_TOKEN */
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id);
-/* Lowest id of that text, with " " for U+2581; -1 if there is none. */
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id);       /* 0 where there are none */
+/* Lowest id of that text, as decoding gives it (" " for U+2581); -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 
 #endif

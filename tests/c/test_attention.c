@@ -1,6 +1,6 @@
 /* Attention: the SIMD kernels against the scalar specification, bit for bit; the whole against a softmax in double,
  * for every type of cache; and that neither batch nor threads change a bit. */
-#include "model/ops.h"
+#include "model/attention.h"
 #include "test.h"
 
 static uint64_t seed;
@@ -86,9 +86,40 @@ TEST(attention_weights_have_the_bits_of_gw_exp) {
     float nan[5] = { 0, NAN, -1, -2, NAN };
     CHECK(isnan(gw_simd_weigh(nan, 5, 0)) && isnan(nan[1]) && isnan(nan[4]) && nan[0] == 1);
 }
+
+TEST(attention_caps_have_the_bits_of_the_specification) {
+    float in[GW_SPAN], a[GW_SPAN], b[GW_SPAN];
+    for (int round = 0; round < 4000; round++) {
+        int n = 1 + round % GW_SPAN;
+        for (int j = 0; j < n; j++) in[j] = draw() * (round % 3 ? 30.0f : 1e-3f);
+        if (round % 5 == 0) in[0] = 0, in[n - 1] = -INFINITY, in[n / 2] = 1e38f;
+        memcpy(a, in, sizeof a);
+        memcpy(b, in, sizeof b);
+        gw_ref_soft_cap(a, n, 50);
+        gw_simd_soft_cap(b, n, 50);
+        CHECK(!memcmp(a, b, (size_t)n * sizeof *a));
+    }
+    float nan[6] = { 0, NAN, -1, -2, 1, NAN };
+    gw_simd_soft_cap(nan, 6, 50);
+    CHECK(isnan(nan[1]) && isnan(nan[5]) && nan[0] == 0);
+}
 #else
 #define TESTED(name) gw_ref_##name
 #endif
+
+/* What GW_CAP_ERROR promises, which the exact greedy output relies on; and an odd function that no sign is lost in. */
+TEST(attention_caps_are_near_tanh) {
+    static const float caps[] = { 1, 30, 50 };
+    double worst = 0;
+    for (int c = 0; c < 3; c++)
+        for (float u = 1e-30f; u < 1e30f; u *= u > 1e-4f && u < 12 ? 1.00001f : 1.3f) {
+            float x = u * caps[c], got = gw_capped(x, caps[c]);
+            worst = fmax(worst, fabs(got - caps[c] * tanh((double)x / caps[c])) / caps[c]);
+            CHECK(gw_capped(-x, caps[c]) == -got && got <= caps[c]);
+        }
+    if (!(worst <= GW_CAP_ERROR)) gw_test_fail(__FILE__, __LINE__, "error %g of the cap, at most %g", worst, GW_CAP_ERROR);
+    CHECK(gw_capped(INFINITY, 30) == 30 && gw_capped(-INFINITY, 30) == -30 && isnan(gw_capped(NAN, 30)));
+}
 
 /* --- i16 against double, and at its limits --- */
 
@@ -237,7 +268,8 @@ typedef struct {
 static void take(rig *r, int type, uint32_t window, gw_pool *pool, gw_arena *a) {
     static const uint8_t all[1] = { 1 }, none[1] = { 0 };
     uint32_t heads = (uint32_t)r->heads.n_head_kv, d = (uint32_t)r->heads.head_dim;
-    gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, window, BATCH, heads, d, window ? none : all, type }, a);
+    const uint8_t *global = window && !r->heads.both_ways ? none : all;   /* both ways: the whole text is there */
+    gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, window, BATCH, heads, d, global, type }, a);
     gw_ops_init(&r->ops, pool, 1, 32, gw_attention_partials(r->heads, MAX_POS), a);
     float **planes[] = { &r->q, &r->out, &r->k, &r->v };
     for (int i = 0; i < 4; i++) *planes[i] = gw_arena_take(a, MAX_POS * (i < 2 ? r->ldq : r->ldk) * sizeof(float));
@@ -264,29 +296,41 @@ static void rig_free(rig *r) {
     gw_free(r->block);
 }
 
+static void store(rig *r, uint32_t pos, uint32_t n) {
+    gw_kv_reserve(&r->kv, n);
+    for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(&r->kv, 0, p, r->k + p * r->ldk, r->v + p * r->ldk);
+}
+
 /* The positions before `at` in whole batches, those from there on `batch` at once. */
 static void run(rig *r, uint32_t n, uint32_t at, uint32_t batch) {
+    if (r->heads.both_ways) store(r, 0, r->heads.both_ways);
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
         rows = pos < at ? (uint32_t)gw_min(BATCH, at - pos) : (uint32_t)gw_min(batch, n - pos);
-        gw_kv_reserve(&r->kv, rows);
-        for (uint32_t p = pos; p < pos + rows; p++) gw_kv_store(&r->kv, 0, p, r->k + p * r->ldk, r->v + p * r->ldk);
+        if (!r->heads.both_ways) store(r, pos, rows);
         gw_attention(&r->ops, r->heads, &r->kv.layers[0], pos, r->q + pos * r->ldq, r->ldq, (int)rows,
                      r->out + pos * r->ldq);
         gw_kv_advance(&r->kv, rows);
     }
 }
 
+static bool is_visible(const gw_heads *h, uint32_t from, uint32_t pos) {
+    int64_t before = (int64_t)from - pos;
+    if (h->both_ways) return pos < h->both_ways && (!h->window || llabs(before) <= h->window / 2);
+    return before >= 0 && (!h->window || before < h->window);
+}
+
 /* What attention gives for one head at one position, from keys and values as they were, in double. */
 static void truth(const rig *r, uint32_t pos, int head, double *out) {
     int d = r->heads.head_dim;
     size_t of_kv = (size_t)(head / (r->heads.n_head / r->heads.n_head_kv)) * d;
-    uint32_t first = r->heads.window && pos >= r->heads.window ? pos - r->heads.window + 1 : 0;
     double total = 0;
     memset(out, 0, d * sizeof *out);
-    for (uint32_t p = first; p <= pos; p++) {
+    for (uint32_t p = 0; p < LENGTH; p++) {
         double score = 0;
+        if (!is_visible(&r->heads, pos, p)) continue;
         const float *q = r->q + pos * r->ldq + (size_t)head * d, *k = r->k + p * r->ldk + of_kv;
         for (int i = 0; i < d; i++) score += (double)q[i] * k[i];
+        if (r->heads.cap > 0) score = r->heads.cap * tanh(score / r->heads.cap);
         double weight = exp(score - 40);
         total += weight;
         for (int i = 0; i < d; i++) out[i] += weight * r->v[p * r->ldk + of_kv + i];
@@ -312,8 +356,12 @@ static double error_of(const rig *r, uint32_t n) {
 /* By type; inputs are about 1, their products with a query about 1 to 10. */
 static const double tolerance[GW_KV_TYPES] = { 6e-2, 2e-5, 6e-2, 4e-1 };
 static const gw_heads shapes[] = {
-    { 4, 1, 24, 0 }, { 4, 1, 24, WINDOW }, { 6, 3, 8, WINDOW }, { 3, 1, 40, 0 }, { 20, 1, 8, WINDOW }, { 34, 2, 8, 0 },
-    { 1, 1, 72, WINDOW }, { 2, 2, 16, 1 },
+    { 4, 1, 24, 0, 0, 0 }, { 4, 1, 24, WINDOW, 0, 0 }, { 6, 3, 8, WINDOW, 0, 0 }, { 3, 1, 40, 0, 0, 0 },
+    { 20, 1, 8, WINDOW, 0, 0 }, { 34, 2, 8, 0, 0, 0 }, { 1, 1, 72, WINDOW, 0, 0 }, { 2, 2, 16, 1, 0, 0 },
+    { 3, 3, 64, 0, 0, 0 }, { 2, 1, 80, 0, 0, 0 }, { 4, 2, 96, WINDOW, 0, 0 },                  /* GPT-2's, Qwen3's kind */
+    { 4, 2, 16, 0, 0, 5 }, { 4, 2, 24, WINDOW, 0, 50 }, { 3, 1, 8, 1, 0, 2 },                  /* Gemma 2's */
+    { 3, 1, 16, 0, LENGTH, 0 }, { 3, 1, 16, WINDOW, LENGTH, 0 }, { 6, 2, 8, 3, LENGTH, 4 },    /* both ways */
+    { 2, 1, 8, 2 * LENGTH, LENGTH, 0 }, { 4, 4, 8, 1, LENGTH, 0 },
 };
 
 TEST(attention_is_the_softmax_whatever_the_type) {
@@ -349,7 +397,7 @@ TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {
         rig r;
-        rig_init(&r, (gw_heads){ 16, 1, GW_MAX_HEAD_DIM, WINDOW }, type, 2, FEW);
+        rig_init(&r, (gw_heads){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
         for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;   /* scores as those of smaller heads */
         run(&r, FEW, FEW - 2, BATCH);
         double error = error_of(&r, FEW);

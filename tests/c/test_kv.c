@@ -322,4 +322,9 @@ TEST(kv_q8_rows_keep_half_a_step) {
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isfinite(out[40]) && out[40] > 1e38f);   /* as large as can be */
     CHECK_NEAR(out[0], 1, 1.0 / 252);
+    in[40] = NAN;                                  /* does not vanish, but spoils no other block */
+    gw_kv_store(&kv, 0, 0, in, in);
+    gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
+    CHECK(isnan(out[40]) && isnan(out[32]));
+    CHECK_NEAR(out[0], 1, 1.0 / 252);
 }

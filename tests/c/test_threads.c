@@ -1,5 +1,5 @@
 /* threads: every item once, whatever the number of threads, and results that are seen afterwards. */
-#include "base/threads.h"
+#include "base/pure.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -61,21 +61,22 @@ static void put(void *ctx, int i, const float *out) {
 
 static const gw_pure squares = { square, put };
 
-/* One task after another, each with its job in a slot that no one reads. */
+/* One task after another, each with its job in a place that no one reads. */
 static void each_pure_item_once(int threads) {
     gw_pool *p = gw_pool_new(threads);
-    static pure_job jobs[GW_SLOTS];
+    static pure_job jobs[GW_PLACES];
     for (int round = 0; round < 2000; round++) {
         long cells[100] = { 0 };
-        int n = 1 + round % 99, slot = gw_pool_slot(p);
-        CHECK(slot >= 0 && slot < GW_SLOTS);
-        jobs[slot] = (pure_job){ round, n, cells, 0 };
-        gw_parallel_pure(p, &squares, &jobs[slot], slot, n);
-        CHECK_INT(jobs[slot].placed, n);
+        int n = 1 + round % 99;
+        pure_job *job = gw_pure_place(p, jobs, sizeof *jobs);
+        CHECK(job >= jobs && job < jobs + GW_PLACES);
+        *job = (pure_job){ round, n, cells, 0 };
+        gw_parallel_pure(p, &squares, job, n);
+        CHECK_INT(job->placed, n);
         for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
         if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64);   /* the other kind in between */
     }
-    gw_pool_settle(p);
+    gw_pure_settle(p);
     gw_pool_free(p);
 }
 
@@ -132,54 +133,55 @@ static const gw_pure sticking = { stick, put };
 /* Each helper holds an item; the caller does them all, in one task after another. */
 static void not_waited_for(int threads) {
     gw_pool *p = gw_pool_new(threads);
-    static pure_job jobs[GW_SLOTS];
+    static pure_job jobs[GW_PLACES];
     long cells[100] = { 0 };
     caller = pthread_self();
     held = threads - 1;
-    int first = gw_pool_slot(p);
-    jobs[first] = (pure_job){ 5, 100, cells, 0 };
-    gw_parallel_pure(p, &sticking, &jobs[first], first, 100);
-    CHECK_INT(jobs[first].placed, 100);
+    pure_job *first = gw_pure_place(p, jobs, sizeof *jobs);
+    *first = (pure_job){ 5, 100, cells, 0 };
+    gw_parallel_pure(p, &sticking, first, 100);
+    CHECK_INT(first->placed, 100);
     CHECK_INT(stuck, threads - 1);
     for (int round = 0; round < 20; round++) {
-        int slot = gw_pool_slot(p);
-        CHECK(slot != first);   /* late helpers read it */
-        jobs[slot] = (pure_job){ round, 100, cells, 0 };
-        gw_parallel_pure(p, &squares, &jobs[slot], slot, 100);
+        pure_job *job = gw_pure_place(p, jobs, sizeof *jobs);
+        CHECK(job != first);   /* late helpers read it */
+        *job = (pure_job){ round, 100, cells, 0 };
+        gw_parallel_pure(p, &squares, job, 100);
     }
     held = 0;
-    gw_pool_settle(p);
+    gw_pure_settle(p);
     CHECK_INT(stuck, 0);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i);   /* what they had was not placed again */
-    jobs[first].offset = 0;     /* TSan: now it may be written */
-    gw_parallel_pure(p, &squares, &jobs[first], first, 100);
+    CHECK(gw_pure_place(p, jobs, sizeof *jobs) == first);
+    first->offset = 0;     /* TSan: now it may be written */
+    gw_parallel_pure(p, &squares, first, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 22L * i * i);
     gw_pool_free(p);
 }
 
 TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
-TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_SLOTS); }
+TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
-/* With one slot left, the caller waits for the next. */
+/* With one place left, the caller waits for the next. */
 static void *let_go(void *ctx) {
     (void)ctx;
-    while (atomic_load(&stuck) < GW_SLOTS) continue;
+    while (atomic_load(&stuck) < GW_PLACES) continue;
     for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;
     atomic_store(&held, 0);
     return NULL;
 }
 
-TEST(threads_as_many_may_be_late_as_there_are_slots) {
-    gw_pool *p = gw_pool_new(GW_SLOTS + 1);
+TEST(threads_as_many_may_be_late_as_there_are_places) {
+    gw_pool *p = gw_pool_new(GW_PLACES + 1);
     pthread_t other;
     long cells[100] = { 0 };
     static pure_job job;
     job = (pure_job){ 0, 100, cells, 0 };
     caller = pthread_self();
-    held = GW_SLOTS;
+    held = GW_PLACES;
     CHECK_INT(pthread_create(&other, NULL, let_go, NULL), 0);
-    gw_parallel_pure(p, &sticking, &job, gw_pool_slot(p), 100);
-    gw_pool_settle(p);
+    gw_parallel_pure(p, &sticking, &job, 100);
+    gw_pure_settle(p);
     CHECK_INT(job.placed, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i * i);
     CHECK_INT(pthread_join(other, NULL), 0);
@@ -205,9 +207,9 @@ TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
     gw_pool *p = gw_pool_new(2);
     caller = pthread_self();
     trapped = 0;
-    gw_parallel_pure(p, &traps, &p, gw_pool_slot(p), 100);
+    gw_parallel_pure(p, &traps, &p, 100);
     CHECK(trapped && gw_pool_failed(p));
-    gw_pool_settle(p);
+    gw_pure_settle(p);
     gw_pool_free(p);
 }
 #endif

@@ -23,7 +23,7 @@ async function buildPackage() {
   const common = { outdir: out, bundle: true, format: /** @type {const} */ ('esm'), target: ['es2022'] };
   await esbuild.build({ ...common, entryPoints: ['worker', 'thread'].map((name) => path.join(root, 'js', `${name}.js`)) });
   await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents:
-    'export * from "./js/index.js"; export { environment } from "./js/env.js";' } });
+    'export * from "./js/index.js"; export { environment } from "./js/platform/env.js";' } });
   for (const name of readdirSync(path.join(root, 'js'))) {
     if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
   }

@@ -1,7 +1,8 @@
 /* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and
  * what may be wrong with their arrays) and a text. Whatever they are: a coded error, or ids that are those
  * of a slow tokenizer written down here straight from the definition (Kudo and Richardson 2018, as
- * tokenizer.c tells it), never more ids than bytes, and decoding gives the text back. */
+ * spm.h tells it), never more ids than bytes, and decoding gives the text back; also where a text is read with a
+ * blank before it. */
 #include "fuzz.h"
 #include "text/tokenizer.h"
 
@@ -20,10 +21,11 @@ typedef struct {
 static piece pieces[MOST_IDS];
 static int n_pieces, byte_ids[256];   /* -1: no such byte piece */
 static gw_tokenizer *t;
+static gw_tokenizer_kind by_score = { .model = "llama" };
 
 /* --- the vocabulary -------------------------------------------------------------------------------- */
 
-enum { HAS_BYTES = 1, HAS_TYPES = 2, MARKS = 4, LACKS_SCORE = 8, LACKS_TYPE = 16, SPECIAL = 32 };
+enum { HAS_BYTES = 1, HAS_TYPES = 2, MARKS = 4, LACKS_SCORE = 8, LACKS_TYPE = 16, SPECIAL = 32, PREFIX = 64 };
 
 static int add(const uint8_t *text, size_t len, float score, int type, int flags) {
     piece *p = &pieces[n_pieces++];
@@ -82,7 +84,7 @@ static int build(fuzz_input *in, int flags) {
     for (int n = fuzz_byte(in) % MOST_PIECES; n > 0 && !bad; n--) bad = add_from(in, n == 1 ? flags : flags & ~(LACKS_SCORE | LACKS_TYPE));
     if (bad) return bad;
     if (flags & MARKS) gw_tokenizer_mark_control(t, fuzz_byte(in));
-    bad = gw_tokenizer_finish(t, &e);
+    bad = gw_tokenizer_finish(t, &by_score, &e);
     if (bad) fuzz_check_error(&e, bad);
     else note_types();
     return bad;
@@ -161,22 +163,34 @@ static int slow_merge(const uint8_t *text, uint8_t *ends, int n, int32_t *ids) {
     return count;
 }
 
-static int slow_encode(const uint8_t *text, size_t len, bool special, int32_t *ids) {
+static int slow_encode(const uint8_t *given, size_t len, bool special, bool prefix, int32_t *ids) {
     int n = 0;
     for (size_t at = 0; at < len;) {
+        const uint8_t *text = given;
         int id = match(text + at, len - at, special), chars = 0;
         if (id >= 0) {
             ids[n++] = id;
             at += pieces[id].len;
+            prefix = by_score.space_prefix;
             continue;
         }
-        uint8_t ends[MOST_TEXT];
+        uint8_t ends[MOST_TEXT + 1], copy[MOST_TEXT + 1];
         size_t end = at;
         do {
             end += char_len(text + end, len - end);
             ends[chars++] = (uint8_t)(end - at);
         } while (end < len && match(text + end, len - end, special) < 0);
-        n += slow_merge(text + at, ends, chars, ids + n);
+        text += at;
+        if (prefix) {
+            copy[0] = ' ';
+            memcpy(copy + 1, text, end - at);
+            memmove(ends + 1, ends, (size_t)chars++);
+            ends[0] = 1;
+            for (int i = 1; i < chars; i++) ends[i]++;
+            text = copy;
+        }
+        n += slow_merge(text, ends, chars, ids + n);
+        prefix = false;
         at = end;
     }
     return n;
@@ -184,24 +198,35 @@ static int slow_encode(const uint8_t *text, size_t len, bool special, int32_t *i
 
 /* --- what must hold ------------------------------------------------------------------------------------ */
 
-static void check_text(const uint8_t *text, size_t len, int flags) {
-    static int32_t ids[MOST_TEXT], slow[MOST_TEXT];
-    static char back[MOST_TEXT + MOST_LENGTH];
-    int n = gw_tokenizer_encode(t, (const char *)text, len, flags, ids, len);
-    REQUIRE(n >= 0 && (size_t)n <= len);
-    REQUIRE(n == slow_encode(text, len, flags != 0, slow));
+/* What decoding the ids gives, up to `known`, the first one that stands for something unknown. */
+static size_t decode(const int32_t *ids, int known, int flags, char *out, size_t cap) {
     size_t at = 0;
-    bool known = true;
-    for (int i = 0; i < n; i++) {
-        int type = gw_tokenizer_type(t, ids[i]);
-        REQUIRE(type >= 0 && (ids[i] == slow[i] || slow[i] == -1));
-        known &= slow[i] >= 0;
-        int bytes = gw_tokenizer_decode(t, ids[i], flags, back + at, sizeof back - at);
-        if (!known) continue;
-        REQUIRE(bytes >= 0 && (size_t)bytes <= len - at);
+    for (int i = 0; i < known; i++) {
+        int bytes = gw_tokenizer_decode_after(t, i || flags & GW_TOKENIZE_CONTINUES ? ids[i ? i - 1 : 0] : GW_NO_TOKEN,
+                                              ids[i], flags, out + at, cap - at);
+        REQUIRE(bytes >= 0 && (size_t)bytes <= cap - at);
         at += (size_t)bytes;
     }
-    REQUIRE(!known || (at == len && !memcmp(back, text, len)));
+    return at;
+}
+
+static void check_text(const uint8_t *text, size_t len, int flags) {
+    enum { MOST = 2 * MOST_TEXT };
+    static int32_t ids[MOST], slow[MOST];
+    static char back[MOST + MOST_LENGTH];
+    bool prefix = by_score.space_prefix;
+    size_t cap = prefix ? 2 * len : len;
+    int n = gw_tokenizer_encode(t, (const char *)text, len, flags, ids, cap), known = 0;
+    REQUIRE(n >= 0 && (size_t)n <= cap);
+    REQUIRE(n == slow_encode(text, len, flags & GW_TOKENIZE_SPECIAL, prefix && !(flags & GW_TOKENIZE_CONTINUES), slow));
+    for (int i = 0; i < n; i++) {
+        REQUIRE(gw_tokenizer_type(t, ids[i]) >= 0 && (ids[i] == slow[i] || slow[i] == -1));
+        REQUIRE(flags & GW_TOKENIZE_SPECIAL || slow[i] < 0 || gw_tokenizer_type(t, ids[i]) != GW_TOKEN_CONTROL);
+        known += known == i && slow[i] >= 0;
+    }
+    size_t at = decode(ids, known, flags, back, sizeof back);
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix;   /* then it is the caller who knows what stands before */
+    REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
     REQUIRE(!memcmp(ids, slow, (size_t)n * sizeof *ids));
@@ -220,6 +245,7 @@ static void check_pieces(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_input in = { data, size };
     int flags = fuzz_byte(&in);
+    by_score.space_prefix = flags & PREFIX;
     t = gw_tokenizer_new();
     REQUIRE(t != NULL);
     n_pieces = 0;
@@ -228,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_pieces();
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
+        if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
         check_text(data, gw_min(size, 48), 0);   /* the vocabulary's own bytes: more matches */
     }
     gw_tokenizer_free(t);

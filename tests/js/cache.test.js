@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { environment } from '../../js/env.js';
+import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
 import { refuses, someIds } from './helpers.js';
@@ -151,7 +151,7 @@ async function killed(t, tuning) {
   const { folder, cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
   const script = `
-    import { environment } from ${JSON.stringify(new URL('../../js/env.js', import.meta.url))};
+    import { environment } from ${JSON.stringify(new URL('../../js/platform/env.js', import.meta.url))};
     import { loadModel, openCache } from ${JSON.stringify(new URL('../../js/index.node.js', import.meta.url))};
     environment.tuning = ${JSON.stringify(tuning)};
     await loadModel(${JSON.stringify(server.url)}, { threads: 1, cache: openCache(${JSON.stringify(folder)}),

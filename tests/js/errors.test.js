@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { CODES, GemmaError } from '../../js/errors.js';
-import { packError, unpackError } from '../../js/protocol.js';
+import { packError, unpackError } from '../../js/link/protocol.js';
 
 test('every code of the engine has a line in CODES', async () => {
   const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
@@ -16,7 +16,7 @@ test('every code that the package throws has a line in CODES', async () => {
   const { readdir } = await import('node:fs/promises');
   const directory = new URL('../../js/', import.meta.url);
   const used = new Set();
-  for (const file of (await readdir(directory)).filter((name) => name.endsWith('.js'))) {
+  for (const file of (await readdir(directory, { recursive: true })).filter((name) => name.endsWith('.js'))) {
     const source = await readFile(new URL(file, directory), 'utf8');
     for (const [, code] of source.matchAll(/new GemmaError\(\s*'([\w-]+)'/g)) used.add(code);
   }

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { probe } from '../../js/features.js';
+import { probe } from '../../js/engine/features.js';
+import { logits } from '../../js/engine/jobs.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -125,4 +126,19 @@ test('info tells what the file and the memory are', async (t) => {
   const { weights, kv, scratch, total } = info.memory;
   assert.ok(weights > 0 && kv > 0 && scratch > 0 && total >= weights + kv + scratch);
   assert.throws(() => { info.contextLength = 5; }, TypeError);
+});
+
+test('perplexity needs a context of two', async (t) => {
+  const one = await open(t, 'tiny', { contextLength: 1 });
+  const error = await refuses(one.perplexity('some text'), 'bad-option');
+  assert.deepEqual([error.what, error.got], ['contextLength', '1']);
+  const two = await open(t, 'tiny', { contextLength: 2 });
+  assert.ok((await two.perplexity('some text')).tokens > 2);
+});
+
+test('logits of all ids that no browser could post are refused before the work', async () => {
+  const nothing = /** @type {any} */ ({ runner: { native: {} }, vocabulary: { size: 262144 } });
+  const ids = Array.from({ length: 2048 }, () => 2);
+  const error = await refuses(logits(nothing, /** @type {any} */ ({}), { ids, all: true }), 'bad-option');
+  assert.deepEqual([error.expected, error.got], ['at most 2046', 2048]);
 });

@@ -1,7 +1,7 @@
 /* A helper thread whose code traps tells the pool, on a fresh stack, instead of leaving it waiting. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { receive } from '../../js/helper.js';
+import { receive } from '../../js/engine/helper.js';
 
 /** A module with what helper.js calls: gw_pool_enter traps; the others write what they got to memory.
  * Hand-assembled (WebAssembly core specification, binary format). */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GemmaError, loadModel } from '../../js/index.node.js';
-import { ChatTemplate } from '../../js/template.js';
+import { ChatTemplate } from '../../js/engine/template.js';
 import { makeModel } from '../../tools/make-model.js';
 import { refuses } from './helpers.js';
 import { MODELS } from './models.js';

@@ -4,9 +4,10 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
-import { Connection } from '../../js/connection.js';
-import { createEngine } from '../../js/engine.js';
+import { Connection } from '../../js/link/connection.js';
+import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
+import { MODULES } from '../../js/modules.js';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -166,7 +167,7 @@ test('helper threads that are ready leave no timer behind', async () => {
     onMessage: (handler) => handler(true), onFailure() {}, terminate() {}, keepAlive() {},
   });
   const { engine } = await createEngine({ threads: 2 }, {
-    compile: async (url) => WebAssembly.compile(await readFile(url)), parallelism: () => 2, createThread: port,
+    modules: MODULES, compile: async (url) => WebAssembly.compile(await readFile(url)), parallelism: () => 2, createThread: port,
   });
   assert.equal(engine.threads, 2);
   assert.equal(timers(), before);

@@ -104,3 +104,28 @@ test('options of the smaller calls are checked', async (t) => {
   await refuses(model.logits([5], { signal: {} }), 'bad-option');
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));
 });
+
+test('an object without a prototype is refused like any other', async (t) => {
+  const none = Object.create(null), known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
+  for (const name of Object.keys(known)) {
+    if (name === 'logitBias' || name === 'headers') continue;   // there it is an empty one
+    const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
+    assert.ok(!/convert/.test(error.message), error.message);
+    await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');
+  }
+  await refuses(loadModel(none), 'unsupported-source');
+  const model = await open(t);
+  await refuses(() => model.generate('x', { stop: none }), 'bad-option');
+  await refuses(() => model.generate([{ role: none, content: 'x' }]), 'bad-option');
+  await refuses(() => model.generate([2, none]), 'bad-token');
+});
+
+test('a list of ids that claims any length is refused before it is copied', async (t) => {
+  const model = await open(t);
+  await refuses(() => model.generate({ length: 1e9 }), 'bad-option');
+  await refuses(() => model.generate({ length: 1e7 }), 'bad-token');
+  for (const length of [1.5, NaN, -1, Infinity]) await refuses(() => model.generate({ length }), 'bad-option');
+  await refuses(model.detokenize({ length: 2 ** 40 }), 'bad-option');
+  assert.equal(await model.detokenize({ length: 0 }), '');
+  assert.equal(await model.detokenize({ 0: 300, 1: 301, length: 2 }), await model.detokenize([300, 301]));
+});

@@ -64,11 +64,12 @@ test('npm pack makes it anew', () => {
 });
 
 test('it holds the scripts of js/ and the wasm files, and no other code', () => {
-  const names = (/** @type {string} */ where) => readdirSync(where).filter((name) => /\.(js|wasm)$/.test(name)).sort();
+  const names = (/** @type {string} */ where) => readdirSync(where, { recursive: true }).map(String)
+    .filter((name) => /\.(js|wasm)$/.test(name)).sort();
   const installed = join(folder, 'node_modules', 'gemma-wasm');
   assert.deepEqual(names(join(installed, 'dist')), names(join(ROOT, 'js')));
   assert.deepEqual(readdirSync(installed).sort(), ['LICENSE', 'README.md', 'dist', 'models', 'package.json']);
-  const [, worker] = readFileSync(join(installed, 'dist', 'env-browser.js'), 'utf8').match(/new URL\('(.*?)', import\.meta\.url\)/) ?? [];
+  const [, worker] = readFileSync(join(installed, 'dist', 'index.js'), 'utf8').match(/new URL\('(.*?)', import\.meta\.url\)/) ?? [];
   assert.equal(worker, './worker.js');
 });
 

@@ -6,9 +6,9 @@ import { readFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { Engine } from '../../js/engine.js';
-import { imports } from '../../js/heap.js';
-import { describeSource } from '../../js/source.js';
+import { Engine } from '../../js/engine/engine.js';
+import { imports } from '../../js/engine/heap.js';
+import { describeSource } from '../../js/download/describe.js';
 import { essence, refuses, serveWith, sleep } from './helpers.js';
 import { BAD_MODELS, badModel, testModel } from './models.js';
 

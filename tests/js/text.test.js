@@ -1,7 +1,7 @@
 /* Text as it is put together from tokens: whole characters, stop sequences; SHA-256. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TextAssembler } from '../../js/text.js';
+import { TextAssembler } from '../../js/engine/text.js';
 
 /** Feeds bytes in groups and gives the pieces. */
 function assemble(groups, stops = []) {

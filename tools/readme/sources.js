@@ -6,12 +6,14 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import { Trouble, at } from '../proc.js';
 
-/** In the order in which they build on each other; what is not named here comes last. */
-const ORDER = ('base file text kernels run half sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
-  + 'attention top tokenizer tokenizer_impl tokenizer_build model load describe forward sampler session api '
-  + 'index public model cache chat generation options errors cli cli-chat env connection protocol host runner jobs stream source '
-  + 'download http entries store '
-  + 'vocabulary template text engine heap helper features worker thread port').split(' ');
+/** Rooms (`.`: the folder itself) and names in the order in which they are told; what is not named here comes last. */
+const ORDER = /** @type {Record<string, string[]>} */ ({
+  src: ('base file text kernels model run . half sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
+    + 'attention top tokenizer tokenizer_impl tokenizer_build load describe forward sampler session api').split(' '),
+  js: ('. cli link engine download platform index public model chat generation options errors worker thread modules main '
+    + 'connection answers asking protocol host loading stream meter info jobs runner vocabulary template text engine heap helper features '
+    + 'describe feeder source download lanes shelf requests http identity entries cache store pump env port').split(' '),
+});
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;
 /** Without a comment of their own. */
 const PLAIN = /** @type {Record<string, string>} */ ({
@@ -39,17 +41,15 @@ function sentence(file) {
   return (named ? text : text[0].toUpperCase() + text.slice(1)) + (/[.]$/.test(text) ? '' : '.');
 }
 
-/** Place of a name in ORDER. @param {string} name */
-function placeOf(name) {
-  const stem = name.replace(/\..*$/, '').replace(/-(node|browser)$/, '');
-  return ORDER.includes(stem) ? ORDER.indexOf(stem) : ORDER.length;
-}
-
 /** Files by rooms, then by ORDER, then by name. @param {string} a @param {string} b */
 function inOrder(a, b) {
-  const rooms = [a, b].map((file) => file.split('/').slice(1, -1).join('/'));
-  return placeOf(rooms[0]) - placeOf(rooms[1]) || rooms[0].localeCompare(rooms[1], 'en')
-    || placeOf(basename(a)) - placeOf(basename(b));
+  const order = ORDER[a.split('/')[0]];
+  const placeOf = (/** @type {string} */ name) => (order.includes(name) ? order.indexOf(name) : order.length);
+  const places = [a, b].map((file) => {
+    const stem = basename(file).replace(/\..*$/, '').replace(/-(node|browser)$/, '');
+    return { room: placeOf(file.split('/').slice(1, -1).join('/') || '.'), file: placeOf(stem) };
+  });
+  return places[0].room - places[1].room || places[0].file - places[1].file;
 }
 
 /** @param {string} file whose head only points to its header */

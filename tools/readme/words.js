@@ -18,7 +18,8 @@ export const OPTIONS = {
     floatMatrices: { meaning: 'matrices that the file has as F32, F16 or BF16: `keep` them, or pack them as `q8_0` where '
       + 'rows are whole blocks of 32; `auto` packs them in files whose layers are quantised', standard: 'auto' },
     kvType: { meaning: 'how keys and values of the context are kept: `q8_0` takes the least memory, `f32` loses nothing; '
-      + '`auto` is `i16`, integers of 16 bits, where all positions are kept, else `f32`', standard: 'auto' },
+      + '`auto` is `f32` in files of floats; in others `i16`, integers of 16 bits, where all positions are kept, else `f32`. '
+      + 'In long contexts with outlying channels `q8_0` changes one greedy token in ten to a hundred', standard: 'auto' },
     cache: { meaning: 'keep what is downloaded, and use what was kept: `true` means `modelCache`', standard: 'true' },
     sha256: { meaning: 'of the whole source, checked while it is read; a difference is `sha256-mismatch`' },
     token: { meaning: 'an access token for the model\'s host, sent as a header; kept nowhere' },
@@ -65,14 +66,14 @@ export const FIELDS = {
     tensors: 'every tensor, with the innermost dimension first; offset and size in bytes of the file',
   },
   ModelInfo: {
-    architecture: '`gemma3`', name: 'as the file says; may be empty',
+    architecture: 'the file\'s, one of [the family](family.md)', name: 'as the file says; may be empty',
     quantisation: 'the type that holds most weights of the layers', parameters: 'how many numbers the weights are',
     contextLength: 'tokens that fit, as loaded', trainedContextLength: 'tokens, the file\'s own',
     vocabSize: 'tokens', memory: 'bytes, as reserved; `heap`: of the whole heap with it',
     largestContext: 'tokens for which there are addresses, at most the file\'s own',
     threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
-    fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether the file has one',
+    fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
     cache: '`cached`: the cache had it; `stored`: the cache has it now; `none`: neither (`notices` say why)',
     notices: 'what came up while it was loaded, as in `onProgress`',

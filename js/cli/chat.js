@@ -1,0 +1,59 @@
+/* chat: `gemma-wasm chat`, a conversation in the terminal. */
+/** @import { ChatOptions } from '../chat.js' */
+/** @import { Model } from '../model.js' */
+import { createInterface } from 'node:readline/promises';
+import { GemmaError } from '../errors.js';
+
+const HELP = '/reset, /retry, /system TEXT, /exit; Ctrl-C stops an answer, twice it leaves.\n';
+
+/** @param {AsyncIterable<string>} pieces */
+export async function show(pieces) {
+  for await (const piece of pieces) process.stdout.write(piece);
+  process.stdout.write('\n');
+}
+
+/** @param {Model} model @param {ChatOptions} options */
+export async function interact(model, options) {
+  let chat = model.chat(options);
+  /** @type {AbortController | null} */
+  let answering = null;
+  let closed = false;
+  const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: '> ' });
+  lines.on('close', () => { closed = true; });
+  lines.on('SIGINT', () => {
+    if (!answering || answering.signal.aborted) return lines.close();
+    answering.abort();
+  });
+
+  /** @param {(options: { signal: AbortSignal }) => AsyncIterable<string>} ask */
+  const answer = async (ask) => {
+    answering = new AbortController();
+    try {
+      await show(ask({ signal: answering.signal }));
+    } catch (error) {
+      if (!(error instanceof GemmaError)) throw error;
+      process.stderr.write(`${error.message}\n`);
+    } finally {
+      answering = null;
+    }
+  };
+
+  /** @param {string} line */
+  const handle = async (line) => {
+    const [word, ...rest] = line.split(' ');
+    if (word === '/reset') chat = model.chat(options);
+    else if (word === '/retry') await answer((o) => chat.retry(o));
+    else if (word === '/system') chat = model.chat(options = { ...options, system: rest.join(' ') });
+    else if (word.startsWith('/')) process.stderr.write(HELP);
+    else if (line.trim()) await answer((o) => chat.send(line, o));
+  };
+
+  process.stderr.write(HELP);
+  lines.prompt();
+  for await (const line of lines) {
+    if (line.trim() === '/exit') break;
+    await handle(line);
+    if (!closed) lines.prompt();
+  }
+  lines.close();
+}

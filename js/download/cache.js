@@ -1,0 +1,93 @@
+/* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
+ * Loading with the option `cache` fills it (download.js). */
+/** @import { Store } from '../platform/env.js' */
+import { isComplete, readJournal } from './entries.js';
+import { environment } from '../platform/env.js';
+import { GemmaError, failure } from '../errors.js';
+
+/** url: without its query; file: its last part; stored and total: bytes; complete: can be loaded without
+ * the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
+ *   complete: boolean, lastUsed: Date }} CacheEntry */
+
+export class ModelCache {
+  /** @type {string | Store | undefined} */
+  #where;
+  /** @type {Store | undefined} */
+  #store;
+
+  /** @internal @param {string | Store} [where] */
+  constructor(where) {
+    this.#where = where;
+  }
+
+  /** Latest use first. @returns {Promise<CacheEntry[]>} */
+  async list() {
+    return this.#with(async (store) => {
+      const entries = (await store.list()).map(async (key) => {
+        const journal = await readJournal(store, key);
+        const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
+        return {
+          key, url, file: url.slice(url.lastIndexOf('/') + 1), total,
+          stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
+          complete: journal !== null && isComplete(journal),
+          lastUsed: new Date(used),
+        };
+      });
+      return (await Promise.all(entries)).sort((a, b) => Number(b.lastUsed) - Number(a.lastUsed));
+    });
+  }
+
+  /** Bytes; persisted: the browser will not clear the storage by itself.
+   * @returns {Promise<{ usage?: number, quota?: number, persisted?: boolean }>} */
+  estimate() {
+    return this.#with(async (store) => store.estimate?.() ?? /** @type {any} */ ({}));
+  }
+
+  /** Asks the browser, which may ask the user, never to clear the storage by itself. */
+  persist() {
+    return this.#with(async (store) => await store.persist?.() ?? true);
+  }
+
+  /** @param {string} key */
+  delete(key) {
+    return this.#with((store) => store.remove(key));
+  }
+
+  clear() {
+    return this.#with(async (store) => {
+      for (const key of await store.list()) await store.remove(key);
+    });
+  }
+
+  /** @internal For the worker: a folder, or that it is to ask for each thing. */
+  get descriptor() {
+    return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
+  }
+
+  /** @internal One's own, which the worker asks for. */
+  get own() {
+    return typeof this.#where === 'object' ? this.#where : undefined;
+  }
+
+  /** @template T @param {(store: Store) => Promise<T>} f @returns {Promise<T>} */
+  async #with(f) {
+    try {
+      this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
+      return await f(this.#store);
+    } catch (cause) {
+      throw failure('cache-failed', 'the cache of models', cause);
+    }
+  }
+}
+
+/** The cache that loadModel uses unless it is told another: the origin private file system of a browser;
+ * in Node $XDG_CACHE_HOME/gemma-wasm or ~/.cache/gemma-wasm. */
+export const modelCache = new ModelCache();
+
+/** A cache in a folder (Node), or in a store of your own. @param {string | Store} where */
+export function openCache(where) {
+  const own = ['list', 'size', 'read', 'write', 'remove'];
+  const fits = typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
+  if (fits) return new ModelCache(where);
+  throw new GemmaError('bad-option', 'cache', { expected: `a folder, or an object with the methods ${own.join(', ')}` });
+}

@@ -1,0 +1,118 @@
+/* describe: what a user gave as the source of a model, as descriptors that can be posted to the worker. */
+import { GemmaError } from '../errors.js';
+
+/** @import { SourceDescriptor } from '../link/protocol.js' */
+/** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
+/** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
+
+const HUB = 'https://huggingface.co';
+const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
+
+/** The parts of a model: one, unless it is split. @param {any} source see loadModel
+ * @param {(text: string) => SourceDescriptor} describeString @returns {Part[]} */
+export function describeSource(source, describeString) {
+  const given = Array.isArray(source) ? source : [source];
+  const parts = given.map((one) => describePart(one, describeString));
+  if (parts.length === 1) return allParts(parts[0]);
+  const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
+  // Files that were chosen together come in any order.
+  if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
+  if (parts.length) return parts;
+  throw new GemmaError('unsupported-source', 'model source', { expected: 'at least one file', got: 'an empty list' });
+}
+
+/** The name of the first part stands for all. @param {Part} part @returns {Part[]} */
+function allParts(part) {
+  const { descriptor } = part;
+  const name = 'blob' in descriptor ? '' : nameOf(descriptor);
+  const [, head, number, count, tail] = SPLIT.exec(name) ?? [];
+  if (Number(number) !== 1) return [part];
+  return Array.from({ length: Number(count) }, (_, i) => {
+    const text = `${head}${String(i + 1).padStart(5, '0')}-of-${count}${tail}`;
+    return { descriptor: 'url' in descriptor ? { ...descriptor, url: text } : { kind: 'path', path: text } };
+  });
+}
+
+/** @param {any} descriptor @returns {string} */
+const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
+
+/** @param {any} source @param {(text: string) => SourceDescriptor} describeString @returns {Part} */
+function describePart(source, describeString) {
+  if (source instanceof URL) return describePart(source.href, describeString);
+  if (typeof source === 'string') return { descriptor: describeText(source, describeString) };
+  if (typeof Blob !== 'undefined' && source instanceof Blob) {
+    if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
+    return { descriptor: { kind: 'pull', total: source.size }, bytes: iteratorOf(source.stream()) };
+  }
+  const whole = asBytes(source);
+  if (whole) return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole].values() };
+  if (source && typeof source.repo === 'string') return { descriptor: hubFile(source) };
+  const bytes = iteratorOf(source);
+  if (bytes) return { descriptor: { kind: 'pull' }, bytes };
+  throw new GemmaError('unsupported-source', 'model source', {
+    expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
+    got: source?.constructor?.name ?? (source ? typeof source : String(source)),
+  });
+}
+
+/** Errors do not echo the text: URLs may hold secrets.
+ * @param {string} text @param {(text: string) => SourceDescriptor} describe */
+function describeText(text, describe) {
+  try {
+    const descriptor = describe(text);
+    const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
+    if (text && !username && !password) return descriptor;
+  } catch { /* Refused as well. */ }
+  throw new GemmaError('unsupported-source', 'model source',
+    { expected: 'a path or URL, without a password' });
+}
+
+/** Node does not pass Blobs of files between threads. @param {Blob} blob */
+function cloneable(blob) {
+  try {
+    structuredClone(blob);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {{ repo: string, file: string, revision?: string }} source @returns {SourceDescriptor} */
+function hubFile({ repo, file, revision = 'main' }) {
+  if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
+    throw new GemmaError('unsupported-source', 'Hugging Face source',
+      { expected: '{ repo: "owner/name", file: "path.gguf" }', got: JSON.stringify({ repo, file }) });
+  }
+  /** @param {string} path */
+  const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
+  const url = `${HUB}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
+  return { kind: 'url', url };
+}
+
+/** @param {any} value @returns {Uint8Array | null} */
+export function asBytes(value) {
+  if (ArrayBuffer.isView(value)) {
+    return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  }
+  return value instanceof ArrayBuffer ? new Uint8Array(value) : null;
+}
+
+/** @param {any} source @returns {ByteIterator | undefined} */
+function iteratorOf(source) {
+  if (source?.getReader) return streamIterator(source);
+  return (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator])?.call(source);
+}
+
+/** @param {ReadableStream} stream @returns {ByteIterator} */
+function streamIterator(stream) {
+  const reader = stream.getReader();
+  return {
+    next: () => /** @type {Promise<any>} */ (reader.read()),
+    return: async () => {
+      const cancelled = reader.cancel();
+      reader.releaseLock();
+      await cancelled;
+      return { done: true, value: undefined };
+    },
+  };
+}

@@ -1,0 +1,60 @@
+/* feeder: what the client holds (streams, iterables, bytes), in pieces that the worker asks for. */
+/** @import { ByteIterator, Part } from './describe.js' */
+import { GemmaError, reading } from '../errors.js';
+import { asBytes } from './describe.js';
+import { cutter } from './pump.js';
+
+/** Bytes in a piece, at most. */
+const CHUNK = 1 << 20;
+
+/** Pieces of what an iterator yields, copied: the giver keeps its buffers. */
+class ChunkFeeder {
+  #iterator;
+  #take;
+
+  /** @param {ByteIterator} iterator */
+  constructor(iterator) {
+    this.#iterator = iterator;
+    this.#take = cutter(async () => {
+      const { done, value } = await iterator.next();
+      const bytes = done ? null : asBytes(value);
+      if (done || bytes) return bytes;
+      throw new GemmaError('read-error', 'the model stream',
+        { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
+    });
+  }
+
+  /** null: the end. */
+  next() {
+    return reading('the model stream', async () => {
+      const piece = await this.#take(CHUNK);
+      return piece.length ? piece.slice() : null;
+    });
+  }
+
+  async close() {
+    try {
+      await this.#iterator.return?.();
+    } catch { /* The giver's clean-up is its own affair. */ }
+  }
+}
+
+/** Of all parts of a model that the client holds. */
+export class Feeders {
+  #feeders;
+
+  /** @param {Part[]} parts */
+  constructor(parts) {
+    this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
+  }
+
+  /** null: the end. @param {number} part */
+  next(part) {
+    return this.#feeders[part]?.next() ?? Promise.resolve(null);
+  }
+
+  close() {
+    for (const feeder of this.#feeders) void feeder?.close();
+    this.#feeders = [];
+  }
+}

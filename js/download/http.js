@@ -1,0 +1,197 @@
+/* http: requests for pieces of one file on a server: which version of it answered, what a failure
+ * means, and whether asking again may help. */
+/** @import { ErrorDetails } from '../errors.js' */
+/** @import { Version } from './identity.js' */
+import { GemmaError } from '../errors.js';
+import { cutter, pumpOf } from './pump.js';
+
+/** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one
+ * after the other, do better than many; of a file that is kept, they are that share of it and least or more,
+ * of others most, and spare times what comes during an answer. Tests use other numbers.
+ * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
+ *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
+ *   stallMs: number }} Tuning */
+/** @type {Tuning} */
+export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
+  spare: 1.5, journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000 };
+const REDIRECTS = [301, 302, 303, 307, 308];
+const MAX_REDIRECTS = 10;
+
+/** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
+
+/** A failure that may pass; after: when the server says to ask again, in ms. */
+export class Passing extends GemmaError {
+  after = 0;
+}
+
+/** @param {number} ms */
+export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+/** What f gives, in spite of failures that pass. Attempts count as long as there is no progress.
+ * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
+ * @param {() => void} onRetry @param {() => number} [progress] */
+export async function patiently({ backoffMs, longestMs }, attempts, f, onRetry, progress = () => 0) {
+  for (let attempt = 1; ; attempt++) {
+    const before = progress();
+    try {
+      return await f();
+    } catch (error) {
+      if (progress() > before) attempt = 1;
+      if (!(error instanceof Passing) || attempt >= attempts || error.after > longestMs) throw error;
+      onRetry();
+      const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
+      await sleep(Math.max(wait, error.after));
+    }
+  }
+}
+
+export class Remote {
+  #url;
+  /** Where redirects led: asked first from then on. */
+  #at;
+  #headers;
+  #stallMs;
+  /** In a browser. @type {string | undefined} */
+  #home = globalThis.location?.origin;
+  /** SHA-256, if the server names it. */
+  digest = '';
+  /** How long an answer takes at least, in ms; refusals are faster. */
+  latency = Infinity;
+
+  /** @param {UrlSource} source @param {Tuning} tuning */
+  constructor({ url, headers = [] }, { stallMs }) {
+    this.#url = this.#at = url;
+    this.#headers = headers;
+    this.#stallMs = stallMs;
+    // The query may hold secrets.
+    this.shown = url.split(/[?#]/)[0].slice(0, 200);
+  }
+
+  /** The bytes from start to before end, or the whole file; a server may answer with something else.
+   * @param {number} [start] @param {number} [end] @param {Version} [version] expected
+   * @returns {Promise<Answer>} */
+  async ask(start, end, version) {
+    const abort = new AbortController();
+    /** @type {[string, string][]} */
+    const headers = start === undefined || !/^http/.test(this.#url) ? []
+      : [['range', `bytes=${start}-${Number(end) - 1}`]];
+    // In a browser this header would need the leave of other hosts; versions are compared anyway.
+    const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;
+    if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
+      headers.push(['if-range', condition]);
+    }
+    const unreachable = `${this.shown} could not be reached, or allows no cross-origin reading`;
+    const began = performance.now();
+    const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
+    if ((response.status === 200 || response.status === 206) && response.body) {
+      this.latency = Math.min(this.latency, performance.now() - began);
+      const early = `the connection to ${this.shown} ended early`;
+      return new Answer(response, response.body, end,
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
+    }
+    abort.abort();
+    throw this.#refusal(response);
+  }
+
+  /** Tokens and the like go to the host of the URL only. Browsers follow by themselves, and see to it.
+   * @param {[string, string][]} headers @param {AbortSignal} signal */
+  async #follow(headers, signal) {
+    let url = this.#at;
+    for (let hops = 0; ; hops++) {
+      const own = new URL(url).origin === new URL(this.#url).origin;
+      const response = await fetch(url, {
+        headers: own ? [...this.#headers, ...headers] : headers, signal, cache: 'no-store',
+        redirect: this.#home ? 'follow' : 'manual',
+      });
+      const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '');
+      if (linked) [, this.digest] = linked;
+      const to = REDIRECTS.includes(response.status) && response.headers.get('location');
+      if (!to || hops === MAX_REDIRECTS) {
+        if (response.ok) this.#at = response.url || url;
+        return response;
+      }
+      await response.body?.cancel();
+      url = new URL(to, url).href;
+    }
+  }
+
+  /** Neither an answer nor its next bytes may take for ever.
+   * @template T @param {AbortController} abort @param {string} code @param {string} what @param {Promise<T>} promise
+   * @param {ErrorDetails} [facts] @returns {Promise<T>} */
+  async #timely(abort, code, what, promise, facts) {
+    const timer = setTimeout(() => abort.abort(new Error(`nothing came for ${this.#stallMs} ms`)), this.#stallMs);
+    try {
+      return await promise;
+    } catch (error) {
+      // Node hides the reason one level deeper.
+      const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
+      const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
+      const tells = secrets.some((secret) => secret && String(cause).includes(secret));
+      const got = tells ? 'none' : cause.message || cause.code || String(cause);
+      throw new Passing(code, what, { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** @param {Response} response */
+  #refusal({ status, statusText, headers }) {
+    const token = 'pass an access token as `token`';
+    /** @type {Record<number, string>} */
+    const words = {
+      401: `private, gated, or not there: ${token}`,
+      403: `not allowed: accept the licence of a gated model, ${token}`,
+      404: 'nothing is there',
+      429: 'too many requests',
+    };
+    const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
+    const passes = [408, 425, 429].includes(status) || status >= 500 || this.#at !== this.#url;
+    const later = headers.get('retry-after') ?? '';
+    const after = (Number(later) * 1000 || Date.parse(later) - Date.now()) || 0;
+    const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
+    const code = status === 416 ? 'source-changed' : 'http-error';
+    const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
+    // What a redirect led to may have expired.
+    this.#at = this.#url;
+    return Object.assign(error, { after });
+  }
+}
+
+/** Bytes of the file from `at` on, as they come. */
+export class Answer {
+  #take;
+  /** When it began to come. */
+  since = performance.now();
+
+  /** @param {Response} response @param {ReadableStream<Uint8Array>} body
+   * @param {number | undefined} end of what was asked for
+   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {AbortController} abort */
+  constructor({ status, headers }, body, end, timely, abort) {
+    const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
+    const encoded = headers.get('content-encoding');
+    /** Exactly these bytes, or the whole file. */
+    this.partial = status === 206;
+    /** NaN: a part of the file, but who knows which. */
+    this.at = this.partial ? Number(encoded ? NaN : range?.[1] ?? NaN) : 0;
+    this.end = (this.partial && end) || Infinity;
+    const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
+    /** @type {Version} */
+    this.version = {
+      etag: (headers.get('etag') ?? '').slice(0, 200),
+      modified: (headers.get('last-modified') ?? '').slice(0, 100),
+      total: total || undefined,
+    };
+    const pump = pumpOf(body);
+    this.#take = cutter(() => {
+      return timely(pump(), { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` });
+    });
+    this.close = () => abort.abort();
+  }
+
+  /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
+  async read(most) {
+    const piece = await this.#take(most);
+    this.at += piece.length;
+    return piece;
+  }
+}

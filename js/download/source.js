@@ -1,0 +1,63 @@
+/* source: where the bytes of a model come from, in the worker: what the client described is opened as something that
+ * fills views of the heap, in order, each byte once. */
+import { GemmaError, reading } from '../errors.js';
+import { Download } from './download.js';
+import { cutter, filler, pumpOf } from './pump.js';
+
+/** @import { SourceDescriptor } from '../link/protocol.js' */
+/** @import { Surroundings } from './download.js' */
+/** read: fills part of the view and gives the count; 0 is the end. download: where the bytes come from the network
+ * or the cache.
+ * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
+ *   read: (into: Uint8Array) => Promise<number> }} Source */
+/** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
+/** @typedef {{ openFile?: (path: string) => FileReader }} Files */
+
+/** @param {SourceDescriptor} descriptor @param {Files} platform
+ * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
+ * @param {Surroundings} surroundings @returns {Promise<Source>} */
+export async function openSource(descriptor, platform, pull, surroundings) {
+  switch (descriptor.kind) {
+    case 'url': return openUrl(new Download(descriptor, surroundings));
+    case 'blob': return openBlob(descriptor.blob);
+    case 'path': return openPath(descriptor.path, platform);
+    case 'pull': return { total: descriptor.total, read: readerOf(pull), close() {} };
+  }
+}
+
+/** @param {Download} download @returns {Promise<Source>} */
+async function openUrl(download) {
+  try {
+    await download.open();
+  } catch (error) {
+    await download.close();
+    throw error;
+  }
+  const read = readerOf(() => download.next());
+  return { download, total: download.total, read, close: (error) => download.close(error) };
+}
+
+/** @param {string} path @param {Files} platform @returns {Promise<Source>} */
+async function openPath(path, { openFile }) {
+  if (!openFile) throw new GemmaError('unsupported-source', 'no files by path here');
+  const file = await reading(path, () => openFile(path));
+  const read = (/** @type {Uint8Array} */ into) => reading(path, () => file.read(into));
+  return { total: file.size, read, close: file.close };
+}
+
+/** @param {Blob} blob @returns {Source} */
+function openBlob(blob) {
+  const name = 'name' in blob ? String(blob.name) : 'Blob';
+  const fill = filler(pumpOf(blob.stream()));
+  return { total: blob.size, read: (into) => reading(name, () => fill(into)), close() {} };
+}
+
+/** @param {() => Promise<Uint8Array | null>} next */
+function readerOf(next) {
+  const take = cutter(next);
+  return async (/** @type {Uint8Array} */ into) => {
+    const piece = await take(into.length);
+    into.set(piece);
+    return piece.length;
+  };
+}

@@ -1,0 +1,332 @@
+/* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
+ * that throw GemmaError. Knows nothing of prompts, sources or messages. */
+/** @typedef {typeof import('../modules.js').MODULES} Modules */
+/** @import { ToThread } from '../link/protocol.js' */
+/** @import { OpenStore, Port } from '../platform/env.js' */
+/** @typedef {Port<ToThread, boolean>} Helper a helper thread */
+import { GemmaError } from '../errors.js';
+import { probe } from './features.js';
+import { Heap, createMemory, imports, utf8 } from './heap.js';
+
+const MAX_THREADS = 64;
+/** Bytes that WebAssembly can address. */
+export const ADDRESSES = 2 ** 32;
+const HELPER_TIMEOUT_MS = 20_000;
+const MAX_TOP = 64;
+
+/** Of gw_load_commit and gw_run, as in api.h. */
+export const LOAD = { PLAN: 1, READY: 3 };
+export const RUN = { DONE: 0, LOGITS: 2 };
+
+/** modules: the wasm files; breathe: lets waiting messages be handled.
+ * @typedef {{ modules: Modules, compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
+ *   createThread: () => Helper, breathe: () => Promise<unknown>,
+ *   openStore: OpenStore,
+ *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
+/** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
+/** @typedef {Record<string, (...args: number[]) => number>} Exports */
+
+/** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
+export class Engine {
+  #exports;
+  #heap;
+  #helpers;
+  #pool;
+  #model;
+  #vocab = 0;
+  #piece = { address: 0, size: 0 };
+  #tops = 0;
+
+  /** @param {Exports} exports @param {WebAssembly.Memory} memory
+   * @param {Helper[]} helpers workers that hold the module and wait */
+  constructor(exports, memory, helpers) {
+    this.#exports = exports;
+    this.#heap = new Heap(memory, exports);
+    this.#helpers = helpers;
+    this.threads = helpers.length + 1;
+    this.variant = this.#heap.string(exports.gw_build()) ?? '';
+    this.#pool = exports.gw_pool_new(this.threads) >>> 0;
+    this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
+    if (!this.#model) throw new GemmaError('no-memory', 'thread pool and model');
+    helpers.forEach((port, i) => {
+      const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
+      port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
+    });
+  }
+
+  /** Why this variant, or a part of it, is not what one would expect here; '' if it is. */
+  get variantNote() {
+    return this.#heap.string(this.#exports.gw_build_note()) ?? '';
+  }
+
+  close() {
+    this.#exports.gw_pool_stop(this.#pool);
+    for (const port of this.#helpers) port.terminate();
+  }
+
+  /** gw_NAME(model, ...args), unchecked. @param {string} name @param {number[]} args */
+  #raw(name, ...args) {
+    return this.#exports[`gw_${name}`](this.#model, ...args);
+  }
+
+  /** The same; a negative result is an error. @param {string} name @param {number[]} args */
+  call(name, ...args) {
+    const result = this.#raw(name, ...args);
+    if (result < 0) throw this.#error(result);
+    return result;
+  }
+
+  /** gw_NAME with one string, `text`, as its last argument.
+   * @param {string} name @param {string} text @param {number[]} args */
+  #ask(name, text, ...args) {
+    return this.#heap.withText(text, (p) => this.#raw(name, ...args, p));
+  }
+
+  /** @param {number} result */
+  #error(result) {
+    /** @param {string} part */
+    const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
+    const name = this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state';
+    if (text('code') !== name) return new GemmaError(name, 'the engine refused the call');
+    return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
+  }
+
+  /** Where the next bytes go; valid until the next call. */
+  window() {
+    const room = this.#raw('load_room') >>> 0;
+    return this.#heap.view(this.#raw('load_window'), room);
+  }
+
+  /** A SHA-256 that runs. @returns {Hash} */
+  hasher() {
+    const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
+    const heap = this.#heap, hash = start();
+    return {
+      update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
+      hex: () => heap.string(hex(hash)) ?? '',
+    };
+  }
+
+  /** Before reserve(). @param {string} name @param {string} value */
+  loadOption(name, value) {
+    this.#heap.withText(name, (p) => this.#heap.withText(value, (q) => this.call('load_option', p, q)));
+  }
+
+  /** @param {number} contextLength */
+  reserve(contextLength) {
+    const before = this.heapBytes, need = this.planBytes(contextLength, 'heap');
+    try {
+      this.call('load_reserve', contextLength);
+    } catch (cause) {
+      if (need > ADDRESSES || /** @type {GemmaError} */ (cause).code !== 'no-memory') throw cause;
+      // The platform gives less than there are addresses. The plan counts what was grown as used.
+      const most = this.#heap.room(need), fits = this.call('largest_context', 2 * most - before);
+      throw new GemmaError('no-memory', `memory for a context of ${contextLength} tokens`, {
+        expected: `${need} bytes`, got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`, cause,
+      });
+    }
+    this.#vocab = this.number('n_vocab');
+    this.#tops = this.#heap.reserve(MAX_TOP * 8);
+  }
+
+  /** @param {number} contextLength @param {string} part */
+  planBytes(contextLength, part) {
+    return this.#ask('plan_bytes', part, contextLength);
+  }
+
+  /** NaN for what is not there. @param {string} key */
+  number(key) {
+    return this.#ask('model_number', key);
+  }
+
+  /** null for what is not there. @param {string} key */
+  text(key) {
+    return this.#heap.string(this.#ask('model_text', key));
+  }
+
+  /** @param {'metadata' | 'tensor'} what */
+  list(what) {
+    const rows = [];
+    for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null;) {
+      rows.push(JSON.parse(json));
+    }
+    return rows;
+  }
+
+  /** @param {string} text @param {boolean} special control pieces in the text match @returns {Int32Array} */
+  encode(text, special) {
+    const bytes = utf8(text);
+    try {
+      return this.#encode(bytes, special, bytes.length);
+    } catch (error) {
+      // Where a blank is put in front there may be more ids than bytes, of short texts.
+      if (/** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
+      return this.#encode(bytes, special, 2 * bytes.length);
+    }
+  }
+
+  /** @param {Uint8Array} bytes @param {boolean} special @param {number} most */
+  #encode(bytes, special, most) {
+    return this.#heap.with(bytes, (p) => this.#heap.with(new Int32Array(most), (ids) => {
+      const n = this.call('encode', p, bytes.length, Number(special), ids, most);
+      return this.#heap.copy(Int32Array, ids, n);
+    }));
+  }
+
+  /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
+  where(name, count) {
+    const test = this.#exports[`gw_${name}`], ids = [];
+    for (let id = 0; id < count; id++) if (test(this.#model, id) === 1) ids.push(id);
+    return ids;
+  }
+
+  /** @param {number} id @param {boolean} special name control tokens */
+  decode(id, special) {
+    const piece = this.#piece;
+    const read = () => this.call('decode', id, Number(special), piece.address, piece.size);
+    let n = read();
+    if (n > piece.size) {
+      this.#heap.release(piece.address);
+      piece.size = Math.max(256, n);
+      piece.address = this.#heap.reserve(piece.size);
+      n = read();
+    }
+    return this.#heap.view(piece.address, n).slice();
+  }
+
+  /** Gives how many ids were in the context already. @param {ArrayLike<number>} ids */
+  sync(ids) {
+    return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
+  }
+
+  /** A copy of the first rows. @param {number} [rows] */
+  logits(rows = 1) {
+    return this.#heap.copy(Float32Array, this.#row(0), rows * this.#vocab);
+  }
+
+  /** @param {number} row */
+  #row(row) {
+    return this.#raw('logits') + row * this.#vocab * 4;
+  }
+
+  /** ln p of id by one row of logits. @param {number} id @param {number} [row] */
+  logprob(id, row = 0) {
+    return this.#exports.gw_logprob(this.#row(row), this.#vocab, id);
+  }
+
+  /** @param {number} k */
+  topLogprobs(k) {
+    const ids = this.#tops, values = this.#tops + MAX_TOP * 4;
+    const n = this.#exports.gw_top_logprobs(this.#row(0), this.#vocab, k, ids, values);
+    const logprobs = this.#heap.copy(Float32Array, values, n);
+    return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
+  }
+
+  /** Decodes with so many streams from now on (api.h); gives the time of a rehearsal, ms.
+   * @param {number} streams @param {number} quarter */
+  rehearse(streams, quarter) {
+    const before = performance.now();
+    this.call('rehearse', streams, quarter);
+    return performance.now() - before;
+  }
+
+  setAbort() {
+    this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
+  }
+
+  resetSampler() {
+    this.#exports.gw_sampler_reset(this.#raw('sampler_of'));
+  }
+
+  /** @param {string} name @param {number} value */
+  setOption(name, value) {
+    this.#heap.withText(name, (p) => this.call('set_option', p, value));
+  }
+
+  /** @param {number} id */
+  accept(id) {
+    this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
+  }
+
+  draw() {
+    return this.call('draw', this.#row(0));
+  }
+
+  get heapBytes() {
+    return this.#heap.buffer.byteLength;
+  }
+}
+
+/** @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
+export async function createEngine({ variant = 'auto', threads }, platform) {
+  const features = probe();
+  const { isolated } = features;
+  const name = chooseVariant(variant, features);
+  const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
+  const threaded = isolated && wanted > 1;
+  let { reason } = features;
+  if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
+  let parts = await instantiate(name, threaded, platform);
+  const { flaw } = parts;
+  if (flaw && variant !== 'auto') {
+    throw new GemmaError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
+  }
+  if (flaw) parts = await instantiate('simd128', threaded, platform);
+  const { exports, memory, module } = parts;
+  const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
+  if (threaded && !helpers.length) reason = 'the helper workers could not be started';
+  return { engine: new Engine(exports, memory, helpers), isolated, reason, flaw };
+}
+
+/** A build, and why it cannot be right here ('' if it can).
+ * @param {string} name @param {boolean} threaded @param {Platform} platform */
+async function instantiate(name, threaded, platform) {
+  const file = /** @type {keyof Modules} */ (threaded ? `${name}-threads` : name);
+  const module = await compile(platform.modules[file], platform);
+  const memory = createMemory(threaded);
+  const instance = await WebAssembly.instantiate(module, imports(memory));
+  const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+  exports.__wasm_call_ctors?.();
+  const flaw = exports.gw_prove_build() < 0 ? new Heap(memory, exports).string(exports.gw_build_note()) ?? '' : '';
+  return { exports, memory, module, flaw };
+}
+
+/** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
+function chooseVariant(variant, { simd, relaxed }) {
+  if (!simd) throw new GemmaError('unsupported-platform', 'there is no WebAssembly SIMD here');
+  if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
+  if (variant !== 'relaxed' || relaxed) return variant;
+  throw new GemmaError('unsupported-variant', 'there is no relaxed SIMD here',
+    { expected: '"auto" or "simd128"', got: '"relaxed"' });
+}
+
+/** @param {URL} url @param {Platform} platform */
+async function compile(url, platform) {
+  try {
+    return await platform.compile(url);
+  } catch (cause) {
+    const name = url.pathname.split('/').pop();
+    throw new GemmaError('engine-missing', `${name} could not be loaded`, { cause });
+  }
+}
+
+/** Those that are not ready in time are left out.
+ * @param {number} count @param {{ module: WebAssembly.Module, memory: WebAssembly.Memory }} parts
+ * @param {Platform} platform */
+async function startHelpers(count, parts, platform) {
+  const started = Array.from({ length: count }, async () => {
+    const port = platform.createThread();
+    /** @type {any} */
+    let timer;
+    const ready = await new Promise((resolve) => {
+      port.onMessage(resolve);
+      port.onFailure(() => resolve(false));
+      timer = setTimeout(resolve, HELPER_TIMEOUT_MS, false);
+      port.post({ kind: 'prepare', ...parts });
+    });
+    clearTimeout(timer);
+    if (!ready) port.terminate();
+    return ready ? [port] : [];
+  });
+  return (await Promise.all(started.map((helper) => helper.catch(() => [])))).flat();
+}

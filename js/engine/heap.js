@@ -1,0 +1,130 @@
+/* heap: the one module that touches the engine's memory: copy in, copy out, strings.
+ * Addresses from C come as signed numbers: `>>> 0` makes them offsets. memory.buffer is read anew
+ * for every access, because growth replaces it. */
+import { GemmaError } from '../errors.js';
+
+const PAGE = 65536;
+const INITIAL_PAGES = 16;
+const MOST_PAGES = 65536;
+const LEAST_PAGES = 16384;
+
+const encoder = new TextEncoder();
+
+/** @param {string} text */
+export const utf8 = (text) => encoder.encode(text);
+
+/** A decoder that gives back every character, a leading U+FEFF too. */
+export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
+
+export class Heap {
+  #memory;
+  #exports;
+
+  /** @param {WebAssembly.Memory} memory @param {import('./engine.js').Exports} exports */
+  constructor(memory, exports) {
+    this.#memory = memory;
+    this.#exports = exports;
+  }
+
+  get buffer() {
+    return this.#memory.buffer;
+  }
+
+  /** Valid until the engine is called again. @param {number} address @param {number} length */
+  view(address, length) {
+    return new Uint8Array(this.buffer, address >>> 0, length);
+  }
+
+  /** @template T
+   * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
+   * @param {number} address @param {number} count */
+  copy(type, address, count) {
+    return new type(this.buffer, address >>> 0, count).slice();
+  }
+
+  /** NUL-terminated UTF-8; null for address 0. @param {number} address */
+  string(address) {
+    const start = address >>> 0;
+    if (!start) return null;
+    const bytes = new Uint8Array(this.buffer);
+    // A decoder may refuse shared memory, so it gets a copy.
+    return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
+  }
+
+  /** @param {number} bytes */
+  reserve(bytes) {
+    const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
+    if (!address) throw new GemmaError('no-memory', 'heap block', { expected: `${bytes} bytes` });
+    return address;
+  }
+
+  /** @param {number} address */
+  release(address) {
+    this.#exports.gw_free(address);
+  }
+
+  /** Run f with data in the heap: with a copy, unless it is there.
+   * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
+  with(data, f) {
+    if (data.buffer === this.buffer) return f(data.byteOffset);
+    const address = this.reserve(data.byteLength);
+    try {
+      const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+      this.view(address, bytes.length).set(bytes);
+      return f(address);
+    } finally {
+      this.release(address);
+    }
+  }
+
+  /** The same with text, as NUL-terminated UTF-8. @template T @param {string} text @param {(address: number) => T} f */
+  withText(text, f) {
+    return this.with(utf8(`${text}\0`), f);
+  }
+
+  /** Bytes that it has after growing to `wanted`, or as near as it gets. @param {number} wanted */
+  room(wanted) {
+    const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);
+    for (let step = missing(); step > 0;) {
+      try {
+        this.#memory.grow(step);
+        step = Math.min(step, missing());
+      } catch {
+        step >>= 1;
+      }
+    }
+    return this.buffer.byteLength;
+  }
+
+  /** @param {number} address @param {number} value */
+  store(address, value) {
+    Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
+  }
+}
+
+/** As large as the platform lets it grow. @param {boolean} shared */
+export function createMemory(shared) {
+  for (let maximum = MOST_PAGES; ; maximum /= 2) {
+    try {
+      return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
+    } catch (cause) {
+      if (maximum > LEAST_PAGES) continue;
+      throw new GemmaError('no-memory', 'address space', { expected: `${maximum * PAGE} bytes`, cause });
+    }
+  }
+}
+
+/** What the module imports. @param {WebAssembly.Memory} memory */
+export function imports(memory) {
+  /** @param {number} size @returns {number} 1 if the heap has `size` bytes now */
+  const grow = (size) => {
+    const missing = Math.ceil(((size >>> 0) - memory.buffer.byteLength) / PAGE);
+    try {
+      if (missing > 0) memory.grow(missing);
+      return 1;
+    } catch {
+      return 0;
+    }
+  };
+  return { env: { memory, emscripten_resize_heap: grow } };
+}

@@ -1,0 +1,26 @@
+/* helper: body of a helper thread: the same module on the same memory, with a stack of its own. */
+import { imports } from './heap.js';
+
+/** @type {Record<string, (...args: number[]) => void>} */
+let exports;
+
+/** @param {import('../link/protocol.js').ToThread} message @param {(ready: boolean) => void} post */
+export async function receive(message, post) {
+  if (message.kind === 'prepare') {
+    const { module, memory } = message;
+    /** @type {any} */
+    const instance = await WebAssembly.instantiate(module, imports(memory));
+    exports = instance.exports;
+    post(true);
+  } else {
+    const { stack, pool, index } = message;
+    try {
+      exports._emscripten_stack_restore(stack);
+      exports.gw_pool_enter(pool, index);
+    } catch {
+      // A trap: the engine, which waits for this thread, must hear of it.
+      exports._emscripten_stack_restore(stack);
+      exports.gw_pool_fail(pool, index);
+    }
+  }
+}

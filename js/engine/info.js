@@ -1,0 +1,36 @@
+/* info: the facts about a model that is open: what the file says, and what runs it. */
+/** @import { Context } from './jobs.js' */
+/** @import { Notice } from './meter.js' */
+import { ADDRESSES } from './engine.js';
+
+/** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
+ *   contextLength: number, trainedContextLength: number, vocabSize: number,
+ *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
+ *   threads: number, variant: string, variantReason: string, isolated: boolean, reason: string, fileBytes: number,
+ *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
+ *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
+
+/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
+ * @returns {ModelInfo} */
+export function describe({ runner: { native }, vocabulary, contextLength }, facts) {
+  const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']
+    .map((part) => native.planBytes(contextLength, part));
+  return {
+    architecture: native.text('architecture') ?? '',
+    name: native.text('name') ?? '',
+    quantisation: native.text('quantisation') ?? '',
+    parameters: native.number('parameters'),
+    contextLength,
+    trainedContextLength: native.number('context_length'),
+    vocabSize: vocabulary.size,
+    memory: { weights, kv, scratch, total, heap },
+    largestContext: native.call('largest_context', ADDRESSES),
+    threads: native.threads,
+    variant: native.variant,
+    ...facts,
+    fileBytes: native.number('file_bytes'),
+    chatTemplate: vocabulary.templateSource !== null,
+    bosToken: vocabulary.bos,
+    endTokens: vocabulary.endTokens,
+  };
+}

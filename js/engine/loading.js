@@ -1,0 +1,112 @@
+/* loading: the steps from what the client described to weights in the heap: the options, the parts opened one after
+ * the other, their bytes through the loader, and the faster way of reading the weights. */
+/** @import { Surroundings } from '../download/download.js' */
+/** @import { Source } from '../download/source.js' */
+/** @import { Asking } from '../link/asking.js' */
+/** @import { SourceDescriptor } from '../link/protocol.js' */
+/** @import { Store } from '../platform/env.js' */
+/** @import { Engine, Platform } from './engine.js' */
+/** @import { ModelInfo } from './info.js' */
+/** @import { Progress } from './meter.js' */
+import { openSource } from '../download/source.js';
+import { GemmaError } from '../errors.js';
+import { utf8 } from './heap.js';
+import { Meter } from './meter.js';
+import { loadInto } from './stream.js';
+
+/** Weights that are more than any cache holds, and the parts of them that both ways of reading are tried with. */
+const MEMORY_BOUND = 2e8, QUARTERS = 4;
+const DEFAULT_CONTEXT = 4096;
+
+/** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
+ * place, or the client's store.
+ * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
+ *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
+ *   floatMatrices?: string, kvType?: string }} OpenOptions */
+/** What a load is done with, and where it is told how far it is.
+ * @typedef {{ native: Engine, platform: Platform, asking: Asking, report: (progress: Progress) => void }} Means */
+
+/** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {Means} means
+ * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
+export async function load(descriptors, options, means) {
+  const { native, platform, asking } = means, { headerOnly = false, contextLength } = options;
+  setOptions(native, options);
+  const meter = new Meter(means.report), digests = [options.sha256 ?? []].flat();
+  const around = surroundings(options, means, meter);
+  const open = (/** @type {number} */ i) => {
+    return openSource(descriptors[i], platform, () => asking.pull(i), { ...around, expected: digests[i] });
+  };
+  const plan = () => native.reserve(chooseContext(native, contextLength));
+  /** @type {Source[]} */
+  const sources = [];
+  try {
+    await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
+  } catch (error) {
+    await closeAll(sources, /** @type {GemmaError} */ (error));
+    throw error;
+  }
+  await closeAll(sources);
+  if (!headerOnly) {
+    chooseStreams(native);
+    meter.finish();
+  }
+  return { cache: keptOf(sources), notices: meter.notices };
+}
+
+/** Those of the engine's loader. @param {Engine} native @param {OpenOptions} options */
+function setOptions(native, { floatMatrices, kvType }) {
+  for (const [name, value] of Object.entries({ floatMatrices, kvType })) if (value) native.loadOption(name, value);
+}
+
+/** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {Surroundings} */
+function surroundings({ cache, headerOnly = false }, { native, platform, asking }, meter) {
+  return {
+    store: cache && (cache.remote ? asking.store() : platform.openStore(cache.folder)),
+    readOnly: headerOnly,
+    hash(text) {
+      const hasher = native.hasher();
+      hasher.update(utf8(text));
+      return hasher.hex();
+    },
+    counted: (bytes, cached) => meter.add(bytes, cached),
+    notice: (code, message) => meter.notice(code, message),
+  };
+}
+
+/** @param {Source[]} sources @param {GemmaError} [error] why loading failed, if it did */
+async function closeAll(sources, error) {
+  for (const source of sources) await source.close(error);
+}
+
+/** @param {Source[]} sources @returns {ModelInfo['cache']} */
+function keptOf(sources) {
+  const kept = sources.map(({ download }) => download?.kept ?? 'none');
+  return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
+}
+
+/** Some processors read one stream of weights fastest, others many at once: these are asked. The first turns do not
+ * count, for the code is not optimised yet; no turn finds in a cache what the last one read. Quarters may be of
+ * different types, so each is compared with itself. Other variants have one way only. @param {Engine} native */
+function chooseStreams(native) {
+  if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
+  /** @type {number[]} */
+  const one = [];
+  /** @type {number[]} */
+  const many = [];
+  for (let turn = -1; turn < QUARTERS; turn++) {
+    const first = (turn + QUARTERS) % QUARTERS, second = (first + 2) % QUARTERS;
+    one[first] = native.rehearse(1, first);
+    many[second] = native.rehearse(0, second);
+  }
+  const [, low, high] = one.map((ms, quarter) => ms / many[quarter]).sort((a, b) => a - b);
+  native.rehearse(Number(low * high < 1), QUARTERS);
+}
+
+/** @param {Engine} native @param {number} [wanted] */
+export function chooseContext(native, wanted) {
+  const trained = native.number('context_length');
+  if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
+  if (wanted <= trained) return wanted;
+  throw new GemmaError('bad-option', 'contextLength',
+    { expected: `an integer from 1 to ${trained}, the model's own`, got: wanted });
+}

@@ -1,0 +1,74 @@
+/* meter: how far a load has come and how fast it goes on, for whoever watches. */
+/** @import { Source } from '../download/source.js' */
+
+const REPORT_EVERY_MS = 50;
+const RATE_OVER_MS = 3000;
+
+/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`
+ * or `changed`. @typedef {{ code: string, message: string }} Notice */
+/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the
+ * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
+ * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
+ *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
+
+/** Reports at most every REPORT_EVERY_MS, but always the first and the last, and notices at once. */
+export class Meter {
+  #report;
+  /** @type {Progress['phase']} */
+  #phase = 'fetch';
+  #loaded = 0;
+  #fromCache = 0;
+  #marks = [{ time: performance.now(), loaded: 0 }];
+  /** @type {number | undefined} */
+  total;
+  /** One of each code. @type {Notice[]} */
+  notices = [];
+
+  /** @param {(progress: Progress) => void} report */
+  constructor(report) {
+    this.#report = report;
+  }
+
+  /** @param {Source} source @param {number | undefined} total */
+  begin({ download }, total) {
+    this.#phase = download?.network ? 'fetch' : 'load';
+    this.total = total;
+    this.#send();
+  }
+
+  /** @param {number} bytes @param {boolean} [cached] */
+  add(bytes, cached) {
+    this.#loaded += bytes;
+    if (cached) this.#fromCache += bytes;
+    const now = performance.now();
+    const marks = this.#marks;
+    if (marks.length > 1 && now - marks[marks.length - 1].time < REPORT_EVERY_MS) return;
+    marks.push({ time: now, loaded: this.#loaded });
+    while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
+    this.#send();
+  }
+
+  /** @param {string} code @param {string} message */
+  notice(code, message) {
+    const notice = { code, message };
+    if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);
+    this.#send(notice);
+  }
+
+  finish() {
+    this.#phase = 'ready';
+    this.#loaded = this.total ?? this.#loaded;
+    this.#send();
+  }
+
+  /** @param {Notice} [notice] */
+  #send(notice) {
+    const [{ time, loaded: before }] = this.#marks;
+    const seconds = Math.max(performance.now() - time, 1) / 1000;
+    const loaded = Math.min(this.#loaded, this.total ?? Infinity);
+    this.#report({
+      phase: this.#phase, loaded, total: this.total, fromCache: Math.min(this.#fromCache, loaded),
+      bytesPerSecond: (this.#loaded - before) / seconds, ...(notice && { notice }),
+    });
+  }
+}

@@ -1,0 +1,68 @@
+/* stream: drives the parts of a model through the engine's loader: window, read, commit; has the memory
+ * reserved when the headers are complete; checks the digests. */
+/** @import { Hash, Engine } from './engine.js' */
+/** @import { Source } from '../download/source.js' */
+/** @import { Meter } from './meter.js' */
+import { LOAD } from './engine.js';
+import { GemmaError } from '../errors.js';
+
+const DRAIN_BYTES = 1 << 20;
+
+/** open: of the i-th file; plan: the headers are complete: reserve memory or throw; headerOnly: stop there.
+ * @param {Engine} native @param {Source[]} sources filled here, as they are opened
+ * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => void,
+ *   headerOnly: boolean, meter: Meter }} options */
+export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
+  /** @type {(Hash | undefined)[]} */
+  const hashes = [];
+  if (count > 1) native.call('load_parts', count);
+  const expected = (/** @type {number} */ i) => sources[i].download?.digest ?? digests[i] ?? '';
+  let state = native.call('load_commit', 0);
+  while (state !== LOAD.READY) {
+    const i = count > 1 ? native.call('load_part') : 0;
+    let n = 0;
+    if (state === LOAD.PLAN) {
+      if (headerOnly) return;
+      planned(native, sources, meter);
+      plan();
+    } else {
+      if (!sources[i]) {
+        sources[i] = await open(i);
+        if (expected(i) && !headerOnly) hashes[i] = native.hasher();
+        if (i === 0) meter.begin(sources[0], count > 1 ? undefined : sources[0].total);
+      }
+      const window = native.window();
+      n = await sources[i].read(window);
+      if (n === 0) native.call('load_end');
+      hashes[i]?.update(window.subarray(0, n));
+      if (!sources[i].download) meter.add(n);
+    }
+    state = native.call('load_commit', n);
+  }
+  for (const [i, source] of sources.entries()) {
+    const hash = hashes[i];
+    if (hash) await checkDigest(source, hash, expected(i));
+  }
+}
+
+/** Refuses sources that are too short before their weights are read.
+ * @param {Engine} native @param {Source[]} sources @param {Meter} meter */
+function planned(native, sources, meter) {
+  meter.total = native.number('file_bytes');
+  sources.forEach(({ total, download }, i) => {
+    const need = sources.length > 1 ? native.call('part_bytes', i) : native.number('file_bytes');
+    download?.planned(need);
+    if (!(Number(total) < need)) return;
+    throw new GemmaError('truncated', 'the file is not complete', { expected: `${need} bytes`, got: `${total} bytes` });
+  });
+}
+
+/** The digest is of all bytes, also those behind the last tensor.
+ * @param {Source} source @param {Hash} hash @param {string} expected */
+async function checkDigest(source, hash, expected) {
+  const scratch = new Uint8Array(DRAIN_BYTES);
+  for (let n; (n = await source.read(scratch)) > 0;) hash.update(scratch.subarray(0, n));
+  const got = hash.hex();
+  if (got === expected.toLowerCase()) return;
+  throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });
+}

@@ -1,0 +1,30 @@
+/* answers: what the client answers when the worker asks: the next bytes of parts that the client holds, and things of
+ * a store of one's own. */
+/** @import { Feeders } from '../download/feeder.js' */
+/** @import { Store } from '../platform/env.js' */
+/** @import { Questions } from './protocol.js' */
+
+/** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
+
+/** @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
+export function answersOf(feeders, store) {
+  const known = store ? storeAnswers(store) : {};
+  return async (method, args) => (method === 'pull' ? feeders.next(args[0]) : known[method]?.(...args));
+}
+
+/** The worker has no buffer that the store could fill. @param {Store} store @returns {Record<string, Function>} */
+function storeAnswers(store) {
+  return {
+    list: () => store.list(),
+    size: store.size.bind(store),
+    write: store.write.bind(store),
+    remove: store.remove.bind(store),
+    flush: (/** @type {string} */ name) => store.flush?.(name),
+    close: (/** @type {string} */ name) => store.close?.(name),
+    estimate: () => store.estimate?.(),
+    async read(/** @type {string} */ name, /** @type {number} */ at, /** @type {number} */ most) {
+      const into = new Uint8Array(most);
+      return into.subarray(0, await store.read(name, at, into));
+    },
+  };
+}

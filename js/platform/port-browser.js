@@ -1,0 +1,30 @@
+/* port-browser: a browser's Worker or MessagePort as a Port (env.js). */
+
+/** @import { Port } from './env.js' */
+
+/** @template Sent, Heard @param {Worker} worker @returns {Port<Sent, Heard>} */
+export function browserPort(worker) {
+  return {
+    ...channelPort(worker, () => worker.terminate()),
+    onFailure(handler) {
+      worker.onerror = (event) => {
+        event.preventDefault?.();
+        handler(new Error(event.message || 'the worker script could not be loaded'));
+      };
+    },
+  };
+}
+
+/** @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate
+ * @returns {Port<Sent, Heard>} */
+export function channelPort(port, terminate) {
+  return {
+    post: (message, transfer = []) => port.postMessage(message, transfer),
+    onMessage(handler) {
+      port.onmessage = (/** @type {MessageEvent} */ event) => handler(event.data);
+    },
+    onFailure() {},
+    terminate,
+    keepAlive() {},
+  };
+}

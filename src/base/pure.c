@@ -1,0 +1,89 @@
+/* pure: see pure.h; the states of a helper, in threads_impl.h.
+ *
+ * A helper leaves the task while it works at an item, so that the caller need not wait for it, and comes back to put
+ * the result. The caller, when no item is left, looks at each helper that is still away, waits some tens of
+ * microseconds, and then calls it late and does its item itself. */
+#include "base/pure.h"
+#include "base/threads_impl.h"
+
+typedef struct { const gw_pure *f; void *place; } task;
+
+static void do_item(const task *t, int i, float *out) {
+    t->f->work(t->place, i, out);
+    t->f->put(t->place, i, out);
+}
+
+/* One item, from inside the task and back, perhaps into the next task. */
+static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
+    float out[GW_PURE_FLOATS];
+    task t = *(const task *)ctx;   /* the caller's is gone when this thread is late */
+    int i = atomic_fetch_add(&p->next, 1);
+    if (i >= p->n) return false;
+    uint32_t away = AWAY + (uint32_t)i;
+    atomic_store(&h->at, away);
+    gw_leave(p);
+    t.f->work(t.place, i, out);
+    if (atomic_compare_exchange_strong(&h->at, &away, PUTTING)) t.f->put(t.place, i, out);
+    atomic_store(&h->at, HERE);
+    if (atomic_load(&p->caller_sleeps)) gw_wake(p, &h->at);
+    atomic_fetch_add(&p->inside, 1);
+    return true;
+}
+
+static bool is_late(const gw_helper *h) { return atomic_load(&h->at) == LATE; }
+
+static int count_late(const gw_pool *p) {
+    int late = 0;
+    for (int h = 1; h < p->n_threads; h++) late += is_late(&p->helper[h]);
+    return late;
+}
+
+static void await_here(gw_pool *p, gw_helper *h) {
+    for (uint32_t at; (at = atomic_load(&h->at)) != HERE;) gw_await_change(p, &h->at, at, &p->caller_sleeps);
+}
+
+/* Waits for a helper's item, for a bounded time if there is another place to go on with. Returns the item if the
+ * caller has to do it, else -1. */
+static int item_of_late(gw_pool *p, gw_helper *h, const void *place) {
+    uint32_t at = atomic_load(&h->at);
+    if (at == HERE || at == LATE) return -1;   /* LATE: of an earlier task */
+    for (int i = 0; i < GW_SPINS && at != PUTTING; i++)
+        if (atomic_load_explicit(&h->at, memory_order_acquire) != at) break;
+    h->place = place;
+    bool may = at != PUTTING && count_late(p) < GW_PLACES - 1;
+    if (may && atomic_compare_exchange_strong(&h->at, &at, LATE)) return (int)(at - AWAY);
+    await_here(p, h);
+    return -1;
+}
+
+void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *place, int n) {
+    float out[GW_PURE_FLOATS];
+    task t = { f, place };
+    int i;
+    if (gw_alone(p, n)) {
+        for (i = 0; i < n; i++) do_item(&t, i, out);
+        return;
+    }
+    gw_open(p, take_item, &t, n);
+    while ((i = atomic_fetch_add(&p->next, 1)) < n) do_item(&t, i, out);
+    gw_close(p);
+    for (int h = 1; h < p->n_threads; h++)
+        if ((i = item_of_late(p, &p->helper[h], place)) >= 0) do_item(&t, i, out);
+}
+
+static bool is_read(const gw_pool *p, const void *place) {
+    for (int h = 1; h < p->n_threads; h++)
+        if (is_late(&p->helper[h]) && p->helper[h].place == place) return true;
+    return false;
+}
+
+void *gw_pure_place(const gw_pool *p, void *places, size_t bytes) {
+    uint8_t *place = places, *last = place + (GW_PLACES - 1) * bytes;
+    while (place < last && is_read(p, place)) place += bytes;
+    return place;
+}
+
+void gw_pure_settle(gw_pool *p) {
+    for (int h = 1; h < p->n_threads; h++)
+        if (is_late(&p->helper[h])) await_here(p, &p->helper[h]);
+}

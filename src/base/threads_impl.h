@@ -1,0 +1,86 @@
+/* threads_impl: the pool from inside, for threads.c and pure.c.
+ *
+ * A task is open while its caller is inside gw_parallel or gw_parallel_pure. A helper announces itself (inside++), then
+ * looks whether a task is open; the caller closes the task, then waits for inside == 0. All atomic operations are
+ * sequentially consistent unless they say otherwise, so either the caller sees the helper or the helper sees the task
+ * closed; and what a helper wrote before inside-- is seen by the caller that saw the count. A helper that comes too
+ * late, or does not come at all because another program has its core, costs nothing: the caller takes the items itself.
+ *
+ * Where a helper is says `at`, a machine of four states. Who changes it is in brackets:
+ *   HERE        asleep, or inside as `inside` counts
+ *   AWAY + i    outside, at work at pure item i; nobody waits for it yet   [helper, from HERE, before its inside--]
+ *   PUTTING     outside, putting the result where it belongs; the caller waits   [helper, from AWAY + i]
+ *   LATE        outside, at work still; the caller does the item itself, and what the helper makes is dropped
+ *               [caller, from AWAY + i]
+ * From the last two the helper goes back to HERE, and from any a host that found it trapped (gw_pool_fail). AWAY is
+ * left by compare-and-swap, so an item is put once: by the helper or by the caller. */
+#ifndef GW_THREADS_IMPL_H
+#define GW_THREADS_IMPL_H
+
+#include "base/threads.h"
+
+#include <stdatomic.h>
+
+#if defined(__wasm__) && defined(__wasm_atomics__)
+#define GW_HOST_THREADS 1
+#elif !defined(__wasm__)
+#define GW_POSIX_THREADS 1
+#include <pthread.h>
+#endif
+
+#ifndef GW_SPINS
+#define GW_SPINS 20000   /* some tens of microseconds */
+#endif
+
+#define HERE 0u
+#define AWAY 1u
+#define PUTTING (UINT32_MAX - 1)
+#define LATE UINT32_MAX
+
+typedef struct {
+    _Alignas(64) _Atomic uint32_t at;   /* alone in its line of a cache */
+    const void *place;           /* LATE: what it reads; the caller's */
+} gw_helper;
+
+/* What a helper does inside the open task; false when nothing is left of it. */
+typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
+
+struct gw_pool {
+    _Atomic uint32_t epoch;      /* counts tasks; helpers sleep on it */
+    _Atomic uint32_t inside;     /* helpers that look at the task; the caller sleeps on it */
+    _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
+    _Atomic int next;            /* next item of the task */
+    gw_help *help;               /* this and the next two: for those inside an open task */
+    const void *task;
+    int n;
+    int n_threads;
+    gw_helper helper[GW_MAX_THREADS];   /* by number of the thread; 0 is the caller */
+    uint8_t *stacks;             /* of all helpers, wasm only */
+#ifdef GW_POSIX_THREADS
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread[GW_MAX_THREADS];
+    _Atomic int arrived;
+#endif
+};
+
+/* Does a task of n items need no helper? */
+static inline bool gw_alone(const gw_pool *p, int n) {
+#if defined(GW_HOST_THREADS) || defined(GW_POSIX_THREADS)
+    return p->n_threads == 1 || n == 1;
+#else
+    return (void)p, (void)n, true;
+#endif
+}
+
+/* task: stays as it is until gw_close. */
+void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
+void gw_close(gw_pool *p);       /* returns when nobody is inside */
+void gw_leave(gw_pool *p);       /* inside-- */
+
+/* Returns when *at differs from value: spins for a bounded time, then sleeps. `sleeps` tells the other side, which
+ * changes *at and then asks it, that there is someone to wake. */
+void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
+void gw_wake(gw_pool *p, _Atomic uint32_t *at);
+
+#endif

@@ -1,0 +1,111 @@
+/* arch: the table of architectures, and what one model's file makes of its row. An architecture is data: which
+ * weights it has, and which rules the one recipe (forward.c) follows. A weight that a file lacks is a step that is
+ * left out. docs/family.md has each row's source. */
+#ifndef GW_ARCH_H
+#define GW_ARCH_H
+
+#include "model/matrix.h"
+
+/* y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
+ * Sennrich 2019; a GGUF stores Gemma's 1 + w). weight NULL: there is no such norm; bias NULL: none is added. */
+typedef struct { const float *weight, *bias; } gw_norm;
+/* y = matrix x + bias; bias NULL: none is added. */
+typedef struct { gw_matrix matrix; const float *bias; } gw_linear;
+
+typedef struct {
+    gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm;   /* [n_embd] */
+    gw_norm q_norm, k_norm;   /* [head_dim] */
+    gw_linear q, k, v;        /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
+    gw_linear qkv;            /* the three in one tensor, where the file has it so: q, k and v are parts of it */
+    gw_linear o;              /* [n_embd][n_head * head_dim] */
+    gw_linear gate, up;       /* [n_ff][n_embd] */
+    gw_linear down;           /* [n_embd][n_ff] */
+} gw_layer;
+
+typedef struct {
+    gw_matrix embedding;      /* [n_vocab][n_embd] */
+    gw_matrix positions;      /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
+    gw_linear output;         /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
+    gw_norm output_norm;      /* [n_embd] */
+    const float *rope_factors;   /* [head_dim / 2] frequencies of the rotation are divided by these */
+    gw_layer *layers;
+} gw_weights;
+
+/* Every weight that a file may have: X(name, tensor, field, columns, rows). Tensors of a layer stand behind "blk.N.".
+ * Sizes are those of GW_SIZE_…; rows NONE: a vector. */
+#define GW_LAYER_WEIGHTS(X)                                                     \
+    X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)              \
+    X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)             \
+    X(Q, "attn_q.weight", q.matrix, EMBD, Q)                                    \
+    X(Q_BIAS, "attn_q.bias", q.bias, Q, NONE)                                   \
+    X(K, "attn_k.weight", k.matrix, EMBD, KV)                                   \
+    X(K_BIAS, "attn_k.bias", k.bias, KV, NONE)                                  \
+    X(V, "attn_v.weight", v.matrix, EMBD, KV)                                   \
+    X(V_BIAS, "attn_v.bias", v.bias, KV, NONE)                                  \
+    X(QKV, "attn_qkv.weight", qkv.matrix, EMBD, QKV)                            \
+    X(QKV_BIAS, "attn_qkv.bias", qkv.bias, QKV, NONE)                           \
+    X(Q_NORM, "attn_q_norm.weight", q_norm.weight, HEAD, NONE)                  \
+    X(K_NORM, "attn_k_norm.weight", k_norm.weight, HEAD, NONE)                  \
+    X(O, "attn_output.weight", o.matrix, Q, EMBD)                               \
+    X(O_BIAS, "attn_output.bias", o.bias, EMBD, NONE)                           \
+    X(POST_ATTN_NORM, "post_attention_norm.weight", post_attn_norm.weight, EMBD, NONE) \
+    X(FFN_NORM, "ffn_norm.weight", ffn_norm.weight, EMBD, NONE)                 \
+    X(FFN_NORM_BIAS, "ffn_norm.bias", ffn_norm.bias, EMBD, NONE)                \
+    X(GATE, "ffn_gate.weight", gate.matrix, EMBD, FF)                           \
+    X(GATE_BIAS, "ffn_gate.bias", gate.bias, FF, NONE)                          \
+    X(UP, "ffn_up.weight", up.matrix, EMBD, FF)                                 \
+    X(UP_BIAS, "ffn_up.bias", up.bias, FF, NONE)                                \
+    X(DOWN, "ffn_down.weight", down.matrix, FF, EMBD)                           \
+    X(DOWN_BIAS, "ffn_down.bias", down.bias, EMBD, NONE)                        \
+    X(POST_FFW_NORM, "post_ffw_norm.weight", post_ffw_norm.weight, EMBD, NONE)
+#define GW_MODEL_WEIGHTS(X)                                                     \
+    X(EMBEDDING, "token_embd.weight", embedding, EMBD, VOCAB)                   \
+    X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)              \
+    X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                      \
+    X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)        \
+    X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)       \
+    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)
+
+enum {
+#define GW_X(name, ...) GW_WEIGHT_##name,
+    GW_LAYER_WEIGHTS(GW_X) GW_MODEL_WEIGHTS(GW_X)
+#undef GW_X
+    GW_WEIGHTS
+};
+_Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
+
+enum { GW_NORM_RMS, GW_NORM_LAYER };
+enum { GW_ACT_GELU, GW_ACT_SILU };
+/* Rotations (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a table of learned rows. */
+enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
+
+typedef struct {
+    const char *name;            /* general.architecture, and the prefix of its keys */
+    uint64_t required, optional; /* sets of GW_WEIGHT_…; others that the table knows are refused */
+    int norm, act, positions;    /* of the enums above */
+    double rope_base, rope_base_local;   /* where the file does not say; local: of layers with a window */
+    /* Windows: layer l sees all earlier positions iff l % pattern == pattern - 1, else the last `window` ones; the
+     * file may say otherwise. window 0: where the file has no window, no layer has one. pattern 0: none has one. */
+    uint32_t pattern, window;
+    float attn_cap, logit_cap;   /* soft caps: c tanh(x / c); 0: none */
+    bool scales_embedding;       /* by the root of the width */
+    uint32_t wide_queries;       /* with that many layers, queries are scaled by the width of a head's share of the
+                                  * model, not by head_dim */
+    bool space_prefix;           /* of a tokenizer by score, where the file does not say */
+} gw_arch;
+
+/* NULL if there is no such architecture. */
+const gw_arch *gw_arch_of(const char *name);
+extern const char gw_arch_list[];   /* their names, for error texts */
+
+/* Sizes and rules of one model. */
+typedef struct {
+    const gw_arch *arch;
+    uint32_t n_vocab, n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim, n_ctx_train;
+    uint32_t window, pattern;                 /* window 0: all layers are global */
+    uint8_t is_global[GW_MAX_LAYERS];
+    float eps, embedding_scale, query_scale, attn_cap, logit_cap;
+    double rope_base, rope_base_local, position_scale;   /* position_scale: of global layers */
+} gw_config;
+
+#endif

@@ -1,0 +1,182 @@
+/* config: see config.h */
+#include "model/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY = 96 };
+
+typedef struct {
+    gw_config *c;
+    const gw_store *s;
+    gw_error *e;
+} job;
+
+/* "gemma3.block_count" of "block_count". */
+static const char *whole_key(const job *j, const char *key, char *room) {
+    snprintf(room, KEY, "%s.%s", j->c->arch->name, key);
+    return room;
+}
+
+static const gw_entry *find(const job *j, const char *key) {
+    char room[KEY];
+    return gw_store_find(j->s, whole_key(j, key, room));
+}
+
+static int bad_value(const job *j, const char *key, const char *expected, double got) {
+    char room[KEY];
+    return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\n%s\n%g", whole_key(j, key, room), expected, got);
+}
+
+/* --- whole numbers --- */
+
+/* Otherwise what a file says that has no such key; 0: it must have it. */
+static int read_size(const job *j, const char *key, uint32_t otherwise, double least, double most, uint32_t *out) {
+    char room[KEY], expected[64];
+    const gw_entry *e = find(j, key);
+    if (!e && !otherwise)
+        return gw_fail(j->e, GW_E_MISSING_KEY, "metadata key %s\na number\nno such key", whole_key(j, key, room));
+    double v = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
+    snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", least, most);
+    if (!(v >= least && v <= most) || v != floor(v)) return bad_value(j, key, expected, v);
+    *out = (uint32_t)v;
+    return 0;
+}
+
+static int read_sizes(const job *j) {
+    gw_config *c = j->c;
+    int bad;
+    if ((bad = read_size(j, "context_length", 0, 1, GW_MAX_CONTEXT, &c->n_ctx_train))) return bad;
+    if ((bad = read_size(j, "embedding_length", 0, 8, 65536, &c->n_embd))) return bad;
+    if ((bad = read_size(j, "block_count", 0, 1, GW_MAX_LAYERS, &c->n_layer))) return bad;
+    if ((bad = read_size(j, "feed_forward_length", 0, 8, 1 << 20, &c->n_ff))) return bad;
+    if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
+    return read_size(j, "attention.head_count_kv", c->n_head, 1, 1024, &c->n_head_kv);
+}
+
+/* A key that must have this one value, where a file has it. */
+static int check_same(const job *j, const char *key, uint32_t value, const char *why) {
+    char expected[64];
+    const gw_entry *e = find(j, key);
+    if (!e || (gw_is_number(e) && e->value.number == value)) return 0;
+    snprintf(expected, sizeof expected, "%u%s", value, why);
+    return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
+}
+
+static int read_heads(const job *j) {
+    gw_config *c = j->c;
+    char expected[64];
+    uint32_t otherwise = c->n_embd / c->n_head;
+    int bad = read_size(j, "attention.key_length", otherwise, 8, GW_MAX_HEAD_DIM, &c->head_dim);
+    if (bad) return bad;
+    if (c->head_dim % 8) return bad_value(j, "attention.key_length", "a multiple of 8", c->head_dim);
+    if (c->n_head % c->n_head_kv) {
+        snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", c->n_head_kv);
+        return bad_value(j, "attention.head_count", expected, c->n_head);
+    }
+    if ((bad = check_same(j, "attention.value_length", c->head_dim, ", as key_length"))) return bad;
+    if ((bad = check_same(j, "attention.causal", 1, ": what follows is not seen"))) return bad;
+    return check_same(j, "rope.dimension_count", c->head_dim, ", whole heads");
+}
+
+/* --- real numbers --- */
+
+/* least: that or above, and finite. */
+static int read_real(const job *j, const char *key, double otherwise, double least, const char *expected, double *out) {
+    const gw_entry *e = find(j, key);
+    *out = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
+    return *out >= least && isfinite(*out) ? 0 : bad_value(j, key, expected, *out);
+}
+
+static int read_positive(const job *j, const char *key, double otherwise, double *out) {
+    return read_real(j, key, otherwise, 1e-300, "a positive number", out);
+}
+
+static int read_scaling(const job *j) {
+    char room[KEY];
+    double factor;
+    const char *key = "rope.scaling.type";
+    const gw_entry *e = find(j, key);
+    const char *kind = gw_store_text(j->s, whole_key(j, key, room));
+    if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
+        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\nlinear or none\n%.32s", room,
+                       kind ? kind : "no text");
+    int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
+    j->c->position_scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
+    return bad;
+}
+
+static int read_caps(const job *j) {
+    gw_config *c = j->c;
+    double attention, logits;
+    const char *expected = "a number from 0";
+    int bad = read_real(j, "attn_logit_softcapping", c->arch->attn_cap, 0, expected, &attention);
+    if (!bad) bad = read_real(j, "final_logit_softcapping", c->arch->logit_cap, 0, expected, &logits);
+    if (bad) return bad;
+    c->attn_cap = (float)attention;
+    c->logit_cap = (float)logits;
+    return 0;
+}
+
+static int read_reals(const job *j) {
+    gw_config *c = j->c;
+    const gw_arch *a = c->arch;
+    bool layer = a->norm == GW_NORM_LAYER;
+    double eps;
+    int bad = read_positive(j, layer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+                            layer ? 1e-5 : 1e-6, &eps);
+    if (!bad && a->rope_base > 0) bad = read_positive(j, "rope.freq_base", a->rope_base, &c->rope_base);
+    if (!bad && a->pattern) bad = read_positive(j, "rope.freq_base_swa", a->rope_base_local, &c->rope_base_local);
+    if (bad || (bad = read_scaling(j)) || (bad = read_caps(j))) return bad;
+    c->eps = (float)eps;
+    c->embedding_scale = a->scales_embedding ? sqrtf((float)c->n_embd) : 1;
+    bool wide = c->n_layer == a->wide_queries;
+    c->query_scale = 1.0f / sqrtf(wide ? (float)c->n_embd / c->n_head : (float)c->head_dim);
+    return 0;
+}
+
+/* --- windows --- */
+
+/* Which layers are global: every pattern-th one, or as an array says, layer by layer: 1 for a window. */
+static int read_pattern(const job *j) {
+    gw_config *c = j->c;
+    char room[KEY];
+    const char *key = "attention.sliding_window_pattern";
+    const gw_entry *e = find(j, key);
+    const double *listed = gw_store_numbers(j->s, e);
+    bool whole = e && e->of != GW_GGUF_F32 && e->of != GW_GGUF_F64;
+    if (e && e->value.type != GW_GGUF_ARRAY) {
+        int bad = read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
+        if (bad) return bad;
+    } else if (e && (!listed || !whole || e->count != c->n_layer)) {
+        return gw_fail(j->e, GW_E_BAD_METADATA, "metadata key %s\na bool or whole number per layer: %u\n%llu of type %d",
+                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
+    }
+    for (uint32_t l = 0; l < c->n_layer; l++)
+        c->is_global[l] = listed ? !listed[l] : l % c->pattern == c->pattern - 1;
+    return 0;
+}
+
+static int read_windows(const job *j) {
+    gw_config *c = j->c;
+    const char *key = "attention.sliding_window";
+    memset(c->is_global, 1, sizeof c->is_global);
+    c->pattern = c->arch->pattern;
+    if (!c->pattern || (!find(j, key) && !c->arch->window)) return 0;
+    int bad = read_size(j, key, c->arch->window, 1, GW_MAX_CONTEXT, &c->window);
+    return bad ? bad : read_pattern(j);
+}
+
+int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
+    const char *name = gw_store_text(s, "general.architecture");
+    if (!name)
+        return gw_fail(e, GW_E_MISSING_KEY, "metadata key general.architecture\n%s\nno such key", gw_arch_list);
+    *c = (gw_config){ .arch = gw_arch_of(name) };
+    if (!c->arch) return gw_fail(e, GW_E_UNSUPPORTED_ARCH, "general.architecture\n%s\n%.64s", gw_arch_list, name);
+    job j = { c, s, e };
+    int bad = read_sizes(&j);
+    if (!bad) bad = read_heads(&j);
+    if (!bad) bad = read_reals(&j);
+    return bad ? bad : read_windows(&j);
+}

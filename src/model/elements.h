@@ -1,0 +1,27 @@
+/* elements: what the forward pass does to each token on its own, between products: norms, rotations, activations.
+ * Spread over the pool's threads by tokens; the order of every sum is the same in every build. */
+#ifndef GW_ELEMENTS_H
+#define GW_ELEMENTS_H
+
+#include "base/threads.h"
+#include "model/arch.h"
+
+/* out = norm(x), over groups of `width` columns each; add: out += norm(x). Without weights there is no norm: then x
+ * itself. x and out may be the same. */
+typedef struct { int kind; float eps; } gw_norm_rule;   /* GW_NORM_* */
+void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
+
+/* angles[n][d]: cosines, then sines, of positions pos … pos + n - 1 times base^(-2i/d) / factors[i] (Su et al. 2021);
+ * factors may be NULL. */
+void gw_rope_angles(float *angles, int n, uint32_t pos, uint32_t d, double base, double position_scale,
+                    const float *factors);
+/* Rotates each head of d columns, then multiplies by scale; angles NULL: only that. pairs: columns 2 i and 2 i + 1, not
+ * i and i + d / 2. */
+void gw_rotate(gw_pool *p, gw_view x, uint32_t d, const float *angles, bool pairs, float scale);
+
+/* gate = act(gate) * up; without gate.at: up = act(up). act: GW_ACT_* */
+void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up);
+
+void gw_add_bias(gw_pool *p, gw_view x, const float *bias);   /* bias[columns] to each row; NULL: nothing */
+
+#endif

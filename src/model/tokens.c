@@ -1,0 +1,100 @@
+/* tokens: see tokens.h */
+#include "model/tokens.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Ends of a turn, then of a text, by the names that the families give them; files name one or two of theirs by id. */
+static const char *const end_names[] = { "<end_of_turn>", "<|eot_id|>", "<|im_end|>", "<|eom_id|>", "<|end_of_text|>",
+                                         "<|endoftext|>" };
+static const char *const id_names[] = { "bos", "eos", "eot", "eom", "padding" };
+enum {
+    TURN_NAMES = 3,
+    END_NAMES = sizeof end_names / sizeof *end_names,
+    ID_NAMES = sizeof id_names / sizeof *id_names,
+};
+
+/* tokenizer.ggml.NAME_token_id into *id, -1 if the file has none below n. */
+static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
+    char key[48];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
+    const gw_entry *entry = gw_store_find(s, key);
+    *id = -1;
+    if (!entry) return 0;
+    if (!gw_is_number(entry))
+        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number\nanother type", key);
+    double v = entry->value.number;
+    if (v >= 0 && v < n) *id = (int32_t)v;
+    return 0;
+}
+
+/* Before the tokenizer is finished: users' text must not name these. */
+static int mark_control(const gw_store *s, gw_tokenizer *tokenizer, gw_error *e) {
+    int32_t id;
+    int bad = 0;
+    for (int i = 0; i < ID_NAMES && !bad; i++) {
+        bad = read_id(s, id_names[i], GW_MAX_VOCAB, &id, e);
+        if (!bad && id >= 0) gw_tokenizer_mark_control(tokenizer, id);
+    }
+    return bad;
+}
+
+/* A yes or no of the file's, `otherwise` where it says nothing. */
+static bool flag(const gw_store *s, const char *key, bool otherwise) {
+    const gw_entry *e = gw_store_find(s, key);
+    return gw_is_number(e) ? e->value.number != 0 : otherwise;
+}
+
+static int finish(const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
+    gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
+                               .pre = gw_store_text(s, "tokenizer.ggml.pre"),
+                               .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
+    bool tokens = gw_store_find(s, "tokenizer.ggml.tokens") != NULL;
+    if (!kind.model || !tokens)
+        return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
+                       kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
+    int bad = mark_control(s, tokenizer, e);
+    return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
+}
+
+static void add_end(gw_tokens *t, int32_t id) {
+    if (id >= 0 && !gw_tokens_end(t, id) && t->n_ends < GW_MAX_ENDS) t->ends[t->n_ends++] = id;
+}
+
+/* Is BOS put before a text where the file does not say? As in llama.cpp: of byte-level BPE by Llama 3's alone. */
+static bool adds_bos(const gw_store *s) {
+    const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
+    bool by_score = !strcmp(model, "llama");
+    return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
+}
+
+static void find_ends(gw_tokens *t, const gw_tokenizer *tokenizer) {
+    add_end(t, t->eos);
+    add_end(t, t->eot);
+    for (int i = 0; i < END_NAMES; i++) {
+        int32_t id = gw_tokenizer_find(tokenizer, end_names[i], strlen(end_names[i]));
+        if (gw_tokenizer_type(tokenizer, id) != GW_TOKEN_CONTROL) continue;
+        if (t->eot < 0 && i < TURN_NAMES) t->eot = id;
+        add_end(t, id);
+    }
+}
+
+int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
+    int32_t eom;
+    int bad = finish(s, a, tokenizer, e);
+    if (bad) return bad;
+    uint32_t n = gw_tokenizer_size(tokenizer);
+    *t = (gw_tokens){ .add_bos = adds_bos(s) };
+    int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, &eom, &t->pad };
+    for (int i = 0; i < ID_NAMES && !bad; i++) bad = read_id(s, id_names[i], n, ids[i], e);
+    if (bad) return bad;
+    add_end(t, eom);
+    find_ends(t, tokenizer);
+    return 0;
+}
+
+bool gw_tokens_end(const gw_tokens *t, int32_t id) {
+    for (uint32_t i = 0; i < t->n_ends; i++)
+        if (t->ends[i] == id) return true;
+    return false;
+}

@@ -1,0 +1,23 @@
+/* tokens: what a file says of its tokenizer, and the tokens that have a meaning to a model: which one begins a text,
+ * which ones end an answer. */
+#ifndef GW_TOKENS_H
+#define GW_TOKENS_H
+
+#include "file/store.h"
+#include "model/arch.h"
+#include "text/tokenizer.h"
+
+enum { GW_MAX_ENDS = 16 };
+
+typedef struct {
+    int32_t bos, eos, eot, pad;   /* -1: none */
+    int32_t ends[GW_MAX_ENDS];    /* generation stops on these */
+    uint32_t n_ends;
+    bool add_bos;                 /* before a text */
+} gw_tokens;
+
+/* Finishes the tokenizer, whose pieces are there. 0 or a coded error. */
+int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e);
+bool gw_tokens_end(const gw_tokens *t, int32_t id);
+
+#endif

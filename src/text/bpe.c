@@ -1,0 +1,175 @@
+/* bpe: see bpe.h. */
+#include "text/bpe.h"
+#include "text/alphabet.h"
+
+#include <string.h>
+
+enum { MOST_MERGE = 2 * GW_MAX_PIECE + 1, MOST_REACH = 256 };
+
+/* --- merges ----------------------------------------------------------------------------------- */
+
+int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len) {
+    if (b->block) return GW_E_BAD_STATE;
+    if (len > MOST_MERGE || memchr(text, 0, len)) return GW_E_BAD_TOKENIZER;
+    if (b->n == GW_MAX_VOCAB || len >= GW_MAX_PIECES_TEXT - b->in_merges.used) return GW_E_BAD_COUNT;
+    char *copy = gw_buffer_add(&b->in_merges, len + 1);
+    if (!copy) return GW_E_NO_MEMORY;
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    b->n++;
+    return 0;
+}
+
+static uint32_t hash_pair(int32_t left, int32_t right) {
+    return (uint32_t)((((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u) >> 32);
+}
+
+/* The merge of a pair, or GW_NO_PIECE; *slot is where it is, or would be. */
+static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
+    uint32_t at = hash_pair(left, right) & b->slot_mask;
+    for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {
+        const gw_merge *m = &b->merges[b->slots[at] - 1];
+        if (m->left == left && m->right == right) {
+            *slot = at;
+            return (int32_t)(b->slots[at] - 1);
+        }
+    }
+    *slot = at;
+    return GW_NO_PIECE;
+}
+
+/* False: too many pairs share a place, which only files made for it bring about. */
+static bool insert(gw_bpe *b, uint32_t i) {
+    const gw_merge *m = &b->merges[i];
+    uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
+    b->reach = MOST_REACH;
+    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true;   /* said twice: the first one counts */
+    if (((at - home) & b->slot_mask) > MOST_REACH) return false;
+    b->slots[at] = i + 1;
+    return true;
+}
+
+/* The piece that a merge names: one that merging may make, or else one that is found verbatim before. */
+static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
+    int32_t id = gw_find_normal(v, p, len);
+    return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
+}
+
+/* Reads "left right" over itself. False: it is not two pieces that make one. */
+static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
+    size_t len = strlen((char *)text);
+    const uint8_t *gap = len ? memchr(text + 1, ' ', len - 1) : NULL;
+    if (!gap) return false;
+    size_t first = (size_t)(gap - text);
+    int a = gw_alphabet_read(text, first, text);
+    int b = a > 0 ? gw_alphabet_read(text + first + 1, len - first - 1, text + a) : 0;
+    if (b <= 0) return false;
+    m->left = named(v, text, (size_t)a);
+    m->right = named(v, text + a, (size_t)b);
+    m->made = named(v, text, (size_t)(a + b));
+    return m->left != GW_NO_PIECE && m->right != GW_NO_PIECE && m->made != GW_NO_PIECE;
+}
+
+/* A merge never makes a control token out of a text, whatever the file says. */
+static bool may_make(const gw_vocabulary *v, int32_t id) {
+    int type = v->types[id];
+    return type == GW_TOKEN_NORMAL || type == GW_TOKEN_USER || type == GW_TOKEN_UNUSED;
+}
+
+static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
+    uint8_t *text = b->in_merges.data;
+    for (uint32_t i = 0; i < b->n; i++) {
+        size_t len = strlen((char *)text);
+        char shown[64];
+        memcpy(shown, text, gw_min(len, sizeof shown - 1));
+        shown[gw_min(len, sizeof shown - 1)] = 0;
+        if (!read_merge(v, text, &b->merges[i]))
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\ntwo pieces that make a third\n%s", i, shown);
+        if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
+        if (!insert(b, i))
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "merge %u\nbelow 256 collisions of hashes\nmore", i);
+        text += len + 1;
+    }
+    return 0;
+}
+
+static int make_tables(gw_bpe *b) {
+    uint32_t slots = 64;
+    while (slots < (size_t)b->n * 2) slots *= 2;
+    b->slot_mask = slots - 1;
+    size_t merges = gw_round_up(b->n * sizeof *b->merges, GW_ALIGN);
+    b->block_size = merges + slots * sizeof *b->slots;
+    b->block = gw_alloc(b->block_size);
+    if (!b->block) return GW_E_NO_MEMORY;
+    b->merges = b->block;
+    b->slots = (uint32_t *)((uint8_t *)b->block + merges);
+    memset(b->slots, 0, slots * sizeof *b->slots);
+    return 0;
+}
+
+int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e) {
+    b->split = gw_split_named(pre);
+    if (b->split == GW_SPLIT_UNKNOWN)
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.pre\n%s\n%.64s", GW_SPLIT_NAMES,
+                       pre ? pre : "no such key");
+    if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "tokenizer.ggml.merges\npairs of pieces\nnone");
+    b->whole_words = b->split == GW_SPLIT_LLAMA3;
+    if (make_tables(b)) return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer's merges");
+    int code = read_merges(b, v, e);
+    gw_buffer_free(&b->in_merges);
+    return code;
+}
+
+void gw_bpe_free(gw_bpe *b) {
+    gw_buffer_free(&b->in_merges);
+    gw_free(b->block);
+}
+
+size_t gw_bpe_bytes(const gw_bpe *b) { return b->block_size + b->in_merges.size; }
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
+    const gw_bpe *b = joiner;
+    const gw_symbol *left = &w->symbols[i];
+    uint32_t slot;
+    int32_t merge = find(b, left->id, w->symbols[left->next].id, &slot);
+    return merge == GW_NO_PIECE || b->merges[merge].made == GW_NO_PIECE ? GW_NO_PIECE : merge;
+}
+
+static uint32_t order(const void *joiner, int32_t join) {
+    (void)joiner;
+    return (uint32_t)join;
+}
+
+static int32_t made(const void *joiner, int32_t join) { return ((const gw_bpe *)joiner)->merges[join].made; }
+
+static int emit(const gw_vocabulary *v, int32_t id, gw_ids *to) {
+    if (id == GW_NO_PIECE) id = v->unknown;
+    return id == GW_NO_PIECE ? 0 : gw_ids_add(to, id);
+}
+
+static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
+                       gw_ids *to) {
+    gw_word w;
+    int32_t whole = len == 1 ? v->bytes[text[0]] : b->whole_words ? gw_find_normal(v, text, len) : GW_NO_PIECE;
+    if (len == 1 || whole != GW_NO_PIECE) return emit(v, whole, to);
+    int code = gw_scratch_word(scratch, len, 0, &w);
+    if (code) return code;
+    w.text = text;
+    for (uint32_t i = 0; i <= w.n; i++) gw_word_symbol(&w, i, i, i < w.n ? v->bytes[text[i]] : GW_NO_PIECE);
+    gw_join_all(&w, b, look, order, made);
+    for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) code = emit(v, w.symbols[i].id, to);
+    return code;
+}
+
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
+                  gw_ids *to) {
+    int code = 0;
+    for (size_t at = 0; at < len && !code;) {
+        size_t n = gw_split_word(b->split, text + at, len - at);
+        code = encode_word(b, v, scratch, text + at, n, to);
+        at += n;
+    }
+    return code;
+}

@@ -1,0 +1,36 @@
+/* bpe: byte-level BPE (Sennrich et al. 2016; Radford et al. 2019): a text is cut into words (split), a word into bytes,
+ * and of all adjacent pieces the pair is joined whose merge stands first in the file's list, the leftmost on ties. */
+#ifndef GW_BPE_H
+#define GW_BPE_H
+
+#include "text/joins.h"
+#include "text/split.h"
+#include "text/vocabulary.h"
+
+typedef struct {
+    int32_t left, right, made;
+} gw_merge;
+
+typedef struct {
+    gw_buffer in_merges;   /* "left right", each ended by 0; freed by make */
+    gw_split split;
+    bool whole_words;      /* a word that is a piece is that piece, whatever its merges (llama-bpe) */
+    void *block;
+    size_t block_size;
+    gw_merge *merges;      /* [n] best first; what may not be made has made = GW_NO_PIECE */
+    uint32_t n;
+    uint32_t *slots;       /* [slot_mask + 1] number of the merge + 1, 0 for none; by its pair */
+    uint32_t slot_mask, reach;
+} gw_bpe;
+
+int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len);
+int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e);
+void gw_bpe_free(gw_bpe *b);
+size_t gw_bpe_bytes(const gw_bpe *b);
+
+/* Ids of a text without verbatim pieces. 0 or a code. A byte that has no piece (none is missing in the families'
+ * vocabularies) becomes the unknown piece, or nothing, as it does elsewhere. */
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
+                  gw_ids *to);
+
+#endif

@@ -1,0 +1,127 @@
+/* split: see split.h. The regular expressions, as the families' tokenizer.json have them, are matched by hand:
+ *
+ * gpt-2:      's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ * smollm:     each \p{N} alone first, then gpt-2's in each stretch between them
+ * llama-bpe:  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+
+ *             |\s+(?!\S)|\s+
+ * qwen2:      the same with \p{N} for \p{N}{1,3} */
+#include "text/split.h"
+#include "text/classes.h"
+#include "text/vocabulary.h"
+
+#include <string.h>
+
+gw_split gw_split_named(const char *name) {
+    static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+    for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
+        if (!strcmp(name, names[i])) return (gw_split)i;
+    return GW_SPLIT_UNKNOWN;
+}
+
+/* --- characters ------------------------------------------------------------------------------- */
+
+enum { END = -1 };
+
+typedef struct {
+    const uint8_t *text;
+    size_t len;
+} span;
+
+/* Four bits of ASCII by hand: most of what most texts are. */
+static int ascii_class(uint8_t c) {
+    if ((uint8_t)((c | 0x20) - 'a') < 26) return GW_LETTER;
+    if ((uint8_t)(c - '0') < 10) return GW_NUMBER;
+    return c == ' ' || (uint8_t)(c - 9) < 5 ? GW_BLANK : GW_OTHER;
+}
+
+/* What is encoded in n bytes though it needs fewer is no character; nor is what is beyond the last one. */
+static int wide_class(const uint8_t *p, size_t n) {
+    static const uint32_t least[] = { 0, 0x80, 0x80, 0x800, 0x10000 };
+    uint32_t c = n < 2 ? 0 : p[0] & (0x7F >> n);
+    for (size_t i = 1; i < n; i++) c = c << 6 | (p[i] & 0x3F);
+    return c < least[n] || c > 0x10FFFF ? GW_OTHER : (int)gw_class_of(c);
+}
+
+/* Class of the character at `at`, END behind the last one; *n is its length. */
+static int class_at(span s, size_t at, size_t *n) {
+    *n = 1;
+    if (at >= s.len) return END;
+    if (s.text[at] < 0x80) return ascii_class(s.text[at]);
+    *n = gw_char_len(s.text + at, s.len - at);
+    return wide_class(s.text + at, *n);
+}
+
+/* End of the characters of this class that begin at `at`, at most `most` of them. */
+static size_t run(span s, size_t at, int class, size_t most) {
+    size_t n;
+    while (most-- && class_at(s, at, &n) == class) at += n;
+    return at;
+}
+
+static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\r' || s.text[at] == '\n'); }
+
+/* --- parts of the expressions ----------------------------------------------------------------- */
+
+/* 's|'t|'re|'ve|'m|'ll|'d: its length, or 0. */
+static size_t contraction(span s, bool any_case) {
+    if (s.len < 2 || s.text[0] != '\'') return 0;
+    int fold = any_case ? 0x20 : 0, a = s.text[1] | fold, b = s.len > 2 ? s.text[2] | fold : 0;
+    if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
+    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+}
+
+/* \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`: the last one is left to what follows. */
+static size_t blanks(size_t last, size_t end, bool follows) { return follows && last ? last : end; }
+
+/* [0, *end) are blanks; *last is where the last one begins. Returns the end of the last line break among them, or 0. */
+static size_t scan_blanks(span s, size_t *last, size_t *end) {
+    size_t n, broken = 0;
+    *last = 0;
+    for (*end = 0; class_at(s, *end, &n) == GW_BLANK; *end += n) {
+        *last = *end;
+        if (is_break(s, *end)) broken = *end + 1;
+    }
+    return broken;
+}
+
+/* --- the expressions -------------------------------------------------------------------------- */
+
+/* A number ends what stands before it when numbers were cut out first. */
+static size_t gpt2_word(span s, bool numbers_are_out) {
+    size_t n, last, end, body = s.text[0] == ' ';
+    int class = class_at(s, body, &n);
+    if (numbers_are_out && class_at(s, 0, &n) == GW_NUMBER) return n;
+    if (contraction(s, false)) return contraction(s, false);
+    bool word = class != END && class != GW_BLANK && !(numbers_are_out && class == GW_NUMBER);
+    if (word) return run(s, body, class, SIZE_MAX);
+    scan_blanks(s, &last, &end);
+    class = class_at(s, end, &n);
+    return blanks(last, end, class != END && !(numbers_are_out && class == GW_NUMBER));
+}
+
+static size_t llama3_word(span s, size_t numbers) {
+    size_t n, next, last, end;
+    if (contraction(s, true)) return contraction(s, true);
+    int class = class_at(s, 0, &n);
+    bool letters = class == GW_LETTER || (class != GW_NUMBER && !is_break(s, 0) && class_at(s, n, &next) == GW_LETTER);
+    if (letters) return run(s, n, GW_LETTER, SIZE_MAX);
+    if (class == GW_NUMBER) return run(s, 0, GW_NUMBER, numbers);
+    size_t body = s.text[0] == ' ';
+    if (class_at(s, body, &next) == GW_OTHER) {
+        end = run(s, body, GW_OTHER, SIZE_MAX);
+        while (is_break(s, end)) end++;
+        return end;
+    }
+    size_t broken = scan_blanks(s, &last, &end);
+    return broken ? broken : blanks(last, end, end < s.len);
+}
+
+size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len) {
+    span s = { text, len };
+    switch (kind) {
+    case GW_SPLIT_SMOLLM: return gpt2_word(s, true);
+    case GW_SPLIT_LLAMA3: return llama3_word(s, 3);
+    case GW_SPLIT_QWEN2: return llama3_word(s, 1);
+    default: return gpt2_word(s, false);
+    }
+}

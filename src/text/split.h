@@ -1,0 +1,19 @@
+/* split: cuts a text into the words that byte-level BPE merges one by one, as the regular expression of each family
+ * of vocabularies says (tokenizer.ggml.pre). Bytes that are no UTF-8 count as characters that are neither letter,
+ * number nor blank. */
+#ifndef GW_SPLIT_H
+#define GW_SPLIT_H
+
+#include "base/base.h"
+
+typedef enum { GW_SPLIT_GPT2, GW_SPLIT_SMOLLM, GW_SPLIT_LLAMA3, GW_SPLIT_QWEN2, GW_SPLIT_UNKNOWN } gw_split;
+
+/* By the file's name for it, "gpt-2", "smollm", "llama-bpe" or "qwen2". */
+gw_split gw_split_named(const char *name);
+#define GW_SPLIT_NAMES "gpt-2, llama-bpe, qwen2 or smollm"
+
+/* Bytes of the word that text[0..len) starts with, len > 0. Reads on behind the word only as far as a run of blanks
+ * goes, so a text costs what its length is. */
+size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
+
+#endif

@@ -1,0 +1,141 @@
+/* spm: see spm.h. A text is cut where two characters meet that follow each other in no piece: no merge can reach
+ * across, so each segment merges alone, and short segments keep the scratch memory small. */
+#include "text/spm.h"
+
+#include <string.h>
+
+/* --- the filter ------------------------------------------------------------------------------- */
+
+static uint32_t char_pack(const uint8_t *p, size_t n) {
+    uint32_t c = 0;
+    for (size_t i = 0; i < n; i++) c = c << 8 | p[i];
+    return c;
+}
+
+/* Bit of the filter for character a followed by b. */
+static uint32_t pair_bit(const gw_spm *s, uint32_t a, uint32_t b) {
+    uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 40) & s->pair_mask;
+}
+
+/* Notes which characters follow each other inside a normal piece. */
+static void note_pairs(gw_spm *s, const uint8_t *p, size_t len) {
+    uint32_t before = 0;
+    for (size_t i = 0, n; i < len; i += n) {
+        n = gw_char_len(p + i, len - i);
+        uint32_t c = char_pack(p + i, n), bit = pair_bit(s, before, c);
+        if (i) s->pairs[bit >> 3] |= (uint8_t)(1 << (bit & 7));
+        before = c;
+    }
+    s->max_normal = (uint32_t)gw_max(s->max_normal, len);
+}
+
+int gw_spm_make(gw_spm *s, const gw_vocabulary *v) {
+    uint32_t bits = 64;
+    while (bits < (size_t)v->n * 4) bits *= 2;
+    s->pairs = gw_alloc(bits / 8);
+    if (!s->pairs) return GW_E_NO_MEMORY;
+    memset(s->pairs, 0, bits / 8);
+    s->pair_mask = bits - 1;
+    for (uint32_t id = 0; id < v->n; id++)
+        if (v->types[id] == GW_TOKEN_NORMAL) note_pairs(s, v->text + gw_piece_begin(v, id), gw_piece_len(v, id));
+    return 0;
+}
+
+void gw_spm_free(gw_spm *s) { gw_free(s->pairs); }
+
+size_t gw_spm_bytes(const gw_spm *s) { return s->pairs ? (s->pair_mask + (size_t)1) / 8 : 0; }
+
+/* --- one segment ------------------------------------------------------------------------------ */
+
+typedef struct {
+    const gw_spm *s;
+    const gw_vocabulary *v;
+    gw_scratch *scratch;
+    gw_ids *to;
+} job;
+
+static int32_t look(const void *joiner, const gw_word *w, uint32_t i) {
+    const job *j = joiner;
+    const gw_symbol *a = &w->symbols[i];
+    uint32_t len = w->symbols[w->symbols[a->next].next].start - a->start;
+    return len > j->s->max_normal ? GW_NO_PIECE : gw_find_normal(j->v, w->text + a->start, len);
+}
+
+/* Smaller for higher scores; equal only for equal ones (a score is never NaN or -0). */
+static uint32_t order(const void *joiner, int32_t join) {
+    uint32_t bits;
+    memcpy(&bits, &((const job *)joiner)->v->scores[join], sizeof bits);
+    return bits >> 31 ? bits : ~bits & 0x7FFFFFFF;
+}
+
+static int32_t made(const void *joiner, int32_t join) {
+    (void)joiner;
+    return join;
+}
+
+/* One character that no merge took: its piece, or its bytes' pieces, or the unknown piece. */
+static int emit_char(const job *j, const uint8_t *p, size_t len) {
+    const gw_vocabulary *v = j->v;
+    int32_t id = gw_find_normal(v, p, len);
+    if (id != GW_NO_PIECE) return gw_ids_add(j->to, id);
+    for (size_t i = 0; i < len; i++)
+        if (v->bytes[p[i]] == GW_NO_PIECE) return gw_ids_add(j->to, v->unknown);
+    int code = 0;
+    for (size_t i = 0; i < len && !code; i++) code = gw_ids_add(j->to, v->bytes[p[i]]);
+    return code;
+}
+
+/* text[0..len) of `chars` characters, with a blank before it that counts as one of them. */
+static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t chars, bool prefix) {
+    gw_word w;
+    if (chars == 1) return prefix ? emit_char(j, (const uint8_t *)" ", 1) : emit_char(j, text, len);
+    int code = gw_scratch_word(j->scratch, chars, prefix ? len + 1 : 0, &w);
+    if (code) return code;
+    w.text = text;
+    if (prefix) {
+        w.copy[0] = ' ';
+        memcpy(w.copy + 1, text, len++);
+        w.text = w.copy;
+    }
+    uint32_t start = 0;
+    for (uint32_t i = 0; i <= w.n; i++) {
+        gw_word_symbol(&w, i, start, GW_NO_PIECE);
+        if (i < w.n) start += (uint32_t)gw_char_len(w.text + start, len - start);
+    }
+    gw_join_all(&w, j, look, order, made);
+    for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) {
+        const gw_symbol *a = &w.symbols[i];
+        code = a->id != GW_NO_PIECE ? gw_ids_add(j->to, a->id)
+                                    : emit_char(j, w.text + a->start, w.symbols[a->next].start - a->start);
+    }
+    return code;
+}
+
+/* --- segments --------------------------------------------------------------------------------- */
+
+/* End of the segment that text[0..len) starts with, and its number of characters; with a blank before it. */
+static size_t segment_end(const gw_spm *s, const uint8_t *text, size_t len, bool prefix, size_t *chars) {
+    size_t at = prefix ? 0 : gw_char_len(text, len), n;
+    uint32_t before = prefix ? ' ' : char_pack(text, at);
+    *chars = 1;
+    for (; at < len; at += n, ++*chars) {
+        n = gw_char_len(text + at, len - at);
+        uint32_t c = char_pack(text + at, n), bit = pair_bit(s, before, c);
+        if (!(s->pairs[bit >> 3] >> (bit & 7) & 1)) break;
+        before = c;
+    }
+    return at;
+}
+
+int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
+                  bool prefix, gw_ids *to) {
+    job j = { s, v, scratch, to };
+    int code = 0;
+    for (size_t at = 0, chars; (at < len || prefix) && !code; prefix = false) {
+        size_t n = segment_end(s, text + at, len - at, prefix, &chars);
+        code = encode_segment(&j, text + at, n, chars, prefix);
+        at += n;
+    }
+    return code;
+}

@@ -1,0 +1,118 @@
+/* verbatim: see verbatim.h. */
+#include "text/verbatim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const uint8_t *text;
+    uint32_t len, id;
+    bool user;
+} entry;
+
+static int compare_text(const entry *a, const entry *b) {
+    int order = memcmp(a->text, b->text, gw_min(a->len, b->len));
+    return order ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+static int compare(const void *x, const void *y) {
+    const entry *a = x, *b = y;
+    int order = compare_text(a, b);
+    if (!order) order = a->user - b->user;
+    return order ? order : (a->id > b->id) - (a->id < b->id);
+}
+
+static bool is_verbatim(const gw_vocabulary *v, uint32_t id) {
+    int type = v->types[id];
+    return (type == GW_TOKEN_USER || type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN) && gw_piece_len(v, id);
+}
+
+static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
+    uint32_t n = 0;
+    for (uint32_t id = 0; id < v->n; id++) {
+        if (!is_verbatim(v, id)) continue;
+        bool user = v->types[id] == GW_TOKEN_USER;
+        if (list) list[n] = (entry){ v->text + gw_piece_begin(v, id), gw_piece_len(v, id), id, user };
+        n++;
+    }
+    return n;
+}
+
+/* Keeps one piece of each text and kind, so that a text has at most two. */
+int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v) {
+    uint32_t n = list_pieces(v, NULL);
+    entry *list = gw_alloc(n * sizeof *list);
+    m->size = n * sizeof *m->ids;
+    m->ids = gw_alloc(m->size);
+    if (!list || !m->ids) {
+        gw_free(list);
+        return GW_E_NO_MEMORY;
+    }
+    list_pieces(v, list);
+    qsort(list, n, sizeof *list, compare);
+    for (uint32_t i = 0; i < n; i++) {
+        bool again = i && list[i].user == list[i - 1].user && !compare_text(&list[i], &list[i - 1]);
+        if (again) continue;
+        m->ids[m->n++] = list[i].id;
+        m->first[list[i].text[0] + 1] = m->n;
+    }
+    for (int c = 1; c <= 256; c++) m->first[c] = (uint32_t)gw_max(m->first[c], m->first[c - 1]);
+    gw_free(list);
+    return 0;
+}
+
+void gw_verbatim_free(gw_verbatim *m) { gw_free(m->ids); }
+
+/* --- matching --------------------------------------------------------------------------------- */
+
+typedef struct {
+    const gw_verbatim *m;
+    const gw_vocabulary *v;
+} lists;
+
+static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
+    return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
+}
+
+/* First of ids[lo..hi), all longer than `depth` and alike before it, with byte >= c there. */
+static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (byte_of(l, mid, depth) < c) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Narrows the sorted list byte by byte; pieces that end at this depth come first in what is left. */
+size_t gw_verbatim_match(const gw_verbatim *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
+                         int32_t *id) {
+    lists l = { m, v };
+    uint32_t lo = m->first[text[0]], hi = m->first[text[0] + 1];
+    size_t best = 0;
+    for (uint32_t depth = 1; lo < hi; depth++) {
+        for (; lo < hi && gw_piece_len(v, m->ids[lo]) == depth; lo++) {
+            if (!special && v->types[m->ids[lo]] != GW_TOKEN_USER) continue;
+            best = depth;
+            *id = (int32_t)m->ids[lo];
+        }
+        if (depth == len) break;
+        int c = text[depth];
+        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue;   /* all of them */
+        lo = lower_bound(&l, lo, hi, depth, c);
+        if (lo < hi && byte_of(&l, lo, depth) != c) break;
+        hi = lower_bound(&l, lo, hi, depth, c + 1);
+    }
+    return best;
+}
+
+size_t gw_verbatim_next(const gw_verbatim *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special) {
+    int32_t id;
+    for (size_t at = 0; at < len; at += gw_char_len(text + at, len - at)) {
+        bool none = m->first[text[at]] == m->first[text[at] + 1];
+        if (!none && gw_verbatim_match(m, v, text + at, len - at, special, &id)) return at;
+    }
+    return len;
+}

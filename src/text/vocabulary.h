@@ -1,0 +1,89 @@
+/* vocabulary: the pieces of a tokenizer with their types and scores, and the ways to find one. It is fed piece by
+ * piece, finished once, then immutable. Knows nothing of how a text is cut into pieces.
+ *
+ * Pieces are kept as the bytes of text that they stand for: " " where a vocabulary by score has U+2581, and the bytes
+ * that GPT-2's alphabet writes. That is the normaliser turned round: texts need none, a U+2581 in a text is a
+ * character like any other, and decoding is the exact inverse of encoding. */
+#ifndef GW_VOCABULARY_H
+#define GW_VOCABULARY_H
+
+#include "base/base.h"
+
+/* Token types as GGUF's tokenizer.ggml.token_type numbers them. */
+enum {
+    GW_TOKEN_NORMAL = 1, GW_TOKEN_UNKNOWN = 2, GW_TOKEN_CONTROL = 3,
+    GW_TOKEN_USER = 4, GW_TOKEN_UNUSED = 5, GW_TOKEN_BYTE = 6,
+};
+
+/* Bounds that keep hostile vocabularies from costing more than their size: Gemma's longest piece has
+ * 93 bytes, all together 3 million. */
+enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
+
+/* Open addressing, linear probing; id1 is id + 1, 0 an empty slot. At most half full. */
+typedef struct {
+    uint32_t hash, id1;
+} gw_slot;
+
+/* How pieces are written, and what a file must therefore have. */
+typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL } gw_spelling;
+
+typedef struct {
+    /* While the pieces arrive; freed by finish. */
+    gw_buffer in_text, in_ends, in_scores, in_types;
+    int32_t marked[8];    /* ids that are control tokens whatever their type */
+    uint32_t n_marked;
+    gw_spelling spelling;
+
+    /* After finish: tables in one block, immutable. */
+    void *block;
+    size_t block_size;
+    uint32_t n;           /* 0: not finished, or in vain */
+    uint8_t *text;        /* all pieces, one behind the other */
+    uint32_t *ends;       /* [n] piece i is text[ends[i - 1] .. ends[i]) */
+    float *scores;        /* [n], none where merges say the order */
+    uint8_t *types;       /* [n] GW_TOKEN_* */
+    gw_slot *slots;       /* [slot_mask + 1] every piece but empty ones; duplicates: see insert */
+    uint32_t slot_mask;
+    uint32_t reach;       /* no piece is further than this from where its hash says */
+    int32_t bytes[256];   /* the piece of each byte, -1 if missing */
+    int32_t unknown;      /* -1 if there is none; by score, no byte piece is missing then */
+} gw_vocabulary;
+
+/* Feeding: see tokenizer.h. */
+int gw_vocabulary_add_piece(gw_vocabulary *v, const char *text, size_t len);
+int gw_vocabulary_add_score(gw_vocabulary *v, float score);
+int gw_vocabulary_add_type(gw_vocabulary *v, int type);
+void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id);
+int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e);
+void gw_vocabulary_free(gw_vocabulary *v);
+size_t gw_vocabulary_bytes(const gw_vocabulary *v);   /* heap it holds */
+
+static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) {
+    return id ? v->ends[id - 1] : 0;
+}
+
+static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) {
+    return v->ends[id] - gw_piece_begin(v, id);
+}
+
+/* Lowest id of that text, or -1: among the normal pieces (those that merging may make), or among all. */
+int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
+int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
+
+/* Value of the byte piece "<0xNN>", -1 for any other text. */
+int gw_byte_value(const gw_vocabulary *v, uint32_t id);
+
+/* --- characters ------------------------------------------------------------------------------- */
+
+/* Bytes of the character at p, 1 for a byte that starts none. Looks at p[0..left) only, so a
+ * character that is whole inside a piece is the same character in every text. */
+static inline size_t gw_char_len(const uint8_t *p, size_t left) {
+    if (p[0] < 0xC2 || p[0] > 0xF4) return 1;
+    size_t n = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (n > left) return 1;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 1;
+    return n;
+}
+
+#endif

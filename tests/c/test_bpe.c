@@ -1,0 +1,405 @@
+/* Byte-level BPE: words and ids that others give (tests/vectors/bpe.md), each rule by a literal case, files that are
+ * wrong, texts made to be slow or large. Ids on 20,000 texts are compared in tests/js/bpe.test.js. */
+#include "test.h"
+#include "text/classes.h"
+#include "text/split.h"
+#include "text/tokenizer.h"
+
+#include <time.h>
+
+struct bpe_case {
+    const char *text;
+    size_t len;
+    const char *words[4];
+};
+struct bpe_merge {
+    const char *pair;
+    int32_t made;
+};
+#include "../vectors/bpe.inc"
+
+enum { CASES = sizeof bpe_cases / sizeof *bpe_cases };
+static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+
+/* --- words ----------------------------------------------------------------------------------------- */
+
+static const char *words_of(int kind, const char *text, size_t len) {
+    static char out[4096];
+    size_t n = 0, at = 0;
+    out[0] = 0;
+    while (at < len) {
+        size_t word = gw_split_word(gw_split_named(kinds[kind]), (const uint8_t *)text + at, len - at);
+        CHECK(word > 0 && word <= len - at);
+        n += (size_t)snprintf(out + n, sizeof out - n, "%s%zu", at ? " " : "", word);
+        at += word;
+    }
+    return out;
+}
+
+TEST(bpe_words_are_those_of_the_oracle) {
+    for (int i = 0; i < CASES; i++)
+        for (int kind = 0; kind < 4; kind++) {
+            const struct bpe_case *c = &bpe_cases[i];
+            const char *got = words_of(kind, c->text, c->len);
+            if (strcmp(got, c->words[kind]))
+                gw_test_fail(__FILE__, __LINE__, "%s of %s: expected %s, got %s", kinds[kind], c->text, c->words[kind], got);
+        }
+}
+
+TEST(bpe_words_of_bytes_that_are_not_utf8) {
+    CHECK_TEXT(words_of(0, "a\xFF\xC3 b", 5), "1 2 2");
+    CHECK_TEXT(words_of(3, "a\xFF\xC3 b", 5), "1 2 2");
+    CHECK_TEXT(words_of(2, "\xE0\x80\xA0" "a", 4), "4");           /* three bytes for a blank: no blank */
+    CHECK_TEXT(words_of(0, "\xE0\x80\xA0" "a", 4), "3 1");
+    CHECK_TEXT(words_of(0, "\xF4\x90\x80\x80" "a", 5), "4 1");     /* above the last code point */
+    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5");       /* half a surrogate pair, a cut character */
+}
+
+TEST(classes_of_characters) {
+    static const struct { uint32_t code; gw_class class; } some[] = {
+        { 0, GW_OTHER }, { 'a', GW_LETTER }, { '0', GW_NUMBER }, { ' ', GW_BLANK }, { 0x85, GW_BLANK }, { 0xA0, GW_BLANK },
+        { 0xAA, GW_LETTER }, { 0xB2, GW_NUMBER }, { 0x301, GW_OTHER }, { 0x663, GW_NUMBER }, { 0x1680, GW_BLANK },
+        { 0x180E, GW_OTHER }, { 0x200B, GW_OTHER }, { 0x2028, GW_BLANK }, { 0x2167, GW_NUMBER }, { 0x3000, GW_BLANK },
+        { 0x4E00, GW_LETTER }, { 0x9FFF, GW_LETTER }, { 0xD800, GW_OTHER }, { 0xFEFF, GW_OTHER }, { 0x1D7FF, GW_NUMBER },
+        { 0x20000, GW_LETTER }, { 0x10FFFF, GW_OTHER },
+    };
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
+}
+
+/* --- real vocabularies ----------------------------------------------------------------------------- */
+
+static void add(gw_tokenizer *t, const char *text, int type) {
+    CHECK_INT(gw_tokenizer_add_piece(t, text, strlen(text)), 0);
+    CHECK_INT(gw_tokenizer_add_type(t, type), 0);
+}
+
+static void add_merge(gw_tokenizer *t, const char *pair) { CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0); }
+
+/* The printable form of a byte. */
+static const char *letter(int byte) {
+    static char out[3];
+    int hidden = 256, c = byte;
+    for (int b = 0; b < 256; b++) {
+        bool seen = (b >= '!' && b <= '~') || (b >= 0xA1 && b != 0xAD);
+        if (b == byte && !seen) c = hidden;
+        hidden += !seen;
+    }
+    out[0] = (char)(c < 128 ? c : 0xC0 | c >> 6);
+    out[1] = (char)(c < 128 ? 0 : 0x80 | (c & 63));
+    return out;
+}
+
+static void add_letters(gw_tokenizer *t) {
+    for (int b = 0; b < 256; b++) add(t, letter(b), GW_TOKEN_NORMAL);
+}
+
+static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
+    return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
+}
+
+/* A vocabulary of the kept merges; their ids here are 256 and on. */
+static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    gw_error e = { 0 };
+    add_letters(t);
+    for (size_t i = 0; i < n; i++) {
+        char text[256];
+        const char *gap = strchr(merges[i].pair, ' ');
+        snprintf(text, sizeof text, "%.*s%s", (int)(gap - merges[i].pair), merges[i].pair, gap + 1);
+        add(t, text, GW_TOKEN_NORMAL);
+        add_merge(t, merges[i].pair);
+    }
+    if (finish(t, pre, &e)) gw_test_fail(__FILE__, __LINE__, "%s: %s, %s", e.what, e.expected, e.got);
+    return t;
+}
+
+static void check_ids(const struct bpe_merge *merges, size_t n, const int32_t *bytes, const char *const *expected,
+                      const char *pre) {
+    gw_tokenizer *t = kept(merges, n, pre);
+    for (int i = 0; i < BPE_WITH_IDS; i++) {
+        int32_t ids[1024];
+        char out[8192] = "";
+        size_t at = 0;
+        int count = gw_tokenizer_encode(t, bpe_cases[i].text, bpe_cases[i].len, 0, ids, 1024);
+        CHECK(count >= 0);
+        for (int k = 0; k < count; k++)
+            at += (size_t)snprintf(out + at, sizeof out - at, "%s%d", k ? " " : "",
+                                   (int)(ids[k] < 256 ? bytes[ids[k]] : merges[ids[k] - 256].made));
+        CHECK_TEXT(out, expected[i]);
+    }
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_ids_of_gpt2) {
+    check_ids(gpt2_merges, sizeof gpt2_merges / sizeof *gpt2_merges, gpt2_bytes, gpt2_ids, "gpt-2");
+}
+
+TEST(bpe_ids_of_qwen2) {
+    check_ids(qwen2_merges, sizeof qwen2_merges / sizeof *qwen2_merges, qwen2_bytes, qwen2_ids, "qwen2");
+}
+
+/* --- rules ----------------------------------------------------------------------------------------- */
+
+/* Ids: bytes 0..255, <|c|> 256 control, <|u|> 257 user-defined, then the products of the merges from 258 on. */
+enum { CONTROL = 256, USER = 257, MADE = 258 };
+
+static gw_tokenizer *begin(const char *const *merges, size_t n) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    add_letters(t);
+    add(t, "<|c|>", GW_TOKEN_CONTROL);
+    add(t, "<|u|>", GW_TOKEN_USER);
+    for (size_t i = 0; i < n; i++) {
+        char text[64];
+        const char *gap = strchr(merges[i], ' ');
+        snprintf(text, sizeof text, "%.*s%s", (int)(gap - merges[i]), merges[i], gap + 1);
+        add(t, text, GW_TOKEN_NORMAL);
+        add_merge(t, merges[i]);
+    }
+    return t;
+}
+
+#define BEGIN(...) begin((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
+    gw_error e = { 0 };
+    if (finish(t, pre, &e)) gw_test_fail(__FILE__, __LINE__, "%s: %s, %s", e.what, e.expected, e.got);
+    return t;
+}
+
+/* Ids as text; checks that decoding gives the text back. */
+static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
+    static char out[1024];
+    int32_t ids[256];
+    char back[1024];
+    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 256), at = 0, length = 0;
+    CHECK(n >= 0 && (size_t)n <= strlen(text));
+    out[0] = 0;
+    for (int i = 0; i < n; i++) {
+        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
+        int before = i ? ids[i - 1] : GW_NO_TOKEN;
+        length += gw_tokenizer_decode_after(t, before, ids[i], flags, back + length, sizeof back - (size_t)length);
+    }
+    back[length] = 0;
+    CHECK_TEXT(back, text);
+    return out;
+}
+
+TEST(bpe_first_merge_of_the_list_and_leftmost) {
+    gw_tokenizer *t = ready(BEGIN("b c", "a b", "a a"), "gpt-2");
+    CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
+    CHECK_TEXT(ids_of(t, "abab", 0), "259 259");
+    CHECK_TEXT(ids_of(t, "aaaaa", 0), "260 260 97");
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_pair_of_pieces_counts_not_their_text) {
+    gw_tokenizer *t = ready(BEGIN("a b", "ab c", "b c", "a bc"), "gpt-2");
+    CHECK_TEXT(ids_of(t, "abc", 0), "259");
+    CHECK_TEXT(ids_of(t, "bc", 0), "260");
+    gw_tokenizer_free(t);
+    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2");   /* bc goes first, and nothing joins a and bc */
+    CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
+    gw_tokenizer_free(t);
+    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");   /* but a word that is a piece is that piece */
+    CHECK_TEXT(ids_of(t, "abc", 0), "260");
+    CHECK_TEXT(ids_of(t, "abcc", 0), "97 258 99");
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_bytes_of_every_kind_come_back) {
+    gw_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
+    CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");
+    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129");   /* U+2581 is three bytes like any other */
+    for (int c = 0; c < 256; c++) {
+        int32_t id;
+        char byte = (char)c, back;
+        CHECK_INT(gw_tokenizer_encode(t, &byte, 1, 0, &id, 1), 1);
+        CHECK_INT(id, c);
+        CHECK_INT(gw_tokenizer_decode(t, id, 0, &back, 1), 1);
+        CHECK_INT(back, byte);
+    }
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_control_tokens_only_when_allowed) {
+    gw_tokenizer *t = ready(BEGIN("< |", "<| c", "<|c |", "<|c| >", "<| im", "i m"), "llama-bpe");
+    /* The normal piece of the same text is what merging makes; the control piece is not to be had. */
+    int32_t ids[16];
+    int n = gw_tokenizer_encode(t, "<|c|>", 5, 0, ids, 16);
+    for (int i = 0; i < n; i++) CHECK(ids[i] != CONTROL);
+    CHECK_TEXT(ids_of(t, "<|c|>", GW_TOKENIZE_SPECIAL), "256");
+    CHECK_TEXT(ids_of(t, "a<|u|>a", 0), "97 257 97");
+    CHECK_INT(gw_tokenizer_find(t, "<|c|>", 5), CONTROL);
+    gw_tokenizer_free(t);
+}
+
+/* A merge whose product the file calls a control token makes nothing. */
+TEST(bpe_no_merge_makes_a_control_token) {
+    for (int marked = 0; marked < 2; marked++) {
+        gw_tokenizer *t = BEGIN("a b", "c d");
+        if (marked) gw_tokenizer_mark_control(t, MADE + 2);
+        add(t, "abcd", marked ? GW_TOKEN_NORMAL : GW_TOKEN_CONTROL);
+        add_merge(t, "ab cd");
+        ready(t, "llama-bpe");
+        CHECK_TEXT(ids_of(t, "abcd", 0), "258 259");
+        CHECK_TEXT(ids_of(t, "abcd", GW_TOKENIZE_SPECIAL), "260");
+        gw_tokenizer_free(t);
+    }
+    gw_tokenizer *t = BEGIN("a b");   /* a file that pads with the piece "!" can still say "!" */
+    gw_tokenizer_mark_control(t, '!');
+    ready(t, "gpt-2");
+    CHECK_TEXT(ids_of(t, "!", 0), "33");
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_turn_tokens_are_control_whatever_their_type) {
+    gw_tokenizer *t = BEGIN("a b");
+    add(t, "<|im_end|>", GW_TOKEN_USER);
+    add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL);   /* not written in the alphabet: made by no merge */
+    ready(t, "qwen2");
+    CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
+    CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
+    CHECK_INT(gw_tokenizer_type(t, MADE + 3), GW_TOKEN_UNUSED);
+    char out[64];
+    CHECK_INT(gw_tokenizer_decode(t, MADE + 3, 0, out, sizeof out), (int)strlen("<｜end▁of▁sentence｜>"));
+    gw_tokenizer_free(t);
+}
+
+/* --- files that are wrong -------------------------------------------------------------------------- */
+
+static void refused(gw_tokenizer *t, const char *pre, const char *what, const char *got) {
+    gw_error e = { 0 };
+    CHECK_INT(finish(t, pre, &e), GW_E_BAD_TOKENIZER);
+    CHECK_TEXT(e.what, what);
+    CHECK_TEXT(e.got, got);
+    CHECK_INT(gw_tokenizer_encode(t, "a", 1, 0, &(int32_t){ 0 }, 1), GW_E_BAD_STATE);
+    gw_tokenizer_free(t);
+}
+
+TEST(bpe_refuses_wrong_files) {
+    refused(BEGIN("a b"), "phi-9", "tokenizer.ggml.pre", "phi-9");
+    refused(BEGIN("a b"), NULL, "tokenizer.ggml.pre", "no such key");
+    gw_tokenizer *t = gw_tokenizer_new();
+    add_letters(t);
+    refused(t, "gpt-2", "tokenizer.ggml.merges", "none");
+    static const char *const wrong[] = { "ab", "a", " ab", "a ", "", "a zz", "zz a", "a c", "a  b", "a b c", "日 a" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        t = BEGIN("a b");
+        add_merge(t, wrong[i]);
+        refused(t, "gpt-2", "merge 1", *wrong[i] ? wrong[i] : "nothing");
+    }
+    t = BEGIN("a b");
+    CHECK_INT(gw_tokenizer_add_merge(t, "a\0b", 3), GW_E_BAD_TOKENIZER);
+    static char long_merge[2 * GW_MAX_PIECE + 2];
+    memset(long_merge, 'a', sizeof long_merge);
+    CHECK_INT(gw_tokenizer_add_merge(t, long_merge, sizeof long_merge), GW_E_BAD_TOKENIZER);
+    gw_tokenizer_add_score(t, 0);   /* one score for 259 pieces */
+    refused(t, "gpt-2", "tokenizer.ggml.scores", "1");
+}
+
+TEST(unknown_tokenizers_are_refused) {
+    static const char *const models[] = { "bert", "t5", "", NULL };
+    for (int i = 0; i < 4; i++) {
+        gw_error e = { 0 };
+        gw_tokenizer *t = BEGIN("a b");
+        CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = models[i], .pre = "gpt-2" }, &e), GW_E_BAD_TOKENIZER);
+        CHECK_TEXT(e.what, "tokenizer.ggml.model");
+        CHECK_TEXT(e.expected, "llama or gpt2");
+        gw_tokenizer_free(t);
+    }
+}
+
+TEST(bpe_merges_said_twice_and_state) {
+    gw_tokenizer *t = BEGIN("a b", "b c");
+    add_merge(t, "a b");
+    ready(t, "gpt-2");
+    CHECK_TEXT(ids_of(t, "abc", 0), "258 99");
+    CHECK_INT(gw_tokenizer_add_merge(t, "a b", 3), GW_E_BAD_STATE);
+    gw_tokenizer_free(t);
+}
+
+/* A piece for a byte is missing: both oracles leave that byte out. */
+TEST(bpe_byte_without_a_piece) {
+    gw_tokenizer *t = gw_tokenizer_new();
+    add(t, "a", GW_TOKEN_NORMAL);
+    add(t, "b", GW_TOKEN_NORMAL);
+    add(t, "ab", GW_TOKEN_NORMAL);
+    add_merge(t, "a b");
+    ready(t, "gpt-2");
+    int32_t ids[8];
+    CHECK_INT(gw_tokenizer_encode(t, "ab\x01z", 4, 0, ids, 8), 1);
+    CHECK_INT(ids[0], 2);
+    gw_tokenizer_free(t);
+}
+
+/* --- texts made to be slow or large ------------------------------------------------------------------ */
+
+static double seconds_of(gw_tokenizer *t, const char *unit, size_t len, int32_t *ids, char *text) {
+    size_t n = strlen(unit);
+    for (size_t i = 0; i < len; i++) text[i] = unit[i % n];
+    clock_t start = clock();
+    int count = gw_tokenizer_encode(t, text, len, 0, ids, len);
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    size_t at = 0;
+    CHECK(count > 0);
+    for (int i = 0; i < count; i++) {
+        char back[64];
+        int bytes = gw_tokenizer_decode(t, ids[i], 0, back, sizeof back);
+        CHECK(bytes > 0 && at + (size_t)bytes <= len && !memcmp(back, text + at, (size_t)bytes));
+        at += (size_t)bytes;
+    }
+    CHECK_INT(at, len);
+    return seconds;
+}
+
+/* Sixteen times the text takes sixteen times as long, or a little more; were it quadratic, 256 times. */
+TEST(bpe_hostile_texts_take_linear_time) {
+    static const char *const units[] = {
+        "a", " ", "\n", " \n", "1", "\xCC\x81", "\xFF", "\xE6", "'", "'s", "\xE6\x97\xA5", " a", "\t ", "!", "\r", "a\xCC\x81", "<|",
+    };
+    enum { LARGE = 1 << 20, SMALL = LARGE / 16 };
+    int32_t *ids = malloc(LARGE * sizeof *ids);
+    char *text = malloc(LARGE);
+    CHECK(ids && text);
+    for (int kind = 0; kind < 4; kind++) {
+        gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"), kinds[kind]);
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+            double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
+            if (large > 0.2 && large > 100 * small)
+                gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large, small);
+        }
+        CHECK(gw_tokenizer_bytes(t) < 2 << 20);   /* scratch has been given back */
+        gw_tokenizer_free(t);
+    }
+    free(ids);
+    free(text);
+}
+
+/* What nothing parts has a bound, for both kinds, and the refusal says it; the tokenizer works on. */
+TEST(stretches_beyond_the_bound_are_refused) {
+    const size_t most = 1 << 22;
+    char *text = malloc(most + 2);
+    int32_t *ids = malloc((most + 2) * sizeof *ids);
+    CHECK(text && ids);
+    memset(text, 'a', most + 2);
+    gw_tokenizer *two[2] = { ready(BEGIN("a a"), "gpt-2"), gw_tokenizer_new() };
+    gw_error e = { 0 };
+    add(two[1], "<unk>", GW_TOKEN_UNKNOWN);
+    add(two[1], "aa", GW_TOKEN_NORMAL);
+    for (int i = 0; i < 2; i++) gw_tokenizer_add_score(two[1], 0);
+    CHECK_INT(gw_tokenizer_finish(two[1], &(gw_tokenizer_kind){ .model = "llama" }, &e), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(gw_tokenizer_encode(two[i], text, most, 0, ids, most), 1 << 21);
+        int code = gw_tokenizer_encode(two[i], text, most + 1, 0, ids, most + 1);
+        CHECK_INT(code, GW_E_BAD_COUNT);
+        CHECK_INT(gw_tokenizer_refusal(two[i], code, most + 1, most + 1, &e), GW_E_BAD_COUNT);
+        CHECK_TEXT(e.expected, "at most 4194304 characters that nothing parts");
+        CHECK_TEXT(e.got, "more, in a text of 4194305 bytes");
+        CHECK(gw_tokenizer_bytes(two[i]) < 1 << 20);
+        CHECK(gw_tokenizer_encode(two[i], "aa", 2, 0, ids, 2) == 1);
+        gw_tokenizer_free(two[i]);
+    }
+    free(text);
+    free(ids);
+}

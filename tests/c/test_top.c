@@ -1,0 +1,680 @@
+/* The output matrix in two planes: packing, the product against the one-plane one's bits, the bound for every row,
+ * and the arg max over matrices made to mislead an approximation, with and without a soft cap. */
+#include "model/top.h"
+#include "kernels/pack.h"
+#include "api.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+#include <stdint.h>
+
+static uint64_t seed = 7;
+
+static uint32_t random_bits(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
+}
+
+static float random_float(void) {
+    float sum = 0;
+    for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
+    return sum;
+}
+
+enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 6, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
+
+/* A matrix as a file has it, packed in one plane and in two, and the ops for products with it. */
+static struct {
+    uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], low[MOST_BYTES];
+    float norms[2 * (MOST_ROWS + 4)];
+    float x[MOST_N * MOST_K];
+    gw_matrix plain, planes;
+    gw_pool *pool;
+    gw_ops ops;
+    void *block;
+} rig;
+
+static float whole[MOST_N * (MOST_ROWS + 4)], top[MOST_N * (MOST_ROWS + 4)];
+
+static uint8_t *block_of(uint32_t row, uint32_t b) {
+    return rig.file + (row * (rig.plain.k / 32) + b) * 34;
+}
+
+static void set_scale(uint8_t *block, uint16_t f16) {
+    block[0] = (uint8_t)f16;
+    block[1] = (uint8_t)(f16 >> 8);
+}
+
+static void open_rig(uint32_t rows, uint32_t k, int threads) {
+    const gw_type *q8 = gw_type_of(GW_Q8_0);
+    rig.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = rig.one };
+    rig.planes = (gw_matrix){ q8, rows, k, rig.high, rig.low, rig.norms };
+    rig.pool = gw_pool_new(threads);
+    CHECK(rig.pool);
+    gw_arena measure = { 0 };
+    gw_ops_init(&rig.ops, rig.pool, MOST_N, k, 16, &measure);
+    rig.block = gw_alloc(measure.used);
+    CHECK(rig.block);
+    gw_arena arena = { .base = rig.block, .size = measure.used };
+    gw_ops_init(&rig.ops, rig.pool, MOST_N, k, 16, &arena);
+}
+
+static void close_rig(void) {
+    gw_pool_free(rig.pool);
+    gw_free(rig.block);
+}
+
+static void pack(void) {
+    const gw_type *q8 = rig.plain.type;
+    uint32_t k = rig.plain.k, rows = rig.plain.rows, bytes = k / 32 * 34;
+    gw_pure_settle(rig.pool);   /* late threads read weights */
+    for (uint32_t r = 0; r < rows; r += 4) {
+        int n = (int)gw_min(4, rows - r);
+        gw_pack_panel(q8, rig.file + r * bytes, n, k, rig.one + r * bytes);
+        gw_pack_planes(rig.file + r * bytes, n, k, rig.high + r / 4 * (k / 32) * GW_HIGH_BYTES,
+                       rig.low + r / 4 * (k / 32) * GW_LOW_BYTES, rig.norms + r, rig.norms + gw_ld(rows) + r);
+    }
+}
+
+static void random_rows(float size) {
+    for (uint32_t r = 0; r < rig.plain.rows; r++) {
+        float row[MOST_K];
+        for (uint32_t i = 0; i < rig.plain.k; i++) row[i] = random_float() * size;
+        rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
+    }
+}
+
+static void random_x(float size) {
+    for (int i = 0; i < MOST_N * MOST_K; i++) rig.x[i] = random_float() * size;
+}
+
+static void product(const gw_matrix *m, int n, float *y) {
+    gw_matmul(&rig.ops, rig.x, MOST_K, n, &m, &y, 1, true);
+}
+
+/* What the sampler makes of logits. */
+static int32_t arg_max(const float *y) {
+    gw_sampler *s = gw_sampler_new(rig.plain.rows);
+    gw_error e;
+    CHECK(s && !gw_sampler_set(s, "temperature", 0, &e));
+    int32_t id = gw_sampler_draw(s, y);
+    gw_sampler_free(s);
+    return id;
+}
+
+static void check_same(const float *got, const float *want, size_t n, const char *what) {
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(got + i, want + i, 4))
+            gw_test_fail(__FILE__, __LINE__, "%s, output %zu: expected %.9g, got %.9g", what, i, want[i], got[i]);
+}
+
+/* The same id, and each logit that is there has the bits it has in the whole product. Gives the exact panels. */
+static uint32_t check_capped(const char *what, float cap) {
+    uint32_t rows = rig.plain.rows;
+    product(&rig.plain, 1, whole);
+    gw_soft_cap(&rig.ops, whole, rows, cap);
+    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, top);
+    int32_t id = arg_max(whole);
+    if (arg_max(top) != id) gw_test_fail(__FILE__, __LINE__, "%s: expected id %d, got %d", what, id, arg_max(top));
+    for (uint32_t r = 0; r < rows; r++)
+        if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
+        else CHECK(id >= 0 && whole[r] < whole[id]);
+    return exact;
+}
+
+static uint32_t check_top(const char *what) { return check_capped(what, 0); }
+
+TEST(top_planes_hold_every_code_and_scale) {
+    enum { ROWS = 11, K = 64 };
+    float one[K], two[K];
+    open_rig(ROWS, K, 1);
+    for (uint32_t r = 0; r < ROWS; r++)
+        for (uint32_t b = 0; b < K / 32; b++) {
+            set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff));   /* finite */
+            for (int i = 0; i < 32; i++) block_of(r, b)[2 + i] = (uint8_t)((r * 2 + b) * 32 + i);
+        }
+    pack();
+    for (uint32_t r = 0; r < ROWS; r++) {
+        gw_matrix_row(&rig.plain, r, one);
+        gw_matrix_row(&rig.planes, r, two);
+        check_same(two, one, K, "row");
+        double high = 0, low = 0;
+        for (int i = 0; i < K; i++) {
+            int code = (int8_t)block_of(r, i / 32)[2 + i % 32] + 128;
+            double d = gw_f16_to_f32((uint16_t)(block_of(r, i / 32)[0] | block_of(r, i / 32)[1] << 8));
+            high += d * d * (code / 16 * 16 - 120) * (code / 16 * 16 - 120);
+            low += d * d * (code % 16 - 8) * (code % 16 - 8);
+        }
+        float norms[2] = { rig.norms[r], rig.norms[gw_ld(ROWS) + r] };
+        CHECK(norms[0] >= sqrt(high) && norms[0] <= sqrt(high) * (1 + 3e-6));
+        CHECK(norms[1] >= sqrt(low) && norms[1] <= sqrt(low) * (1 + 3e-6));
+    }
+    close_rig();
+}
+
+TEST(top_product_has_the_bits_of_one_plane) {
+    static const struct { uint32_t rows, k; } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int n = 1; n <= MOST_N; n++) {
+            open_rig(sizes[i].rows, sizes[i].k, 1 + n % 3);
+            random_rows(1);
+            random_x(1);
+            for (uint32_t r = 0; r < sizes[i].rows; r += 5) {
+                block_of(r, 0)[2] = 128;   /* -128, which no quantiser writes */
+                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff);   /* the smallest, and the greatest */
+            }
+            pack();
+            product(&rig.plain, n, whole);
+            product(&rig.planes, n, top);
+            check_same(top, whole, n * gw_ld(sizes[i].rows), "product");
+            close_rig();
+        }
+}
+
+#ifdef GW_HAVE_SIMD
+#if defined(GW_HAVE_RELAXED)
+#define FAST(name) gw_relaxed_##name
+#else
+#define FAST(name) gw_simd_##name
+#endif
+
+enum { MOST_BLOCKS = (MOST_N | 1) * MOST_K / 32 };
+static float s8[2][MOST_BLOCKS], s16[2][MOST_BLOCKS];
+static gw_narrow q8[2][MOST_BLOCKS * 32];
+static int16_t q16[2][MOST_BLOCKS * 32];
+static int32_t sums[2][4][MOST_BLOCKS];
+
+/* Each side has its own order of activations. */
+static gw_acts acts_of(int side, int n, uint32_t k) {
+    int32_t(*sum)[MOST_BLOCKS] = sums[side];
+    gw_acts a = { .n = n, .k = k, .stride = gw_acts_stride(n), .x = rig.x, .ldx = MOST_K, .q8 = q8[side],
+                  .s8 = s8[side], .sum8 = sum[0], .half8 = sum[1], .q16 = q16[side], .s16 = s16[side],
+                  .sum16 = sum[2], .half16 = sum[3] };
+    for (int t = 0; t < n; t++) {
+        (side ? FAST(narrow) : gw_ref_narrow)(&a, t, 0, k);
+        (side ? FAST(wide) : gw_ref_wide)(&a, t, 0, k);
+    }
+    return a;
+}
+
+TEST(top_kernels_agree_with_the_specification) {
+    static const uint32_t list[] = { 7, 0, 3, 19, 8, 12, 11 };
+    enum { ROWS = 77, K = 160, PANELS = 20 };
+    open_rig(ROWS, K, 1);
+    for (int round = 0; round < 20; round++) {
+#ifdef GW_HAVE_RELAXED
+        gw_relaxed_only_7_bits = round % 2;
+        gw_relaxed_pairs = round / 2 % 2;
+#endif
+        random_rows(1);
+        random_x(1);
+        for (int i = 0; i < 40; i++) block_of(random_bits() % ROWS, random_bits() % 5)[2 + i % 32] = (uint8_t)random_bits();
+        pack();
+        for (int n = 1; n <= MOST_N; n++) {
+            gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
+            gw_ref_planes_whole(rig.high, rig.low, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_whole)(rig.high, rig.low, PANELS, &fast, top, 4 * PANELS);
+            check_same(top, whole, (size_t)n * 4 * PANELS, "both planes");
+        }
+        gw_acts slow = acts_of(0, 1, K), fast = acts_of(1, 1, K);
+        for (uint32_t n = 0; n <= 7; n++) {
+            memset(whole, 0, sizeof whole), memset(top, 0, sizeof top);
+            gw_ref_planes_some(rig.high, rig.low, list, (int)n, &slow, whole);
+            FAST(planes_some)(rig.high, rig.low, list, (int)n, &fast, top);
+            check_same(top, whole, 4 * PANELS, "some panels");
+        }
+        gw_ref_planes_high(rig.high, PANELS, &slow, whole);
+        FAST(planes_high)(rig.high, PANELS, &fast, top);
+        check_same(top, whole, 4 * PANELS, "the high plane");
+    }
+#ifdef GW_HAVE_RELAXED
+    gw_relaxed_only_7_bits = false;
+    gw_relaxed_pairs = GW_PAIRS_ASK;
+#endif
+    close_rig();
+}
+#endif
+
+/* --- the bound --- */
+
+/* |E - A| <= bound for all rows; adds up bound and error as shares of what the bound may be. */
+static void check_bound(const char *what) {
+    uint32_t rows = rig.plain.rows;
+    product(&rig.plain, 1, whole);
+    gw_matmul_bounds(&rig.ops, rig.x, &rig.planes, top, top + gw_ld(rows));
+    for (uint32_t r = 0; r < rows; r++) {
+        double upper = top[gw_ld(rows) + r], error = fabs((double)whole[r] - top[r]);
+        if (upper == INFINITY) continue;
+        if (!(error <= upper - top[r]))
+            gw_test_fail(__FILE__, __LINE__, "%s, row %u: exact %.9g, approximate %.9g, bound %.9g", what, r, whole[r],
+                         top[r], upper - top[r]);
+    }
+}
+
+/* Codes that are all as far from the middle of their nibble as can be, with the signs of x: the bound is nearly met. */
+static void worst_rows(void) {
+    for (uint32_t r = 0; r < rig.plain.rows; r++)
+        for (uint32_t i = 0; i < rig.plain.k; i++) {
+            uint8_t *block = block_of(r, i / 32);
+            set_scale(block, (uint16_t)(0x2000 + r));
+            block[2 + i % 32] = (uint8_t)((random_bits() & 0xf0) | (rig.x[i] > 0 ? 15 : 0));
+        }
+}
+
+TEST(top_bound_holds_for_every_row) {
+    static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
+    open_rig(MOST_ROWS, MOST_K, 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
+        random_x(sizes[i]);
+        for (int j = 0; j < 100; j++) set_scale(block_of(random_bits() % MOST_ROWS, 0), (uint16_t)(random_bits() & 0xfbff));
+        pack();
+        check_bound("random");
+    }
+    for (int round = 0; round < 10; round++) {
+        random_x(1);
+        for (int i = 0; i < MOST_K; i++)   /* magnitudes that are close, then some that stand out */
+            rig.x[i] = (rig.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float() : i % 40 ? 0.02f : 3.0f);
+        worst_rows();
+        pack();
+        check_bound("worst");
+    }
+    close_rig();
+}
+
+/* --- the arg max --- */
+
+static void copy_row(uint32_t to, uint32_t from) { memcpy(block_of(to, 0), block_of(from, 0), rig.plain.k / 32 * 34); }
+
+/* The row that x fits best, scaled. */
+static void aim_row(uint32_t r, float size) {
+    float row[MOST_K];
+    for (uint32_t i = 0; i < rig.plain.k; i++) row[i] = rig.x[i] * size;
+    rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
+}
+
+TEST(top_finds_the_id_of_the_whole_product) {
+    static const struct { uint32_t rows, k; } sizes[] = {
+        { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, 320 },
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int round = 0; round < 6; round++) {
+            open_rig(sizes[i].rows, sizes[i].k, 1 + round % 4);
+            random_rows(1);
+            random_x(round % 2 ? 1 : 1e-3f);
+            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1);   /* one stands out */
+            pack();
+            check_top("random");
+            close_rig();
+        }
+}
+
+TEST(top_reads_little_where_one_stands_out) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(1);
+    random_x(1);
+    aim_row(1234, 1);
+    pack();
+    CHECK(check_top("one stands out") <= 5);
+    CHECK_INT(arg_max(top), 1234);
+    close_rig();
+}
+
+TEST(top_gives_the_lowest_id_of_equals) {
+    open_rig(2000, MOST_K, 3);
+    random_rows(1);
+    random_x(1);
+    aim_row(700, 1);
+    copy_row(1700, 700), copy_row(701, 700), copy_row(3, 700), copy_row(1999, 700);
+    pack();
+    check_top("ties");
+    CHECK_INT(arg_max(top), 3);
+    for (uint32_t r = 1; r < 2000; r++) copy_row(r, 0);
+    pack();
+    CHECK_INT(check_top("all equal"), 500);
+    CHECK_INT(arg_max(top), 0);
+    memset(rig.file, 0, sizeof rig.file);
+    pack();
+    check_top("all zero");
+    CHECK_INT(arg_max(top), 0);
+    close_rig();
+}
+
+/* Rows whose high planes are the same and whose low planes decide; and the other way round: a high plane that
+ * promises much and a low plane that takes it back. */
+TEST(top_is_not_misled_by_the_high_plane) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    for (int round = 0; round < 20; round++) {
+        random_rows(1);
+        random_x(1);
+        aim_row(17, 1);
+        for (uint32_t r = 100; r < 400; r++) {
+            copy_row(r, 17);
+            for (uint32_t i = 0; i < MOST_K; i++) {
+                uint8_t *code = block_of(r, i / 32) + 2 + i % 32;
+                bool with = round % 2 ? rig.x[i] > 0 : rig.x[i] < 0;
+                if (r % 3 == 0) *code = (uint8_t)((*code & 0xf0) | (random_bits() & 15));
+                if (r % 3 == 1) *code = (uint8_t)((*code & 0xf0) | (with ? 15 : 0));
+                if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1;   /* within the approximation's error */
+            }
+        }
+        pack();
+        check_top("misleading");
+    }
+    close_rig();
+}
+
+TEST(top_with_odd_rows) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(1);
+    random_x(1);
+    for (uint32_t r = 0; r < MOST_ROWS; r += 7)
+        for (uint32_t b = 0; b < MOST_K / 32; b++) {
+            static const uint16_t scales[] = { 0, 0x0001, 0x8001, 0x03ff, 0x8000, 0xa000 };
+            set_scale(block_of(r, b), scales[r / 7 % 6]);
+            if (r % 2) block_of(r, b)[2 + b % 32] = 128;
+        }
+    pack();
+    check_top("small and zero scales");
+    for (uint32_t b = 0; b < MOST_K / 32; b++) set_scale(block_of(2000, b), 0x7bff), set_scale(block_of(11, b), 0xfbff);
+    pack();
+    check_top("huge scales");
+    memset(block_of(500, 0), 0, MOST_K / 32 * 34);
+    pack();
+    check_top("a row of zeros");
+    close_rig();
+}
+
+/* Rows that are wanted anyway are there, and do not hide the greatest of the others. */
+TEST(top_computes_the_rows_that_are_asked_for) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(1);
+    random_x(1);
+    aim_row(1000, 1), aim_row(1001, 0.8f), aim_row(2500, 0.6f);
+    pack();
+    product(&rig.plain, 1, whole);
+    static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, exact, 7, top);
+    for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
+    check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
+    static int32_t all[MOST_ROWS];
+    for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, top);
+    check_same(top, whole, MOST_ROWS, "all asked for");
+    close_rig();
+}
+
+/* Whatever is not finite, and x beyond all bounds: what the whole product gives. */
+TEST(top_of_damaged_numbers_is_the_whole_product) {
+    static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
+    open_rig(1001, MOST_K, 2);
+    random_rows(1);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        random_x(1);
+        rig.x[33] = values[i];
+        pack();
+        product(&rig.plain, 1, whole);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top), gw_ld(1001) / 4);
+        check_same(top, whole, 1001, "x");
+    }
+    static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };   /* infinities and NaN */
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        random_x(1);
+        set_scale(block_of(77, 3), scales[i]);
+        pack();
+        product(&rig.plain, 1, whole);
+        gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top);
+        CHECK(!memcmp(top + 77, whole + 77, 4));
+        CHECK_INT(arg_max(top), arg_max(whole));
+    }
+    close_rig();
+}
+
+/* --- soft caps --- */
+
+/* How many of the rows that the cap makes equal to the greatest are less without it. */
+static int ties(float cap) {
+    int n = 0;
+    product(&rig.plain, 1, whole);
+    float most = -INFINITY;
+    for (uint32_t r = 0; r < rig.plain.rows; r++) most = whole[r] > most ? whole[r] : most;
+    for (uint32_t r = 0; r < rig.plain.rows; r++)
+        n += whole[r] != most && gw_capped(whole[r], cap) >= gw_capped(most, cap);
+    return n;
+}
+
+/* Rows that are the 700th but for the lowest bit of some codes: their logits lie close, below and above. */
+static void close_rows(uint32_t first, uint32_t last) {
+    for (uint32_t r = first; r < last; r++) {
+        copy_row(r, 700);
+        for (uint32_t b = 0; b < MOST_K / 32; b++) block_of(r, b)[2 + random_bits() % 32] ^= 1;
+    }
+}
+
+TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
+    static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };   /* from where a cap changes little to its very top */
+    int equal = 0;
+    open_rig(MOST_ROWS, MOST_K, 3);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int round = 0; round < 10; round++) {
+            random_rows(0.5f);
+            random_x(1);
+            product(&rig.plain, 1, whole);
+            aim_row(700, 1);
+            close_rows(20, 40), close_rows(701, 720), close_rows(2990, MOST_ROWS);
+            pack();
+            product(&rig.plain, 1, whole);
+            float cap = whole[700] / sizes[i];
+            equal += ties(cap);
+            check_capped("capped", cap);
+        }
+    CHECK(equal > 100);
+    close_rig();
+}
+
+/* All above the cap: then the first row that is, not the greatest. */
+TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(0.001f);
+    random_x(1);
+    aim_row(2000, 1), aim_row(900, 0.7f), aim_row(30, 0.5f);
+    pack();
+    check_capped("at the cap", 0.5f);
+    CHECK_INT(arg_max(top), 30);
+    CHECK(top[30] == 0.5f && top[2000] == 0.5f);
+    check_top("no cap");
+    CHECK_INT(arg_max(top), 2000);
+    close_rig();
+}
+
+TEST(top_excludes_as_much_with_a_cap) {
+    open_rig(MOST_ROWS, MOST_K, 2);
+    random_rows(1);
+    random_x(1);
+    aim_row(1234, 1);
+    pack();
+    CHECK(check_capped("one stands out", 30) <= 5);
+    CHECK(top[1234] < 30 && top[1234] > 20);
+    static const int32_t exact[] = { 8, 1235, 2999 };   /* one of them in the panel of the greatest */
+    product(&rig.plain, 1, whole);
+    gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, top);
+    for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
+    close_rig();
+}
+
+TEST(top_of_damaged_numbers_with_a_cap) {
+    static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
+    open_rig(1001, MOST_K, 2);
+    random_rows(1);
+    pack();
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        random_x(1);
+        rig.x[33] = values[i];
+        product(&rig.plain, 1, whole);
+        gw_soft_cap(&rig.ops, whole, 1001, 30);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, top), gw_ld(1001) / 4);
+        for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
+    }
+    close_rig();
+}
+
+/* --- threads --- */
+
+TEST(top_is_the_same_for_every_thread_count) {
+    static float first[MOST_ROWS];
+    for (int threads = 1; threads <= 5; threads++) {
+        seed = 99;
+        open_rig(MOST_ROWS, MOST_K, threads);
+        random_rows(1);
+        random_x(1);
+        aim_row(5, 0.3f);
+        pack();
+        check_top("threads");
+        if (threads == 1) memcpy(first, top, sizeof first);
+        check_same(top, first, MOST_ROWS, "threads");
+        close_rig();
+    }
+}
+
+/* --- through the API --- */
+
+enum { VOCAB = 901, STEPS = 60 };
+
+typedef struct {
+    gw_pool *pool;
+    gw_model *m;
+} engine;
+
+static engine start(int head, int threads) {
+    tiny_config c = {
+        .n_embd = 64, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24, .n_ctx = 200,
+        .n_vocab = VOCAB, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = head, .seed = 3,
+    };
+    tiny_file f = tiny_make(&c);
+    engine e = { gw_pool_new(threads), NULL };
+    e.m = gw_model_new(e.pool);
+    CHECK(e.m);
+    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0);   /* by default only large ones are */
+    CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
+    tiny_free(&f);
+    return e;
+}
+
+static void stop(engine *e) {
+    gw_model_free(e->m);
+    gw_pool_free(e->pool);
+}
+
+/* Logits that are not there. */
+static int missing(gw_model *m) {
+    int n = 0;
+    for (int i = 0; i < VOCAB; i++) n += gw_logits(m)[i] == -INFINITY;
+    return n;
+}
+
+/* A prompt and STEPS ids behind it; how many logits were not there in all. */
+static int greedy(gw_model *m, int top, int32_t *out) {
+    static const int32_t prompt[] = { 2, 17, 300, 5, 44 };
+    int left_out = 0;
+    CHECK(gw_sync(m, prompt, 5) >= 0);
+    gw_want_top(m, top);
+    for (int i = 0; i < 5; i++) gw_sampler_accept(gw_sampler_of(m), prompt[i]);
+    for (int i = 0; i < STEPS; i++) {
+        CHECK_INT(gw_run(m, 0), 0);
+        left_out += missing(m);
+        out[i] = gw_sampler_draw(gw_sampler_of(m), gw_logits(m));
+        CHECK(out[i] >= 0);
+        gw_sampler_accept(gw_sampler_of(m), out[i]);
+        CHECK_INT(gw_append(m, out[i]), 0);
+    }
+    return left_out;
+}
+
+static void set(gw_model *m, const char *name, double value) { CHECK_INT(gw_set_option(m, name, value), 0); }
+
+static void options(gw_model *m, int kind) {
+    gw_sampler_reset(gw_sampler_of(m));
+    set(m, "temperature", 0);
+    if (kind == 1) set(m, "repetition_penalty", 1.3);
+    if (kind == 2) set(m, "frequency_penalty", 0.7), set(m, "presence_penalty", -0.4);
+    if (kind == 3)
+        for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
+    if (kind == 4)
+        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0);   /* too many */
+}
+
+TEST(top_greedy_ids_are_the_same_with_and_without) {
+    for (int head = -1; head <= GW_Q8_0; head += GW_Q8_0 + 1)
+        for (int kind = 0; kind <= 4; kind++) {
+            int32_t all[STEPS], some[STEPS];
+            engine a = start(head, 2), b = start(head, 3);
+            options(a.m, kind), options(b.m, kind);
+            CHECK_INT(greedy(a.m, 0, all), 0);
+            int left_out = greedy(b.m, 1, some);
+            CHECK(kind == 4 ? left_out == 0 : left_out > 0);
+            for (int i = 0; i < STEPS; i++) CHECK_INT(some[i], all[i]);
+            stop(&a), stop(&b);
+        }
+}
+
+/* Whoever does not ask for it, or would not decode greedily, has all logits. */
+TEST(top_all_logits_are_there_unless_an_arg_max_is_wanted) {
+    int32_t ids[STEPS];
+    engine e = start(-1, 2);
+    options(e.m, 0);
+    CHECK(greedy(e.m, 1, ids) > 0);
+    CHECK_INT(gw_sync(e.m, ids, 3), 0);
+    CHECK_INT(gw_run(e.m, 0), 0);
+    CHECK_INT(missing(e.m), 0);                      /* sync turned it off */
+    gw_want_top(e.m, 1);
+    set(e.m, "temperature", 0.5);
+    CHECK_INT(gw_append(e.m, 7), 0);
+    CHECK_INT(gw_run(e.m, 0), 0);
+    CHECK_INT(missing(e.m), 0);
+    set(e.m, "temperature", 0);
+    CHECK_INT(gw_append(e.m, 7), 0);
+    CHECK_INT(gw_run(e.m, 0), 0);
+    CHECK(missing(e.m) > 0);
+    CHECK(gw_sync(e.m, ids, 5) >= 0);
+    gw_want_top(e.m, 1);
+    gw_want_all(e.m, 1);                             /* all rows: none is cut down */
+    for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
+    stop(&e);
+}
+
+TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
+    static const char *const how[] = { "auto", "whole", "planes" };
+    double bytes[3];
+    for (int i = 0; i < 3; i++) {
+        tiny_config c = { .n_embd = 64, .n_layer = 1, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 8,
+                          .n_ctx = 50, .n_vocab = VOCAB, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0,
+                          .ffn = GW_Q8_0, .head = -1, .seed = 3, .header_only = true };
+        tiny_file f = tiny_make(&c);
+        gw_pool *pool = gw_pool_new(1);
+        gw_model *m = gw_model_new(pool);
+        memcpy(gw_load_window(m), f.data, f.header);
+        CHECK_INT(gw_load_commit(m, f.header), 1);
+        CHECK_INT(gw_load_option(m, "output", how[i]), 0);
+        bytes[i] = gw_plan_bytes(m, 0, "weights");
+        gw_model_free(m);
+        gw_pool_free(pool);
+        tiny_free(&f);
+    }
+    CHECK_NEAR(bytes[0], bytes[1], 0);
+    CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
+}
+
+TEST(top_abort_leaves_nothing_behind) {
+    int32_t before[STEPS], after[STEPS];
+    engine e = start(-1, 2);
+    options(e.m, 0);
+    greedy(e.m, 1, before);
+    CHECK_INT(gw_append(e.m, 3), 0);
+    *gw_abort_flag(e.m) = 1;
+    CHECK_INT(gw_run(e.m, 0), GW_E_ABORTED);
+    options(e.m, 0);
+    greedy(e.m, 1, after);
+    for (int i = 0; i < STEPS; i++) CHECK_INT(after[i], before[i]);
+    stop(&e);
+}

@@ -1,0 +1,85 @@
+/**
+ * Chat templates of test models, one for each family's form of a conversation: written here, in the way that the
+ * families' own templates are (bos_token, messages, add_generation_prompt; content a string or a list of parts).
+ */
+
+/** The shape of the conversation as gemma3.md tells it: one BOS, turns, system text before the first
+ * user turn. Content is a string or a list of { type: 'text', text } parts. */
+export const GEMMA3 = `{{ bos_token }}
+{%- set turns = messages -%}
+{%- set lead = '' -%}
+{%- if messages and messages[0]['role'] == 'system' -%}
+  {%- set turns = messages[1:] -%}
+  {%- if messages[0]['content'] is string -%}
+    {%- set lead = messages[0]['content'] + '\n\n' -%}
+  {%- else -%}
+    {%- set lead = messages[0]['content'][0]['text'] + '\n\n' -%}
+  {%- endif -%}
+{%- endif -%}
+{%- for turn in turns -%}
+  {%- if (turn['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+    {{ raise_exception('Roles must alternate: user, assistant, user, assistant ...') }}
+  {%- endif -%}
+  {{ '<start_of_turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' }}
+  {%- if loop.first -%}{{ lead }}{%- endif -%}
+  {%- if turn['content'] is string -%}
+    {{ turn['content'] | trim }}
+  {%- else -%}
+    {%- for part in turn['content'] -%}
+      {%- if part['type'] == 'text' -%}{{ part['text'] | trim }}{%- endif -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ '<end_of_turn>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
+`;
+
+/** Gemma 1 and 2: the same turns, no system message. */
+const GEMMA = `{{ bos_token }}
+{%- if messages and messages[0]['role'] == 'system' -%}{{ raise_exception('System role not supported') }}{%- endif -%}
+{%- for turn in messages -%}
+  {%- if (turn['role'] == 'user') != (loop.index0 % 2 == 0) -%}
+    {{ raise_exception('Roles must alternate: user, assistant, user, assistant ...') }}
+  {%- endif -%}
+  {{ '<start_of_turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' }}
+  {{- turn['content'] | trim }}
+  {{- '<end_of_turn>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
+`;
+
+/** Llama 3: a header names who speaks. */
+const LLAMA3 = `{{- bos_token }}
+{%- for turn in messages %}
+  {{- '<|start_header_id|>' + turn['role'] + '<|end_header_id|>\n\n' + (turn['content'] | trim) + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
+`;
+
+/** ChatML: SmolLM2. */
+const CHATML = `{%- for turn in messages -%}
+  {{ '<|im_start|>' + turn['role'] + '\n' + turn['content'] + '<|im_end|>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\n' }}{%- endif -%}
+`;
+
+/** ChatML as Qwen3 has it: thoughts of earlier answers are left out, and thinking can be switched off. */
+const QWEN3 = `{%- for turn in messages %}
+  {%- set content = turn['content'] %}
+  {%- if turn['role'] == 'assistant' and '</think>' in content %}
+    {%- set content = content.split('</think>')[-1].lstrip('\n') %}
+  {%- endif %}
+  {{- '<|im_start|>' + turn['role'] + '\n' + content + '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+  {{- '<|im_start|>assistant\n' }}
+  {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}
+{%- endif %}
+`;
+
+/** @param {string} architecture @param {string} tokenizer @returns {string | null} null: such files have none */
+export function chatTemplateOf(architecture, tokenizer) {
+  if (architecture === 'gemma3') return GEMMA3;
+  if (tokenizer === 'gemma') return GEMMA;
+  return { 'llama-bpe': LLAMA3, 'smollm': CHATML, 'qwen2': QWEN3 }[tokenizer] ?? null;
+}

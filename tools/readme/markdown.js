@@ -1,0 +1,17 @@
+/** markdown: pieces of Markdown, for the generated parts. */
+
+export const NOT_YET = '*not measured yet*';
+
+/** @param {string} language @param {string} text */
+export const fence = (language, text) => `\`\`\`${language}\n${text.trim()}\n\`\`\``;
+/** @param {string} text */
+export const cell = (text) => text.replace(/\|/g, '\\|').replace(/</g, '&lt;');
+/** @param {string} text */
+export const code = (text) => `\`${text.replace(/\|/g, '\\|')}\``;
+
+/** @param {string[]} heads @param {string[][]} rows @param {number} [numbers] the last so many columns are numbers */
+export function table(heads, rows, numbers = 0) {
+  const line = (/** @type {string[]} */ cells) => `| ${cells.join(' | ')} |`;
+  const rule = heads.map((_, i) => (i >= heads.length - numbers ? '---:' : '---'));
+  return [line(heads), `|${rule.join('|')}|`, ...rows.map(line)].join('\n');
+}

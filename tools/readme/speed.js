@@ -1,0 +1,124 @@
+/**
+ * speed: docs/measured.json's figures of speed as Markdown: the whole table, one row a runtime, and what holds
+ * today beside others.
+ */
+import { NOT_YET, cell, table } from './markdown.js';
+
+/** @typedef {import('./take.js').Measured} Measured */
+/** @typedef {import('./take.js').Speed} Speed */
+/** @typedef {import('./take.js').SpeedOf} SpeedOf */
+
+/** Three digits that count. @param {number | undefined} value */
+function figure(value) {
+  if (value === undefined) return '-';
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}
+
+/** What a column of the benchmark is, for people. @param {string} column */
+const columnTitle = (column) => column
+  .replace(/^load s$/, 'load, s')
+  .replace(/^prefill (\d+)$/, 'prefill of $1, tokens/s')
+  .replace(/^decode @0$/, 'decode, tokens/s')
+  .replace(/^decode @(\d+)$/, 'decode at $1, tokens/s').replace(/^turn ms$/, 'new turn, ms')
+  .replace(/^memory MB$/, 'peak memory, MB');
+
+/** @param {Measured} measured */
+export function speedTable({ speed }) {
+  if (!speed) return NOT_YET;
+  const tables = speed.models.map((part) => `${describeModel(part)}\n\n${sideTable(part)}\n\n${limits(part)}`);
+  return [...tables, conditions(speed)].join('\n\n');
+}
+
+/** @param {SpeedOf} part */
+function sideTable({ results }) {
+  const columns = [...new Set(results.flatMap(({ medians }) => Object.keys(medians)))].sort(byColumn);
+  const rows = results.map(({ title, threads, medians, error }) => [
+    error && !Object.keys(medians).length ? `${title} (failed)` : title, String(threads),
+    ...columns.map((column) => figure(medians[column])),
+  ]);
+  return table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
+}
+
+const COLUMNS = ['load', 'prefill', 'decode', 'turn', 'memory'];
+const rank = (/** @type {string} */ column) => COLUMNS.indexOf(column.split(' ')[0]);
+const byColumn = (/** @type {string} */ a, /** @type {string} */ b) => {
+  return rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true });
+};
+
+/** @param {SpeedOf} part */
+function describeModel({ model, modelBytes }) {
+  const shape = model.startsWith('oneb-') ? ', the exact shape of Gemma 3 1B with random weights' : '';
+  return `${model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '')}, ${(modelBytes / 1e6).toFixed(0)} MB${shape}:`;
+}
+
+/** What the machine's memory allows, and what went wrong. @param {SpeedOf} part */
+function limits({ decodeShare, results }) {
+  const shares = decodeShare.map(({ threads, bytesPerSecond, share }) => `With ${count(threads)} plain reads of memory `
+    + `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium goes through the file's weights at `
+    + `${percent(share)} of that rate.`);
+  const failed = results.filter(({ error }) => error)
+    .map(({ title, threads, error }) => `${title}, ${count(threads)}, failed: ${cell(error ?? '')}.`);
+  return [...shares, ...failed].join(' ');
+}
+
+/** Share of the machine that others may use before a remark is due, as in tools/bench.js. */
+const CALM = 0.1;
+
+/** Names what was visited less often, because it is slow. @param {Speed['models']} models @param {number} runs */
+function fewer(models, runs) {
+  const slow = models.flatMap(({ results }) => results.filter(({ samples }) => samples > 0 && samples < runs));
+  const names = [...new Set(slow.map(({ title, samples }) => `${title} ${samples}`))];
+  const deep = models.some(({ results }) => results.some(({ deep: visits = 0 }) => visits > 0 && visits < runs));
+  const text = [...names, ...(deep ? ['long contexts 1'] : [])].join(', ');
+  return text && ` (${text})`;
+}
+
+/** Under which the numbers hold. @param {Speed} speed */
+function conditions({ date, machine: about, runs, models }) {
+  const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
+  const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
+  const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
+  const browsers = [about.chromium, about.firefox].filter(Boolean).join(', ').replace(/ built on [^,]*/, '');
+  return [
+    `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
+    `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides${fewer(models, runs)}.`,
+    `Other programs used ${usual} of the machine before a visit, ${most} at most${calm}.`,
+  ].join(' ');
+}
+
+const count = (/** @type {number} */ threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
+const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
+
+// In short
+
+/** A build that is chosen only where the usual one does not run, which is no runtime of its own. */
+const FALLBACK = 'gemma-simd128';
+
+/** One row a runtime, at two threads. @param {Measured} measured */
+export function shortTable({ speed }) {
+  if (!speed) return NOT_YET;
+  const [part] = speed.models, columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
+  const rows = part.results.filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
+    .map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
+  const where = `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, `
+    + `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns.`;
+  return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where}`;
+}
+
+/** What gemma-wasm in Chromium reaches, and how many times better that is than others. @param {Measured} measured */
+export function holdsTable({ speed }) {
+  if (!speed) return NOT_YET;
+  const [part] = speed.models;
+  const of = (/** @type {string} */ side, threads = 2) => {
+    return part.results.find((result) => result.side === side && result.threads === threads);
+  };
+  const ours = of('gemma-chromium'), others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
+  if (!ours) return NOT_YET;
+  const times = (/** @type {number | undefined} */ value) => (value ? `${figure(value)} x` : '-');
+  const rows = Object.keys(ours.medians).sort(byColumn).map((column) => [
+    columnTitle(column), figure(ours.medians[column]), figure(of('gemma-chromium', 1)?.medians[column]),
+    ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
+  ]);
+  const heads = ['', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
+  return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}\n\n${limits(part)}\n\n${conditions(speed)}`;
+}
