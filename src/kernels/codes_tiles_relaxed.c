@@ -47,8 +47,8 @@ INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, o
 
 /* --- tiles --- */
 
-/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any; by_pairs:
- * products are added in 16 bits first; rows and panels of a tile. */
+/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any;
+ * by_pairs: products are added in 16 bits first; rows and panels of a tile. */
 typedef struct {
     int planes;
     uint32_t subs;
