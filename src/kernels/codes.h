@@ -200,7 +200,8 @@ OUTLINE void front_q4_k(const uint8_t *group, fronts *restrict out) {
 OUTLINE void front_iq4_xs(const uint8_t *group, fronts *restrict out) {
     const front_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m);
-    v128_t words = LOAD(group + 16, 0), top = wasm_u32x4_load16x4(group + 8), low = SPLAT(&m->low), two = SPLAT(&m->two);
+    v128_t words = LOAD(group + 16, 0), top = wasm_u32x4_load16x4(group + 8);
+    v128_t low = SPLAT(&m->low), two = SPLAT(&m->two);
     top = AND(OR(top, wasm_i32x4_shl(top, 8)), SPLAT(&m->apart));
     top = AND(OR(top, wasm_i32x4_shl(top, 4)), low);
     v128_t scales[2] = { OR(AND(words, low), AND(LEFT(top, 4), two)),

@@ -191,12 +191,12 @@ INLINE void matmul(const shape *f, int planes, gw_rows_kernel *several, const ui
 #define DEFINE_WIDE(NAME, name, ...)                                                                          \
     void gw_relaxed_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) { \
         acts a = wide_of(all);                                                                                   \
-        matmul(&shape_##name, 2, gw_relaxed_rows_##name, w, panels, &a, y, ldy);                                         \
+        matmul(&shape_##name, 2, gw_relaxed_rows_##name, w, panels, &a, y, ldy);                                       \
     }
 #define DEFINE(NAME, name, ...)                                                                               \
     void gw_relaxed_matmul_##name(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {      \
         acts a = narrow_of(all);                                                                                 \
-        matmul(&shape_##name, 1, gw_relaxed_rows_##name, w, panels, &a, y, ldy);                                         \
+        matmul(&shape_##name, 1, gw_relaxed_rows_##name, w, panels, &a, y, ldy);                                   \
     }
 GW_FORMATS(DEFINE)
 GW_FORMATS(DEFINE_WIDE)

@@ -47,8 +47,8 @@ INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, o
 
 /* --- tiles --- */
 
-/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any; by_pairs:
- * products are added in 16 bits first; rows and panels of a tile. */
+/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any;
+ * by_pairs: products are added in 16 bits first; rows and panels of a tile. */
 typedef struct {
     int planes;
     uint32_t subs;
@@ -235,10 +235,14 @@ TILES(pair_wide_tiles_1, wide_tiles_1, .planes = 2, .subs = 1, .by_pairs = true)
 /* Functions are shared by all types of a kind: [wide][two scales in a block][mins]. */
 INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
     static tiler *const of_tables[2] = { tiles_1_table, wide_tiles_1_table };
-    static tiler *const of_dots[2][2][2] = { { { tiles_1, tiles_1_mins }, { tiles_2, tiles_2_mins } },
-                                             { { wide_tiles_1, wide_tiles_1_mins }, { wide_tiles_2, wide_tiles_2_mins } } };
-    static tiler *const of_pairs[2][2][2] = { { { pair_tiles_1, pair_tiles_1_mins }, { pair_tiles_2, pair_tiles_2_mins } },
-                                              { { pair_wide_tiles_1, NULL }, { NULL, NULL } } };
+    static tiler *const of_dots[2][2][2] = {
+        { { tiles_1, tiles_1_mins }, { tiles_2, tiles_2_mins } },
+        { { wide_tiles_1, wide_tiles_1_mins }, { wide_tiles_2, wide_tiles_2_mins } },
+    };
+    static tiler *const of_pairs[2][2][2] = {
+        { { pair_tiles_1, pair_tiles_1_mins }, { pair_tiles_2, pair_tiles_2_mins } },
+        { { pair_wide_tiles_1, NULL }, { NULL, NULL } },
+    };
     static tiler *const of_4_bits[2] = { pair_tiles_1_of_4, pair_tiles_1_mins_of_4 };
     if (f->table) return of_tables[wide];
     if (by_pairs && !wide && f->bits == 4) return of_4_bits[f->mins];

@@ -152,7 +152,9 @@ static bool planes_hold(trial *t) {
         uint8_t *high = t->w + p * HIGH, *low = t->low + p * LOW;
         for (int b = 0; b < 2; b++) choose_group(t, high + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
         choose_group(t, low, LOW, 0);
-        if (p >= OTHER_PANELS) memcpy(high, high - OTHER_PANELS * HIGH, HIGH), memcpy(low, low - OTHER_PANELS * LOW, LOW);
+        if (p < OTHER_PANELS) continue;
+        memcpy(high, high - OTHER_PANELS * HIGH, HIGH);
+        memcpy(low, low - OTHER_PANELS * LOW, LOW);
     }
     take_rows(t, ROWS, K);
     t->plain.acts.n = OTHER_ROWS;

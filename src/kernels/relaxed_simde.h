@@ -1,5 +1,5 @@
 /* relaxed_simde: the three relaxed instructions that kernels use, for native builds, so that tests and sanitizers run
- * those kernels too: in relaxed.c, for inlined they would make these loops take minutes to compile. What the WebAssembly
+ * those kernels too; in relaxed.c, for inlined they would make kernels take minutes to compile. What the WebAssembly
  * specification leaves to engines comes out as on one of three kinds of them: gw_relaxed_engine. Included by relaxed.h
  * only. */
 #ifndef GW_RELAXED_SIMDE_H
