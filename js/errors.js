@@ -33,7 +33,7 @@ export const CODES = Object.freeze({
   'source-changed': 'The file on the server changed while it was read.',
   'sha256-mismatch': 'Other bytes than `sha256` names.',
   'cache-failed': 'The cache of models could not be read or changed.',
-  'missing-template': 'The file has no chat template.',
+  'missing-template': 'The model takes no messages: its file has no chat template.',
   'template-error': 'The chat template refused or failed.',
   'disposed': 'The model was disposed of.',
   'worker-failed': 'The worker that runs the engine died.',
@@ -55,6 +55,12 @@ export class GemmaError extends Error {
     this.expected = expected;
     this.got = got;
   }
+}
+
+/** Of messages to a model that has no form for them. */
+export function noTemplate() {
+  return new GemmaError('missing-template', 'this model has no chat template: it goes on with strings and ids, and takes'
+    + ' no messages', { expected: 'tokenizer.chat_template', got: 'none' });
 }
 
 /** @param {string} code @param {string} what @param {unknown} cause @param {string} [expected] */

@@ -12,7 +12,7 @@ import { Chat, checkMessages } from './chat.js';
 import { answersOf } from './link/answers.js';
 import { Connection } from './link/connection.js';
 import { environment } from './platform/env.js';
-import { GemmaError, wrapped } from './errors.js';
+import { GemmaError, noTemplate, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable, rule,
@@ -188,6 +188,7 @@ export class HeaderModel {
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {
+      if (!this.info.chatTemplate) throw noTemplate();
       return { messages: checkMessages(prompt) };
     }
     return { ids: this.checkIds(prompt, 1, 'prompt', 'a string, token ids, or messages [{ role, content }]') };
@@ -205,6 +206,7 @@ export class Model extends HeaderModel {
 
   /** The options are defaults for each answer. @param {ChatOptions} [options] */
   chat(options = {}) {
+    if (!this.info.chatTemplate) throw noTemplate();
     return new Chat((...answer) => this.#generation(...answer), options);
   }
 

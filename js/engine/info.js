@@ -29,7 +29,7 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     variant: native.variant,
     ...facts,
     fileBytes: native.number('file_bytes'),
-    chatTemplate: native.text('chat_template') !== null,
+    chatTemplate: vocabulary.templateSource !== null,
     bosToken: vocabulary.bos,
     endTokens: vocabulary.endTokens,
   };

@@ -1,6 +1,7 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
 import { GemmaError, wrapped } from '../errors.js';
 import { CREDIT } from '../link/protocol.js';
+import { strip } from './template.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
@@ -149,7 +150,7 @@ function resultOf({ assembler: { text, stopped }, prompt, tokens, logprobs, reus
  * @param {Run} run @param {string} finishReason @returns {import('./template.js').Prefix | undefined} */
 function prefixOf({ assembler: { text, incomplete }, vocabulary, seamed, prompt, tokens }, finishReason) {
   if (seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
-  const answer = text.trim();
+  const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {
@@ -219,7 +220,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
-  const ids = vocabulary.encode(text, { bos: true });
+  const { ids } = vocabulary.ids({ text });
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
     throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });

@@ -31,6 +31,8 @@ export class ChatTemplate {
   /** What they begin with. */
   #starts;
   #seam = newSeam();
+  /** What templates may call. @type {Record<string, unknown>} */
+  #builtins = builtins();
 
   /** control: pieces and ids; encode: plain text to ids; variables: bos_token and the like.
    * @param {string} source
@@ -48,6 +50,7 @@ export class ChatTemplate {
     const starts = [...this.#heads.keys()].map((c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
     this.#starts = new RegExp(`[${starts.join('')}]`, 'giu');
     limit('characters of template', source.length);
+    if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
     // The lexer looks at each of them again from all before it.
     limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
     this.#program = guarded(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
@@ -70,7 +73,7 @@ export class ChatTemplate {
 
   /** Seam all that could be read as (part of) a control token. @param {string} content */
   protect(content) {
-    const core = content.trim();
+    const core = strip(content);
     if (!core) return content;
     const edge = fold(core), lengths = Array.from({ length: this.#longest }, (_, n) => n + 1);
     const head = lengths.some((n) => along(this.#tails, [...edge.slice(0, n)].reverse()))
@@ -109,7 +112,7 @@ export class ChatTemplate {
   #render(messages) {
     const environment = /** @type {any} */ (new Environment());
     const { variables } = this.#vocabulary;
-    const globals = { ...variables, ...builtins(), messages, add_generation_prompt: true };
+    const globals = { ...variables, ...this.#builtins, messages, add_generation_prompt: true };
     for (const [name, value] of Object.entries(globals)) environment.set(name, value);
     return String(guarded(() => new LimitedInterpreter(environment).run(this.#program)).value);
   }
@@ -150,7 +153,43 @@ function newSeam() {
   return String.fromCharCode(...Array.from(random, (x) => 0xfdd0 + x % 32));
 }
 
-/** No date: the same messages give the same prompt. */
+/** Templates that can do without the date get none: the same messages give the same prompt, whatever the day. */
+const ASKS_FOR_DATE = /strftime_now\s+is\s+(not\s+)?defined/;
+
+/** @param {string} format */
+function strftime(format) {
+  const now = new Date();
+  const name = (/** @type {Intl.DateTimeFormatOptions} */ which) => now.toLocaleDateString('en', which);
+  const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
+  /** @type {Record<string, string | undefined>} */
+  const parts = {
+    Y: String(now.getFullYear()), y: two(now.getFullYear() % 100), m: two(now.getMonth() + 1), d: two(now.getDate()),
+    B: name({ month: 'long' }), b: name({ month: 'short' }),
+    A: name({ weekday: 'long' }), a: name({ weekday: 'short' }),
+    H: two(now.getHours()), I: two((now.getHours() + 11) % 12 + 1), M: two(now.getMinutes()), S: two(now.getSeconds()),
+    p: now.getHours() < 12 ? 'AM' : 'PM', '%': '%',
+  };
+  return String(format).replace(/%(-?)([a-zA-Z%])/g, (all, short, letter) => {
+    return (short ? parts[letter]?.replace(/^0(?=.)/, '') : parts[letter]) ?? all;
+  });
+}
+
+/** White space as Python has it: JavaScript's, with U+001C to U+001F and U+0085, and without U+FEFF. */
+const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
+/** The ends that Python's methods of texts look at. @type {Record<string, 'both' | 'left' | 'right'>} */
+const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
+
+/** A text without white space, or without such characters, at its ends. @param {string} text
+ * @param {'both' | 'left' | 'right'} [ends] @param {string} [characters] */
+export function strip(text, ends = 'both', characters) {
+  const some = characters === undefined ? null : new Set(characters);
+  const goes = (/** @type {string} */ c) => (some ? some.has(c) : BLANK.test(c));
+  let start = 0, { length: end } = text;
+  if (ends !== 'right') while (start < end && goes(text[start])) start++;
+  if (ends !== 'left') while (end > start && goes(text[end - 1])) end--;
+  return text.slice(start, end);
+}
+
 function builtins() {
   return {
     true: true, false: false, none: null, True: true, False: false, None: null,
@@ -204,6 +243,31 @@ class LimitedInterpreter extends AnyInterpreter {
     } finally {
       this.#outer = outer;
     }
+  }
+
+  /** The filter `trim`, as Python has it. @param {any} operand @param {any} filter @param {any} environment */
+  applyFilter(operand, filter, environment) {
+    const trims = filter.type === 'Identifier' && filter.value === 'trim' && operand.type === 'StringValue';
+    return trims ? this.#stripped(operand) : super.applyFilter(operand, filter, environment);
+  }
+
+  /** The methods `strip`, `lstrip` and `rstrip` of texts, with what is to be taken off, as Python has them.
+   * @param {any} node @param {any} environment */
+  evaluateCallExpression(node, environment) {
+    const { callee, args } = node;
+    const method = callee.type === 'MemberExpression' && !callee.computed && callee.property.value;
+    if (!Object.hasOwn(STRIPS, method)) return super.evaluateCallExpression(node, environment);
+    const [text, characters, ...more] = [callee.object, ...args].map((part) => this.evaluate(part, environment));
+    const kinds = [text, characters ?? text, ...more].map((value) => value?.type);
+    const fits = kinds.length <= 2 && kinds.every((kind) => kind === 'StringValue');
+    if (!fits) throw new Error(`${method}() of ${kinds.join(', ')}`);
+    return this.#stripped(text, STRIPS[method], characters?.value);
+  }
+
+  /** @param {any} text @param {'both' | 'left' | 'right'} [ends] @param {string} [characters] */
+  #stripped(text, ends, characters) {
+    this.#spend(text.value.length / 16);
+    return new text.constructor(strip(text.value, ends, characters));
   }
 
   /** A function weighs as much as the `parts` it was taken from. @param {any} result @param {number} parts */

@@ -1,11 +1,18 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { GemmaError } from '../errors.js';
+import { noTemplate } from '../errors.js';
 import { textDecoder } from './heap.js';
 import { ChatTemplate } from './template.js';
 
 /** @import { Message, Prefix } from './template.js' */
 /** @typedef {{ text: string } | { ids: number[] }
  *   | { messages: Message[], prefix?: Prefix }} Prompt */
+
+/** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
+const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
+{%- if m.role == 'system' %}{% set ns.lead = (m.content | trim) + '\\n\\n' %}{% else %}
+{{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
+{{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
+{{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
 export class Vocabulary {
   #native;
@@ -61,12 +68,15 @@ export class Vocabulary {
     return this.#template ??= this.#makeTemplate();
   }
 
+  /** The file's own, or that of its architecture; null: there is none. */
+  get templateSource() {
+    const architecture = this.#native.text('architecture') ?? '';
+    return this.#native.text('chat_template') || (/^gemma\d*$/.test(architecture) ? GEMMA : null);
+  }
+
   #makeTemplate() {
-    const source = this.#native.text('chat_template');
-    if (!source) {
-      throw new GemmaError('missing-template', 'a model without chat template takes strings and ids only',
-        { expected: 'tokenizer.chat_template', got: 'none' });
-    }
+    const source = this.templateSource;
+    if (!source) throw noTemplate();
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
     const control = this.#native.where('is_control', this.size);

@@ -13,7 +13,8 @@ import { testModel } from './models.js';
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
 /** Types and shapes that take different ways through the engine. The windows are 16, 32 and 24. */
-const NAMES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
+const NAMES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0', 'gemma-q4_0', 'gemma2-q8_0',
+  'gpt2-q4_k_m', 'llama-q4_0', 'qwen3-q4_k_m', 'smollm-f32'];
 
 /** n ids of the model's vocabulary. */
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {

@@ -73,7 +73,7 @@ export const FIELDS = {
     largestContext: 'tokens for which there are addresses, at most the file\'s own',
     threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
-    fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether the file has one',
+    fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
     cache: '`cached`: the cache had it; `stored`: the cache has it now; `none`: neither (`notices` say why)',
     notices: 'what came up while it was loaded, as in `onProgress`',

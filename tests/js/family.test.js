@@ -1,0 +1,135 @@
+/**
+ * Every architecture, from a file's bytes to an answer: what inspecting says is what loading takes, split files are the
+ * whole one, a window is the model's own, keys that no rule knows or of a wrong type are refused. Logits against others
+ * are in parity.test.js, bits over threads and builds in exactness.test.js.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync } from 'node:fs';
+import { test } from 'node:test';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { makeModel } from '../../tools/make-model.js';
+import { open, refuses } from './helpers.js';
+import { MODELS, testModel } from './models.js';
+import { splitModel } from './split.js';
+
+/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+
+const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'llama', 'qwen3'];
+const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
+const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (i * i + 5) % 320);
+
+for (const family of FAMILY) {
+  test(`${family}: what inspecting plans is what loading takes`, async (t) => {
+    const name = modelOf(family), { info } = await inspectModel(await testModel(name), { contextLength: 100 });
+    const model = await open(t, name, { contextLength: 100 });
+    assert.equal(info.architecture, family);
+    assert.equal(model.info.architecture, family);
+    for (const part of /** @type {const} */ (['weights', 'kv', 'scratch', 'total'])) {
+      assert.equal(model.info.memory[part], info.memory[part], part);
+    }
+    await refuses(loadModel(await testModel(name), { contextLength: info.trainedContextLength + 1 }), 'bad-option');
+  });
+
+  test(`${family}: three files are the same model as one`, async (t) => {
+    const bytes = readFileSync(await testModel(modelOf(family)));
+    const parts = await loadModel(splitModel(bytes, 3).map((part) => new Blob([new Uint8Array(part)])));
+    t.after(() => parts.dispose());
+    const whole = await open(t, modelOf(family));
+    assert.deepEqual(await parts.logits(idsOf(40)), await whole.logits(idsOf(40)));
+  });
+
+  test(`${family}: answers, says the same again, and gives its text back`, async (t) => {
+    const model = await open(t, modelOf(family)), options = { maxTokens: 24, temperature: 0 };
+    const text = 'A text: 1234, ünï\u{1F600}  \n\n and more.';
+    assert.equal(await model.detokenize(await model.tokenize(text)), text);
+    const first = await model.generate(text, options).result();
+    assert.ok(first.tokens.length > 0);
+    assert.deepEqual((await model.generate(text, options).result()).tokens, first.tokens);
+    await model.generate(idsOf(70), options).result();
+    assert.deepEqual((await model.generate(text, options).result()).tokens, first.tokens, 'after something else');
+  });
+}
+
+test('GPT-2 has no chat template: a chat says so, generate works', async (t) => {
+  const model = await open(t, 'gpt2-q4_0');
+  assert.equal(model.info.chatTemplate, false);
+  const error = await refuses(model.chat().send('Hello').text(), 'missing-template');
+  assert.match(error.message, /template/);
+  assert.ok((await model.generate('', { maxTokens: 3, temperature: 0 }).result()).tokens.length > 0, 'from nothing');
+});
+
+test('a text gets its BOS where the file wants one', async (t) => {
+  for (const [name, wants] of /** @type {const} */ ([['llama-q4_0', true], ['gpt2-q4_0', false], ['qwen3-q4_0', false]])) {
+    const model = await open(t, name), ids = await model.tokenize('some words');
+    const { usage } = await model.generate('some words', { maxTokens: 1 }).result();
+    assert.equal(usage.promptTokens - ids.length, wants ? 1 : 0, name);
+  }
+});
+
+/** Opens a model with a header that was changed. @param {string} name @param {ModelSpec['edit']} edit */
+async function edited(name, edit) {
+  const path = `${await testModel(name)}.${process.pid}.edited`;
+  try {
+    await makeModel({ ...MODELS[name], edit }, path);
+    return await loadModel(readFileSync(path));
+  } finally {
+    rmSync(path, { force: true });
+  }
+}
+
+/** @param {string} key @param {any[]} entry @returns {NonNullable<ModelSpec['edit']>} */
+const withKey = (key, ...entry) => (file) => {
+  file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
+};
+
+test('keys of a wrong type, or with a meaning that the recipe does not have, are refused by name', async () => {
+  for (const [name, key, ...entry] of /** @type {[string, string, ...any][]} */ ([
+    ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'f32', [1, 1, 1, 1, 1, 0]],
+    ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'u32', [1, 0]],
+    ['tiny', 'gemma3.attention.sliding_window_pattern', 'string', 'six'],
+    ['tiny', 'gemma3.rope.freq_base', 'string', '1e6'],
+    ['tiny', 'gemma3.rope.scaling.type', 'u32', 3],
+    ['tiny', 'gemma3.rope.scaling.type', 'string', 'yarn'],
+    ['tiny', 'gemma3.rope.dimension_count', 'u32', 16],
+    ['tiny', 'gemma3.attention.causal', 'bool', false],
+    ['tiny', 'gemma3.attention.layer_norm_rms_epsilon', 'string', '1e-6'],
+    ['tiny', 'gemma3.final_logit_softcapping', 'f32', -1],
+    ['tiny', 'tokenizer.ggml.eos_token_id', 'string', '1'],
+    ['llama-f32', 'llama.attention.head_count_kv', 'array', 'u32', [2, 2, 2, 2]],
+    ['gpt2-f32', 'gpt2.attention.layer_norm_epsilon', 'bool', 'string'],
+  ])) {
+    const error = await refuses(edited(name, withKey(key, ...entry)), 'bad-metadata');
+    assert.match(error.message, new RegExp(key.replaceAll('.', '[.]')), `${key} ${entry}`);
+  }
+});
+
+test('which layers have a window may be listed in any whole numbers', async (t) => {
+  const ids = idsOf(60), key = 'gemma3.attention.sliding_window_pattern', local = [1, 1, 1, 1, 1, 0];
+  const whole = await (await open(t, 'tiny-f32')).logits(ids);
+  for (const [of, list] of /** @type {[string, any[]][]} */ ([['bool', local.map(Boolean)], ['i32', local], ['u8', local]])) {
+    const model = await edited('tiny-f32', withKey(key, 'array', of, list));
+    t.after(() => model.dispose());
+    assert.deepEqual(await model.logits(ids), whole, of);
+  }
+  const other = await edited('tiny-f32', withKey(key, 'array', 'i32', [0, 1, 1, 1, 1, 1]));
+  t.after(() => other.dispose());
+  assert.notDeepEqual(await other.logits(ids), whole);
+});
+
+test('a file without a window has none', async (t) => {
+  const ids = idsOf(60), whole = await (await open(t, 'tiny-f32')).logits(ids);
+  const model = await edited('tiny-f32', (file) => {
+    file.metadata = file.metadata.filter(([key]) => key !== 'gemma3.attention.sliding_window');
+  });
+  t.after(() => model.dispose());
+  assert.notDeepEqual(await model.logits(ids), whole);
+  assert.deepEqual((await model.logits(ids.slice(0, 10))).length, model.info.vocabSize);
+});
+
+test('a weight that the architecture has no step for is refused, not passed over', async () => {
+  const error = await refuses(edited('tiny', (file) => {
+    const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');
+    file.tensors = [...file.tensors, { .../** @type {any} */ (norm), name: 'blk.0.attn_norm.bias' }];
+  }), 'unsupported-architecture');
+  assert.match(error.message, /blk[.]0[.]attn_norm[.]bias/);
+});
