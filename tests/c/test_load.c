@@ -265,7 +265,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK(isnan(gw_plan_bytes(m, 0, "total")) && isnan(gw_model_number(m, "n_embd")));
     CHECK(!gw_model_text(m, "architecture"));
     CHECK(gw_encode(m, "ab", 2, 0, ids, 8) < 0);
-    CHECK(gw_decode(m, 2, 0, (char *)ids, 8) < 0);
+    CHECK(gw_decode(m, -1, 2, 0, (char *)ids, 8) < 0);
     CHECK_INT(gw_set_option(m, "temperature", 1), GW_E_BAD_STATE);
     CHECK_INT(gw_set_bias(m, 1, 1), GW_E_BAD_STATE);
     CHECK(!gw_sampler_of(m) && !gw_metadata_json(m, 0) && !gw_tensor_json(m, 0));
