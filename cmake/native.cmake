@@ -24,6 +24,19 @@ add_executable(gw_tests ${gw_test_sources})
 target_include_directories(gw_tests PRIVATE tests/c)
 target_link_libraries(gw_tests gw)
 
+# The relaxed kernels natively, for tests and sanitizers: the whole engine, as they change what all of it is made of.
+if(gw_have_simde)
+  add_library(gw_relaxed STATIC ${gw_sources})
+  target_compile_definitions(gw_relaxed PUBLIC GW_RELAXED_SIMDE=1)
+  target_link_libraries(gw_relaxed PUBLIC m Threads::Threads)
+  if(GW_SANITIZE)
+    target_compile_options(gw_relaxed PRIVATE -O3)
+  endif()
+  add_executable(gw_tests_relaxed ${gw_test_sources})
+  target_include_directories(gw_tests_relaxed PRIVATE tests/c)
+  target_link_libraries(gw_tests_relaxed gw_relaxed)
+endif()
+
 # What only tests compute with, on one thread, cannot race.
 if(GW_SANITIZE MATCHES thread)
   set_source_files_properties(tests/c/naive.c tests/c/tiny_gguf.c PROPERTIES COMPILE_OPTIONS -fno-sanitize=thread)

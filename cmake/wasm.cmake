@@ -23,7 +23,8 @@ set(threads_flags -matomics)
 
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
-set(gw_small model/attention model/config model/describe model/kv model/model model/tokens file/store file/types base/half)
+set(gw_small model/attention model/config model/describe model/kv model/model model/tokens file/store file/types
+    base/half kernels/ref kernels/ref_planes kernels/proof kernels/proof_relaxed model/load model/forward run/session api)
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the

@@ -23,6 +23,7 @@ export const CODES = Object.freeze({
   'bad-state': 'A call that is not possible now.',
   'aborted': 'An AbortSignal came before a result.',
   'bad-part': 'Not the parts of one split model.',
+  'engine-fault': 'The engine computes wrongly on this platform.',
   'unsupported-source': 'A model source that cannot be read here.',
   'unsupported-variant': 'An engine variant that cannot run here.',
   'unsupported-platform': 'There is no WebAssembly SIMD.',

@@ -1,5 +1,6 @@
 /* api: see api.h. Ties one file, its loader, one session and one sampler to one handle. */
 #include "api.h"
+#include "kernels/proof.h"
 #include "model/describe.h"
 #include "model/load.h"
 #include "run/session.h"
@@ -28,6 +29,30 @@ const char *gw_build(void) {
 #else
     return GW_BUILD;
 #endif
+}
+
+/* --- proofs --- */
+
+static gw_error unfit;   /* why this build cannot run here */
+
+int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
+
+const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
+
+/* The kernels that the file's weights and caches need. */
+static int prove_kernels(gw_model *m) {
+    static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16, [GW_KV_F32] = GW_PROVE_F32,
+                                       [GW_KV_I16] = GW_PROVE_I16, [GW_KV_Q8] = GW_PROVE_Q8 };
+    gw_kernel_list list = { .caches = caches[gw_file_kv_type(&m->file, m->kv_type)] };
+    for (uint32_t i = 0; i < gw_store_tensors(&m->file.store); i++) {
+        const gw_type *from = gw_store_tensor_at(&m->file.store, i)->type;
+        const gw_matrix *matrix = gw_file_matrix(&m->file, i);
+        if (!matrix) continue;
+        if (matrix->type != from) list.rounded |= 1u << from->id;
+        if (matrix->low) list.planes = true;
+        else list.types |= 1u << matrix->type->id;
+    }
+    return gw_prove_kernels(&list, &m->file.error);
 }
 
 /* --- loading --- */
@@ -192,7 +217,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     int bad = allocate(m, n);
     if (bad >= 0) {
         m->reserved = true;
-        return 0;
+        return prove_kernels(m);
     }
     gw_session_free(&m->session);   /* the host may try again with a smaller context */
     gw_sampler_free(m->sampler);
@@ -285,8 +310,9 @@ int gw_run(gw_model *m, int layers) {
 
 int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
     int bad = not_ready(m);
-    if (!bad) gw_session_rehearse(&m->session, streams, quarter);
-    return bad;
+    if (bad) return bad;
+    gw_session_rehearse(&m->session, streams, quarter);
+    return quarter < 4 ? 0 : prove_kernels(m);   /* by code that the engine has optimised by now */
 }
 
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }

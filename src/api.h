@@ -16,6 +16,11 @@ typedef struct gw_model gw_model;
 
 /* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
 const char *gw_build(void);
+/* First of all: 0, or GW_E_ENGINE: this build cannot compute rightly on this platform, take another one (proof.h).
+ * gw_build_note(): then why; later also what kernels do without here, and why; "" if all is well. gw_load_reserve and
+ * the last gw_rehearse prove the kernels of the file in the same way. */
+int gw_prove_build(void);
+const char *gw_build_note(void);
 
 /* --- threads (threads.h) --------------------------------------------------------------------
  * gw_pool_new(n): n threads in all, the calling one included (1 in builds without threads).

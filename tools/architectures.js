@@ -156,8 +156,9 @@ export function sizeOf({ group, suffix, shape }, s) {
   const { scaled, qkNorm } = ARCHITECTURES[s.architecture], first = s.architecture === 'gemma3', d = s.dModel;
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
-  if (group === 'token_embd') return scaled ? 3 / d : 3 / Math.sqrt(d);
-  if (group === 'output_norm') return first ? 10 : scaled && !s.ownOutput ? Math.sqrt(d) : 1;
+  const short = s.loud ? 2 : 1;   // loud rows shall not drown what the layers add
+  if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
+  if (group === 'output_norm') return first ? 10 : short * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;
   if (shape.length === 1) return 1;

@@ -21,7 +21,8 @@ import { at } from './proc.js';
 const K = 6912, K_SHORT = 1152;   // rows of ffn_down, and of all that are not whole super-blocks
 const SOURCES = ['base/base', 'base/half', 'file/types', 'file/formats',
   ...['pack', 'pack_planes', 'ref', 'ref_planes', 'q8_simd128', 'q4_relaxed', 'activations', 'round', 'floats',
-    'codes_simd128', 'codes_relaxed', 'planes_simd128', 'planes_relaxed'].map((name) => `kernels/${name}`)];
+    'codes_simd128', 'codes_relaxed', 'codes_tiles_relaxed', 'relaxed', 'planes_simd128',
+    'planes_relaxed'].map((name) => `kernels/${name}`)];
 
 /** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
 const RELAXED = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0,

@@ -18,10 +18,10 @@ const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */
   base: { uses: '', modules: 'base half sha256 threads pure' },
   file: { uses: 'base', modules: 'formats types gguf store' },
   text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer' },
-  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention' },
+  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof' },
   model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward' },
   run: { uses: 'base model', modules: 'sampler session' },
-  api: { uses: 'base file text model run', modules: 'api' },
+  api: { uses: 'base file text kernels model run', modules: 'api' },
 });
 
 /** Headers from outside the project: the C standard's, and the platform's where they belong. */

@@ -45,9 +45,10 @@
  * @property {boolean} [ownOutput]  an output matrix that is not the embedding
  * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
  *   of every norm but q's, up to this factor, as trained models have them
+ * @property {string[]} [outlierNorms]  only of these norms
  * @property {number} [branch]      factor of attn_output and ffn_down: below 1 rounding in the layers matters less
- * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 … 64 by turns, and the final
- *   norm gets both signs: greedy choices are then clear, and not the last token again
+ * @property {number} [loud]        so many rows of the embedding are stretched, by 2, 4, 8 and 16 by turns, and the
+ *   final norm gets both signs: greedy choices are then clear, and not the last token again
  * @property {TypeName} [type]      of the matrices
  * @property {TypeName} [embeddingType]  default: the type, but beside Q4_0 Q8_0, or Q6_K where an architecture other
  *   than gemma3 has rows of whole super-blocks
@@ -72,7 +73,7 @@ import { FORMATS } from './quantise-formats.js';
 import { f16Of, quantise } from './quantise.js';
 
 /** What makes greedy choices of random weights clear. */
-const CLEAR = { loud: 24, branch: 0.25 };
+const CLEAR = { loud: 128, branch: 0.7 };
 
 /** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
 export const PRESETS = Object.freeze({
@@ -259,7 +260,8 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);
-  if (s.outliers && group !== 'attn_q_norm') stretch(weights, s.outliers, randomStream(s.seed, `${name}:outliers`));
+  const chosen = s.outlierNorms ? s.outlierNorms.includes(group) : group !== 'attn_q_norm';
+  if (s.outliers && chosen) stretch(weights, s.outliers, randomStream(s.seed, `${name}:outliers`));
   if (s.loud && group === 'output_norm') flip(weights, randomStream(s.seed, `${name}:signs`));
   return weights;
 }
@@ -319,7 +321,7 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
   for (let i = 0, made = 0; made < loud && i < draws.length; i++) {
     const id = draws[i] % types.length;
     if (rows.has(id) || types[id] !== 1) continue;
-    rows.set(id, 1 / 2 ** (1 + made++ % 6));
+    rows.set(id, 1 / 2 ** (1 + made++ % 4));
   }
   return rows;
 }

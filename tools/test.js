@@ -39,7 +39,8 @@ const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
 /** The rest takes what these leave of the processors: they are the longest way. */
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
-const LONG = /^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|storyteller)|js-(cache|cli|download|memory|source))$/;
+const LONG = new RegExp('^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)'
+  + '|js-(cache|cli|download|memory|source))$');
 
 /** @type {string[]} */
 let filters = [];
@@ -109,6 +110,18 @@ function fuzzRuns() {
   });
 }
 
+/** What the relaxed kernels' own build is tested with under sanitizers: all else is the same as in the other one. */
+const KERNEL_TESTS = ['test_kernels', 'test_head', 'test_proof'];
+
+/** The C tests of a native build, and those of the same engine with relaxed kernels, where SIMDe is.
+ * @param {string} build @param {string[]} only @returns {Piece[]} */
+function cTests(build, only) {
+  const relaxed = at('build', build, 'gw_tests_relaxed');
+  /** @type {Piece[]} */
+  const pieces = [{ name: `c-${build}`, command: [at('build', build, 'gw_tests')] }];
+  return existsSync(relaxed) ? [...pieces, { name: `c-${build}-relaxed`, command: [relaxed, ...only] }] : pieces;
+}
+
 const node = process.execPath;
 const newer = () => testEnvironment().GW_NODE_NEW;
 const noNewer = 'no Node with relaxed SIMD for this platform (give one in GW_NODE_NEW)';
@@ -122,8 +135,8 @@ function single(name, counted, needs, command) {
 
 /** @type {Stage[]} */
 const stages = [
-  single('c-native', 'tests', ['native'], () => [at('build/native/gw_tests')]),
-  single('c-asan', 'tests', ['asan'], () => [at('build/asan/gw_tests')]),
+  { name: 'c-native', needs: ['native'], counted: 'tests', pieces: () => cTests('native', []) },
+  { name: 'c-asan', needs: ['asan'], counted: 'tests', pieces: () => cTests('asan', KERNEL_TESTS) },
   single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), ...threaded()]),
   single('c-simd128', 'tests', ['wasm'], () => [node, at('build/wasm/gw_tests_simd128.mjs')]),
   { name: 'c-relaxed', needs: ['wasm'], counted: 'tests',

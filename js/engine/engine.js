@@ -46,7 +46,6 @@ export class Engine {
     this.#heap = new Heap(memory, exports);
     this.#helpers = helpers;
     this.threads = helpers.length + 1;
-    exports.__wasm_call_ctors?.();
     this.variant = this.#heap.string(exports.gw_build()) ?? '';
     this.#pool = exports.gw_pool_new(this.threads) >>> 0;
     this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
@@ -55,6 +54,11 @@ export class Engine {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
       port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
     });
+  }
+
+  /** Why this variant, or a part of it, is not what one would expect here; '' if it is. */
+  get variantNote() {
+    return this.#heap.string(this.#exports.gw_build_note()) ?? '';
   }
 
   close() {
@@ -264,14 +268,29 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   const threaded = isolated && wanted > 1;
   let { reason } = features;
   if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
+  let parts = await instantiate(name, threaded, platform);
+  const { flaw } = parts;
+  if (flaw && variant !== 'auto') {
+    throw new GemmaError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
+  }
+  if (flaw) parts = await instantiate('simd128', threaded, platform);
+  const { exports, memory, module } = parts;
+  const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
+  if (threaded && !helpers.length) reason = 'the helper workers could not be started';
+  return { engine: new Engine(exports, memory, helpers), isolated, reason, flaw };
+}
+
+/** A build, and why it cannot be right here ('' if it can).
+ * @param {string} name @param {boolean} threaded @param {Platform} platform */
+async function instantiate(name, threaded, platform) {
   const file = /** @type {keyof Modules} */ (threaded ? `${name}-threads` : name);
   const module = await compile(platform.modules[file], platform);
   const memory = createMemory(threaded);
   const instance = await WebAssembly.instantiate(module, imports(memory));
-  const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
-  if (threaded && !helpers.length) reason = 'the helper workers could not be started';
   const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
-  return { engine: new Engine(exports, memory, helpers), isolated, reason };
+  exports.__wasm_call_ctors?.();
+  const flaw = exports.gw_prove_build() < 0 ? new Heap(memory, exports).string(exports.gw_build_note()) ?? '' : '';
+  return { exports, memory, module, flaw };
 }
 
 /** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */

@@ -81,7 +81,7 @@ export class Host {
   async #load({ id, source, options }) {
     const platform = this.#platform, { variant, headerOnly } = options;
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
-    const { engine: native, ...facts } = await createEngine(wanted, platform);
+    const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
     const loaded = await load(source, options, {
       native, platform, asking: this.#asking, report: (value) => this.#post({ kind: 'progress', id, value }),
@@ -91,7 +91,8 @@ export class Host {
       vocabulary: new Vocabulary(native),
       contextLength: chooseContext(native, options.contextLength),
     };
-    return describe(this.#context, { ...facts, ...loaded });
+    const variantReason = [flaw, native.variantNote].filter(Boolean).join('; ');
+    return describe(this.#context, { ...facts, variantReason, ...loaded });
   }
 
   /** @param {Call} message */

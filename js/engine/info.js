@@ -6,11 +6,13 @@ import { ADDRESSES } from './engine.js';
 /** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
  *   contextLength: number, trainedContextLength: number, vocabSize: number,
  *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
- *   threads: number, variant: string, isolated: boolean, reason: string, fileBytes: number,
+ *   threads: number, variant: string, variantReason: string,
+ *   isolated: boolean, reason: string, fileBytes: number,
  *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
  *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
-/** @param {Context} context @param {Pick<ModelInfo, 'isolated' | 'reason' | 'cache' | 'notices'>} facts
+/** @param {Context} context
+ * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, vocabulary, contextLength }, facts) {
   const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']

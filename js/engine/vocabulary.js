@@ -9,7 +9,7 @@ import { ChatTemplate } from './template.js';
 
 /** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
-{%- if m.role == 'system' %}{% set ns.lead = (m.content | trim) + '\\n\\n' %}{% else %}
+{%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
 {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
 {{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;

@@ -30,7 +30,8 @@
     X(GW_E_BAD_STATE, -19, "bad-state")                \
     X(GW_E_ABORTED, -20, "aborted")                    \
     X(GW_E_BAD_PART, -21, "bad-part")                  \
-    X(GW_E_WORKER, -22, "worker-failed")
+    X(GW_E_WORKER, -22, "worker-failed")               \
+    X(GW_E_ENGINE, -23, "engine-fault")
 
 enum {
 #define GW_X(sym, value, name) sym = value,

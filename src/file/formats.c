@@ -83,27 +83,27 @@ static void codes_iq4_xs(const uint8_t *block, uint8_t *code) {
     for (int j = 0; j < 8; j++) nibbles(block + 8 + 16 * j, code + 32 * j);
 }
 
-/* --- small numbers: from the head of one row, what its f16 numbers are multiplied with --- */
+/* --- small numbers: from the front of one row, what its f16 numbers are multiplied with --- */
 
-static void smalls_q5_0(const uint8_t *head, int8_t *scale, int8_t *min) {   /* none: the f16 numbers themselves */
-    (void)head;
+static void smalls_q5_0(const uint8_t *front, int8_t *scale, int8_t *min) {   /* none: the f16 numbers themselves */
+    (void)front;
     scale[0] = 1;
     min[0] = -1;
 }
 
-static void smalls_q4_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
-static void smalls_q5_1(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
-static void smalls_iq4_nl(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q5_0(head, scale, min); }
+static void smalls_q4_1(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
+static void smalls_q5_1(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
+static void smalls_iq4_nl(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q5_0(front, scale, min); }
 
-static void smalls_q2_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+static void smalls_q2_k(const uint8_t *front, int8_t *scale, int8_t *min) {
     for (int i = 0; i < 16; i++) {
-        scale[i] = (int8_t)(head[4 + i] & 15);
-        min[i] = (int8_t)(head[4 + i] >> 4);
+        scale[i] = (int8_t)(front[4 + i] & 15);
+        min[i] = (int8_t)(front[4 + i] >> 4);
     }
 }
 
-static void smalls_q3_k(const uint8_t *head, int8_t *scale, int8_t *min) {
-    const uint8_t *low = head + 2, *high = head + 10;   /* 16 times 4 bits, 16 times 2 */
+static void smalls_q3_k(const uint8_t *front, int8_t *scale, int8_t *min) {
+    const uint8_t *low = front + 2, *high = front + 10;   /* 16 times 4 bits, 16 times 2 */
     (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
@@ -112,8 +112,8 @@ static void smalls_q3_k(const uint8_t *head, int8_t *scale, int8_t *min) {
 }
 
 /* 8 scales and 8 mins of 6 bits: four of each in a byte of their own, whose top bits the others use. */
-static void smalls_q4_k(const uint8_t *head, int8_t *scale, int8_t *min) {
-    const uint8_t *a = head + 4, *b = head + 8, *c = head + 12;
+static void smalls_q4_k(const uint8_t *front, int8_t *scale, int8_t *min) {
+    const uint8_t *a = front + 4, *b = front + 8, *c = front + 12;
     for (int i = 0; i < 4; i++) {
         scale[i] = (int8_t)(a[i] & 63);
         min[i] = (int8_t)(b[i] & 63);
@@ -122,26 +122,26 @@ static void smalls_q4_k(const uint8_t *head, int8_t *scale, int8_t *min) {
     }
 }
 
-static void smalls_q5_k(const uint8_t *head, int8_t *scale, int8_t *min) { smalls_q4_k(head, scale, min); }
+static void smalls_q5_k(const uint8_t *front, int8_t *scale, int8_t *min) { smalls_q4_k(front, scale, min); }
 
-static void smalls_q6_k(const uint8_t *head, int8_t *scale, int8_t *min) {
+static void smalls_q6_k(const uint8_t *front, int8_t *scale, int8_t *min) {
     (void)min;
-    memcpy(scale, head + 2, 16);
+    memcpy(scale, front + 2, 16);
 }
 
-static void smalls_iq4_xs(const uint8_t *head, int8_t *scale, int8_t *min) {
-    int high = head[2] | head[3] << 8;   /* an f16's place, but eight times 2 bits */
+static void smalls_iq4_xs(const uint8_t *front, int8_t *scale, int8_t *min) {
+    int high = front[2] | front[3] << 8;   /* an f16's place, but eight times 2 bits */
     (void)min;
     for (int i = 0; i < 8; i++) {
-        int six = (head[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
+        int six = (front[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
         scale[i] = (int8_t)(six - 32);
     }
 }
 
-static void scales_of(const gw_format *f, const uint8_t *head, float *scale, float *min) {
+static void scales_of(const gw_format *f, const uint8_t *front, float *scale, float *min) {
     int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
-    float d = half(head), m = f->mins ? half(head + 2) : 0;
-    f->smalls(head, small, small_min);
+    float d = half(front), m = f->mins ? half(front + 2) : 0;
+    f->smalls(front, small, small_min);
     for (uint32_t i = 0; i < f->items / f->sub; i++) {
         scale[i] = d * (float)small[i];
         min[i] = f->mins ? -(m * (float)small_min[i]) : 0;
@@ -172,12 +172,12 @@ void gw_format_values(const gw_format *f, const uint8_t *code, const float *scal
 }
 
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k) {
-    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
-        memcpy(head, blocks + f->first_half, 2 * f->halves);
-        memcpy(head + 2 * f->halves, blocks + f->first_word, 4 * f->words);
-        scales_of(f, head, scale, min);
+        memcpy(front, blocks + f->first_half, 2 * f->halves);
+        memcpy(front + 2 * f->halves, blocks + f->first_word, 4 * f->words);
+        scales_of(f, front, scale, min);
         f->codes(blocks, code);
         gw_format_values(f, code, scale, min, out + i);
     }
@@ -246,18 +246,18 @@ void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, in
     for (uint32_t b = 0; b < f->items / COLUMNS; b++) join(f->bits, lanes + GROUPS * b, codes + LANES * f->bits * b);
 }
 
-void gw_format_head(const gw_format *f, const uint8_t *group, int r, uint8_t *head) {
+void gw_format_front(const gw_format *f, const uint8_t *group, int r, uint8_t *front) {
     const uint8_t *words = group + 2 * ROWS * f->halves;
-    for (uint32_t i = 0; i < f->halves; i++) memcpy(head + 2 * i, group + 2 * (ROWS * i + r), 2);
+    for (uint32_t i = 0; i < f->halves; i++) memcpy(front + 2 * i, group + 2 * (ROWS * i + r), 2);
     for (uint32_t i = 0; i < f->words; i++)
-        for (int b = 0; b < 4; b++) head[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
+        for (int b = 0; b < 4; b++) front[2 * f->halves + 4 * i + b] = words[place_of(f, i, r, b)];
 }
 
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min) {
-    uint8_t head[GW_MAX_HEAD];
+    uint8_t front[GW_MAX_FRONT];
     const uint8_t *codes = group + ROWS * (2 * f->halves + 4 * f->words);
-    gw_format_head(f, group, r, head);
-    scales_of(f, head, scale, min);
+    gw_format_front(f, group, r, front);
+    scales_of(f, front, scale, min);
     for (uint32_t b = 0; b < f->items / COLUMNS; b++)
         split(f->bits, codes + LANES * f->bits * b, r, code + COLUMNS * b);
 }

@@ -1,17 +1,17 @@
 /* formats: the block formats whose weights are codes of a few bits with scales: one table, how
  * each lies in a file, and the one layout that all of them are packed into.
  *
- * What they share: a block is codes and a head (the rest: f16 numbers and words of small scales). `sub`
+ * What they share: a block is codes and a front (the rest: f16 numbers and words of small scales). `sub`
  * columns have one scale, and where the format has them one min:
  *   value = scale * (code - offset) + min      or, with a list of values,      scale * values[code]
  *
- * Packed, four rows of one block lie together and keep their bytes: the f16 numbers of the head side by
+ * Packed, four rows of one block lie together and keep their bytes: the f16 numbers of the front side by
  * side, then its words side by side, then for every 32 columns `bits` vectors of 16 bytes. Column
  * 4 g + i of row r is in byte 4 r + i of these; which of its bits are where, gw_fields says. Where 16 columns have
  * a scale, the words' first two bytes of all rows come before their last two: what a block needs lies together.
  *
  * Adding a type: its number below, a row in GW_FORMATS, its codes_… and smalls_… in formats.c, its
- * head_… in codes.h (NULL if read_head can do it, as for all but small scales of 32 columns), a row in
+ * front_… in codes.h (NULL if read_front can do it, as for all but small scales of 32 columns), a row in
  * tools/vectors/formats.py for the test against ggml. Everything else (table of types, packing, kernels of all builds
  * and their tests, products, error texts) comes from the row.
  *
@@ -43,7 +43,7 @@ enum {
     X(IQ4_NL, iq4_nl, 32, 4, 32, 0, 0, 1, 0, 1, 0, 0)       \
     X(IQ4_XS, iq4_xs, 256, 4, 32, 0, 0, 1, 0, 2, 4, 1)
 
-enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_HEAD = 24, GW_MAX_BITS = 6 };
+enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_FRONT = 24, GW_MAX_BITS = 6 };
 
 typedef struct {
     int type;                      /* GGML's number */
@@ -55,8 +55,8 @@ typedef struct {
     /* Codes of one block of a file. */
     void (*codes)(const uint8_t *block, uint8_t *code);
     /* What its f16 numbers are multiplied with: a scale is the first one times that, a min minus the second one times
-     * that. head: the f16 numbers, then the words of one block. */
-    void (*smalls)(const uint8_t *head, int8_t *scale, int8_t *min);
+     * that. front: the f16 numbers, then the words of one block. */
+    void (*smalls)(const uint8_t *front, int8_t *scale, int8_t *min);
 } gw_format;
 
 extern const int8_t gw_iq4_values[16];
@@ -71,7 +71,7 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);
 
 /* Row r of a packed group: its f16 numbers and words. */
-void gw_format_head(const gw_format *f, const uint8_t *group, int r, uint8_t *head);
+void gw_format_front(const gw_format *f, const uint8_t *group, int r, uint8_t *front);
 
 /* The same row: its codes, scales and mins. */
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *code, float *scale, float *min);

@@ -4,17 +4,14 @@
 
 #ifdef GW_HAVE_SIMD
 
-INLINE float largest_of(v128_t v) {
-    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));
-    v = wasm_f32x4_pmax(v, wasm_i32x4_shuffle(v, v, 1, 0, 3, 2));
-    return wasm_f32x4_extract_lane(v, 0);
-}
-
-/* Largest magnitude of a block of 32. */
+/* Largest magnitude of a block of 32. Magnitudes are compared as integers, which are in the same order, and of which
+ * NaN is the largest: so it becomes the scale, and comes out of every product. */
 INLINE float block_largest(const float *x) {
     v128_t m = wasm_f32x4_abs(wasm_v128_load(x));
-    for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_f32x4_pmax(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
-    return largest_of(m);
+    for (int i = 4; i < GW_BLOCK; i += 4) m = wasm_i32x4_max(m, wasm_f32x4_abs(wasm_v128_load(x + i)));
+    m = wasm_i32x4_max(m, wasm_i32x4_shuffle(m, m, 2, 3, 0, 1));
+    m = wasm_i32x4_max(m, wasm_i32x4_shuffle(m, m, 1, 0, 3, 2));
+    return wasm_f32x4_extract_lane(m, 0);
 }
 
 /* Four scaled, clamped, rounded values as int32. */

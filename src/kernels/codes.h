@@ -7,6 +7,9 @@
 #define GW_CODES_H
 
 #include "kernels/simd.h"
+#ifdef GW_HAVE_RELAXED
+#include "kernels/relaxed.h"
+#endif
 
 enum { COLUMNS = 8, GROUP = 8 };   /* vectors of 32 columns of bytes; blocks of a group at most */
 
@@ -16,15 +19,15 @@ typedef struct {
     v128_t scale[GROUP], min[GROUP];
     uint8_t room[2 * GROUP * GW_PANEL];
     const uint8_t *smalls;
-} heads;
+} fronts;
 
-typedef void head_reader(const uint8_t *head, heads *out);
+typedef void front_reader(const uint8_t *group, fronts *out);
 
 typedef struct {
     uint32_t bits, offset, subs;       /* subs: scales of 32 columns, 1 or 2 */
     bool mins, table;
-    uint32_t blocks, bytes, head;      /* of a group: blocks of 32 columns, bytes, bytes before the codes */
-    head_reader *read;
+    uint32_t blocks, bytes, front;     /* of a group: blocks of 32 columns, bytes, bytes before the codes */
+    front_reader *read;
     bool whole;                        /* this and run: see codes_relaxed.c */
     uint32_t run;
 } shape;
@@ -32,7 +35,7 @@ typedef struct {
 #define GW_SHAPE(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words)    \
     static const shape shape_##name = { bits, offset, 32 / sub, mins, table, items / 32,                         \
                                         GW_PANEL * (items * bits / 8 + 2 * halves + 4 * words),                  \
-                                        GW_PANEL * (2 * halves + 4 * words), head_##name, false, 0 };
+                                        GW_PANEL * (2 * halves + 4 * words), front_##name, false, 0 };
 
 /* --- codes --- */
 
@@ -124,7 +127,7 @@ INLINE void unpack(const shape *f, const uint8_t *codes, v128_t *c, const bit_ma
 
 /* Codes of block j of a group. */
 INLINE const uint8_t *codes_of(const shape *f, const uint8_t *group, uint32_t j) {
-    return group + f->head + j * 16 * f->bits;
+    return group + f->front + j * 16 * f->bits;
 }
 
 /* --- scales --- */
@@ -140,14 +143,14 @@ INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
     return wasm_f32x4_mul(AND(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->sign_and_rest), m->two112);
 }
 
-/* None: read_head reads what is f16 numbers and small ones of 16 columns. */
-#define head_q4_1 NULL
-#define head_q5_0 NULL
-#define head_q5_1 NULL
-#define head_iq4_nl NULL
-#define head_q2_k NULL
-#define head_q3_k NULL
-#define head_q6_k NULL
+/* None: read_front reads what is f16 numbers and small ones of 16 columns. */
+#define front_q4_1 NULL
+#define front_q5_0 NULL
+#define front_q5_1 NULL
+#define front_iq4_nl NULL
+#define front_q2_k NULL
+#define front_q3_k NULL
+#define front_q6_k NULL
 
 /* Small scales of super-blocks are made floats where they are: byte i of a word counts 256^i times, so it is multiplied
  * with d / 256^i. All exact: an f16 times 6 bits. Constants come through a pointer that no compiler knows, so that
@@ -156,34 +159,34 @@ INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
 typedef struct {
     uint32_t low, two, six, byte[3], apart, sign_and_rest;
     float two112, minus_two112, per_byte, thirty_two;
-} head_words;
+} front_words;
 
-INLINE const head_words *hidden_words(void) {
-    static const head_words words = { 0x0f0f0f0f, 0x30303030, 0x3f3f3f3f, { 0xff, 0xff00, 0xff0000 }, 0x00ff00ff,
+INLINE const front_words *hidden_words(void) {
+    static const front_words words = { 0x0f0f0f0f, 0x30303030, 0x3f3f3f3f, { 0xff, 0xff00, 0xff0000 }, 0x00ff00ff,
                                       0x8fffe000, 0x1p112f, -0x1p112f, 0x1p-8f, 32 };
-    const head_words *volatile hidden = &words;
+    const front_words *volatile hidden = &words;
     return hidden;
 }
 
 /* d, d / 256, d / 256^2, and d again, for byte 3 is moved down. */
 typedef struct { v128_t by[4]; } byte_scales;
 
-INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, const head_words *m) {
+INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, const front_words *m) {
     const scale_masks masks = { .sign_and_rest = SPLAT(&m->sign_and_rest), .two112 = SPLAT(two112) };
     v128_t d = halves(half, &masks), second = wasm_f32x4_mul(d, SPLAT(&m->per_byte));
     return (byte_scales){ { d, second, wasm_f32x4_mul(second, SPLAT(&m->per_byte)), d } };
 }
 
 /* d times byte i of each word, which is below 128. */
-INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const head_words *m) {
+INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const front_words *m) {
     v128_t n = i == 3 ? wasm_i32x4_shr(v, 24) : AND(v, SPLAT(&m->byte[i]));
     return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(n), d->by[i]);
 }
 
-OUTLINE void head_q4_k(const uint8_t *head, heads *restrict out) {
-    const head_words *m = hidden_words();
-    byte_scales d = byte_scales_of(head, &m->two112, m), dmin = byte_scales_of(head + 8, &m->minus_two112, m);
-    v128_t a = LOAD(head + 16, 0), b = LOAD(head + 16, 1), c = LOAD(head + 16, 2), high = wasm_i16x8_shr(c, 4);
+OUTLINE void front_q4_k(const uint8_t *group, fronts *restrict out) {
+    const front_words *m = hidden_words();
+    byte_scales d = byte_scales_of(group, &m->two112, m), dmin = byte_scales_of(group + 8, &m->minus_two112, m);
+    v128_t a = LOAD(group + 16, 0), b = LOAD(group + 16, 1), c = LOAD(group + 16, 2), high = wasm_i16x8_shr(c, 4);
     v128_t low = SPLAT(&m->low), two = SPLAT(&m->two), six = SPLAT(&m->six);
     v128_t scales[2] = { AND(a, six), OR(AND(c, low), AND(RIGHT(a, 2), two)) };
     v128_t mins[2] = { AND(b, six), OR(AND(high, low), AND(RIGHT(b, 2), two)) };
@@ -194,10 +197,10 @@ OUTLINE void head_q4_k(const uint8_t *head, heads *restrict out) {
 }
 
 /* Scales count from -32. Their top bits lie in a 16-bit number, two for each: they are spread over bytes. */
-OUTLINE void head_iq4_xs(const uint8_t *head, heads *restrict out) {
-    const head_words *m = hidden_words();
-    byte_scales d = byte_scales_of(head, &m->two112, m);
-    v128_t words = LOAD(head + 16, 0), top = wasm_u32x4_load16x4(head + 8), low = SPLAT(&m->low), two = SPLAT(&m->two);
+OUTLINE void front_iq4_xs(const uint8_t *group, fronts *restrict out) {
+    const front_words *m = hidden_words();
+    byte_scales d = byte_scales_of(group, &m->two112, m);
+    v128_t words = LOAD(group + 16, 0), top = wasm_u32x4_load16x4(group + 8), low = SPLAT(&m->low), two = SPLAT(&m->two);
     top = AND(OR(top, wasm_i32x4_shl(top, 8)), SPLAT(&m->apart));
     top = AND(OR(top, wasm_i32x4_shl(top, 4)), low);
     v128_t scales[2] = { OR(AND(words, low), AND(LEFT(top, 4), two)),
@@ -218,7 +221,7 @@ INLINE const uint8_t *smalls_q3_k(const uint8_t *words, uint8_t *room, const sca
     return room;
 }
 
-#define head_q5_k head_q4_k
+#define front_q5_k front_q4_k
 GW_FORMATS(GW_SHAPE)
 
 /* Q4_0 and Q8_0 have their own packing, which is the same layout. */
@@ -227,7 +230,7 @@ static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PA
 static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, NULL, false, 0 };
 #endif
 
-INLINE void read_head(const shape *f, const uint8_t *group, heads *out, const scale_masks *m) {
+INLINE void read_front(const shape *f, const uint8_t *group, fronts *out, const scale_masks *m) {
     if (f->read) {
         f->read(group, out);
         return;
@@ -243,7 +246,7 @@ INLINE void read_head(const shape *f, const uint8_t *group, heads *out, const sc
 /* Small scales and mins of block j, those of its halves as pairs of 16 bits. */
 typedef struct { v128_t scale, min; } pairs;
 
-INLINE pairs pairs_of(const shape *f, const heads *h, uint32_t j, const scale_masks *m) {
+INLINE pairs pairs_of(const shape *f, const fronts *h, uint32_t j, const scale_masks *m) {
     const uint8_t *p = h->smalls + 2 * GW_PANEL * j;
     if (!f->mins) return (pairs){ .scale = wasm_i16x8_load8x8(p) };
     v128_t v = wasm_u16x8_load8x8(p);   /* four bits each */
@@ -260,9 +263,7 @@ INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
 /* Values of IQ4, counted from -TABLE_OFFSET. */
 static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
 
-#ifdef GW_HAVE_RELAXED
-#define SWIZZLE wasm_i8x16_relaxed_swizzle   /* the same: codes are below 16 */
-#else
+#ifndef GW_HAVE_RELAXED
 #define SWIZZLE wasm_i8x16_swizzle
 #endif
 
@@ -295,11 +296,6 @@ INLINE void table_dots(const uint8_t *codes, size_t stride, int n, const int16_t
 }
 
 /* --- sums --- */
-
-/* total + (float)dot * (weight scales * activation scale) */
-INLINE v128_t add_scaled(v128_t total, v128_t dot, v128_t weight_scales, v128_t scale) {
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(dot), wasm_f32x4_mul(weight_scales, scale)));
-}
 
 /* total + min * (activation scale * (float)sum of the activations) */
 INLINE v128_t add_min(v128_t total, v128_t min, v128_t sum, v128_t scale) {

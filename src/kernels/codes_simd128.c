@@ -7,10 +7,11 @@
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
 #include "kernels/codes.h"
+#include "kernels/codes_simd128.h"
 
 enum { STREAMS = 4, TILE = 4, CHUNK = 32 };   /* panels walked at once; rows of a tile; blocks widened at once */
 
-#define DOT wasm_i32x4_dot_i16x8
+volatile bool gw_simd_no_swizzle;
 
 typedef struct {   /* a batch's activations of one precision */
     const int16_t *q;
@@ -22,19 +23,9 @@ typedef struct {   /* a batch's activations of one precision */
 
 /* --- one row of activations --- */
 
-/* Nibbles where they are: those 4 or 8 bits up in their lane are multiplied there and the sums
- * shifted down once, which is cheaper than moving every nibble. */
 INLINE v128_t nibble_dot(const uint8_t *codes, const int16_t *q) {
-    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
-    for (int g = 0; g < 4; g++) {
-        v128_t v = LOAD(codes, g);
-        v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
-        v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
-        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
-        s4 = wasm_i32x4_add(s4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
-        s8 = wasm_i32x4_add(s8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
-    }
-    return wasm_i32x4_add(s0, wasm_i32x4_add(wasm_i32x4_shr(s4, 4), wasm_i32x4_shr(s8, 8)));
+    nibble_sums s = nibble_sums_of(codes, q);
+    return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
 }
 
 INLINE v128_t even_of(v128_t c) { return wasm_v128_and(c, wasm_i16x8_splat(255)); }
@@ -62,7 +53,7 @@ INLINE void dots(const shape *f, const uint8_t *codes, const int16_t *q, const v
 }
 
 /* One block into the total. */
-INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const heads *h, uint32_t j,
+INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const fronts *h, uint32_t j,
                         const v128_t *sum, v128_t by, const scale_masks *k) {
     uint32_t at = f->subs == 2 || f->blocks == 1 ? 0 : j;
     v128_t all = dot[0], part = sum[0];
@@ -78,14 +69,14 @@ INLINE v128_t add_block(const shape *f, v128_t total, const v128_t *dot, const h
 /* y[s * step] of panels w + s * stride, s < n */
 INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, const acts *a, float *y, size_t step) {
     v128_t total[STREAMS];
-    heads head[STREAMS];
+    fronts first[STREAMS];
     const scale_masks k = scale_masks_of();
     table_masks t = { 0 };
     if (f->table) t = table_masks_of();
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < a->blocks; b += f->blocks, w += f->bytes) {
         UNROLL
-        for (int s = 0; s < n; s++) read_head(f, w + s * stride, head + s, &k);
+        for (int s = 0; s < n; s++) read_front(f, w + s * stride, first + s, &k);
         KEEP_LOOP
         for (uint32_t j = 0; j < f->blocks; j++) {
             v128_t sum[2], dot[2], by = SPLAT(a->scale + b + j);
@@ -94,13 +85,13 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
                 v128_t all[STREAMS];
                 table_dots(codes_of(f, w, j), stride, n, a->q + (b + j) * GW_BLOCK, a->sum[b + j], all, &t);
                 UNROLL
-                for (int s = 0; s < n; s++) total[s] = add_block(f, total[s], &all[s], head + s, j, sum, by, &k);
+                for (int s = 0; s < n; s++) total[s] = add_block(f, total[s], &all[s], first + s, j, sum, by, &k);
                 continue;
             }
             UNROLL   /* in a loop each load would jump between streams: prefetchers give up, and two thirds are lost */
             for (int s = 0; s < n; s++) {
                 dots(f, codes_of(f, w + s * stride, j), a->q + (b + j) * GW_BLOCK, sum, dot);
-                total[s] = add_block(f, total[s], dot, head + s, j, sum, by, &k);
+                total[s] = add_block(f, total[s], dot, first + s, j, sum, by, &k);
             }
         }
     }
@@ -115,18 +106,27 @@ typedef struct {
     v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK], min[CHUNK], small[CHUNK][2], small_min[CHUNK][2];
 } widened;
 
+/* Values of codes; without i8x16.swizzle where an engine has it wrong. */
+OUTLINE v128_t values_of(v128_t codes) {
+    uint8_t c[16];
+    if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), codes);
+    wasm_v128_store(c, codes);
+    for (int i = 0; i < 16; i++) c[i] = table_values[c[i] & 15];
+    return wasm_v128_load(c);
+}
+
 INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
     v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)(f->table ? TABLE_OFFSET : f->offset));
     bit_masks m = masks_of(f);
-    heads h;
+    fronts h;
     const scale_masks k = scale_masks_of();
-    read_head(f, group, &h, &k);
+    read_front(f, group, &h, &k);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
         uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
         unpack(f, codes_of(f, group, j), c, &m);
         for (int g = 0; g < COLUMNS; g++) {
-            if (f->table) c[g] = wasm_i8x16_swizzle(wasm_v128_load(table_values), c[g]);
+            if (f->table) c[g] = values_of(c[g]);
             out->column[b][2 * g] = wasm_i16x8_sub(even_of(c[g]), offset);
             out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(c[g]), offset);
         }
@@ -207,7 +207,8 @@ INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, floa
 
 INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    int each = a->n == 1 ? panels / STREAMS : 0;
+    bool side_by_side = a->n == 1 && !(f->table && gw_simd_no_swizzle);
+    int each = side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
     for (int p = each * STREAMS; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);

@@ -31,8 +31,18 @@
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
 enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };   /* of attention, see below */
 
+/* GW_HAVE_SIMD: files with 128-bit vectors are compiled, natively through SIMDe. GW_HAVE_RELAXED: so are those with
+ * relaxed products, and gw_relaxed_… takes the place of gw_simd_…; natively (GW_RELAXED_SIMDE) for tests alone, with
+ * these products in relaxed.h. */
+#if defined(__wasm_simd128__) || defined(GW_SIMDE)
+#define GW_HAVE_SIMD 1
+#endif
+#if defined(__wasm_relaxed_simd__) || (defined(GW_SIMDE) && defined(GW_RELAXED_SIMDE))
+#define GW_HAVE_RELAXED 1
+#endif
+
 /* Narrow activations are int8 where a kernel multiplies bytes, int16 elsewhere. */
-#if defined(__wasm_relaxed_simd__)
+#if defined(GW_HAVE_RELAXED)
 typedef int8_t gw_narrow;
 #else
 typedef int16_t gw_narrow;
@@ -124,7 +134,7 @@ static inline int32_t gw_narrow_at(const gw_narrow *block, size_t c) {
     return block[sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c)];
 }
 static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
-#if defined(__wasm_relaxed_simd__)
+#if defined(GW_HAVE_RELAXED)
     return 128 * ((const int8_t *)block)[c] + ((const int8_t *)block)[GW_BLOCK + c];
 #else
     return block[GW_WIDE_ORDER(c)];
@@ -153,9 +163,9 @@ static inline int32_t gw_wide_at(const int16_t *block, size_t c) {
     X(gw_matmul_kernel, matmul_q4)           \
     X(gw_matmul_kernel, matmul_q4_wide)      \
     X(gw_matmul_kernel, matmul_q8_wide)      \
-    X(gw_high_kernel, head_high)             \
-    X(gw_planes_kernel, head_planes)         \
-    X(gw_some_kernel, head_some)             \
+    X(gw_high_kernel, planes_high)             \
+    X(gw_planes_kernel, planes_whole)         \
+    X(gw_some_kernel, planes_some)             \
     X(gw_quantise_kernel, narrow)            \
     X(gw_quantise_kernel, wide)
 #define GW_FORMAT_KERNELS(NAME, name, ...)   \
@@ -168,12 +178,10 @@ GW_INT_KERNELS(GW_KERNEL_X)
 GW_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 
-#if defined(__wasm_simd128__) || defined(GW_SIMDE)
-#define GW_HAVE_SIMD 1
+#ifdef GW_HAVE_SIMD
 #define GW_KERNEL_X(type, name) type gw_simd_##name;
 GW_FLOAT_KERNELS(GW_KERNEL_X)
-#if defined(__wasm_relaxed_simd__)
-#define GW_HAVE_RELAXED 1   /* gw_relaxed_… takes the place of gw_simd_… */
+#ifdef GW_HAVE_RELAXED
 #undef GW_KERNEL_X
 #define GW_KERNEL_X(type, name) type gw_relaxed_##name;
 #endif
@@ -182,11 +190,22 @@ GW_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-/* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. For tests. */
+/* simd128 build: true makes products with tables do without i8x16.swizzle, slowly. */
+extern volatile bool gw_simd_no_swizzle;
+/* Relaxed build: true makes products of bytes of 8 bits keep to what is defined on every engine. */
 extern volatile bool gw_relaxed_only_7_bits;
-/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. */
+/* The same: whether products are added by pairs in 16 bits: 1 or 0; otherwise it is asked what this engine does. All
+ * three are set by tests, and where a proof fails (proof.h). */
 extern volatile int gw_relaxed_pairs;
 enum { GW_PAIRS_ASK = -1 };
+
+/* The engine that relaxed_simde.h imitates: x86 without AVX-VNNI: bytes of 8 bits count without sign, pairs of products
+ * saturate in 16 bits; x86 with it: they do not; ARM: bytes count with sign. */
+extern int gw_relaxed_engine;
+enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };
+/* Which instruction it has wrong. */
+extern int gw_relaxed_fault;
+enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8_BITS };
 
 /* GW_KERNEL: float kernels; GW_KERNEL_INT: those of GW_INT_KERNELS and GW_FORMAT_KERNELS. */
 #if defined(GW_HAVE_RELAXED)

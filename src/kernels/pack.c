@@ -9,7 +9,7 @@
 
 enum { MAX_BLOCK = 64 };
 
-static const struct layout { int type; uint32_t head, word; } layouts[] = {
+static const struct layout { int type; uint32_t front, word; } layouts[] = {
     { GW_F32, 0, 4 }, { GW_F16, 0, 2 }, { GW_BF16, 0, 2 }, { GW_Q4_0, 2, 4 }, { GW_Q8_0, 2, 4 },
 };
 
@@ -25,12 +25,12 @@ uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
     return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }
 
-/* One row into its place among four. Called with constant head and word, so the copies unroll. */
+/* One row into its place among four. Called with constant front and word, so the copies unroll. */
 static inline void pack_row(const uint8_t *in, uint8_t *out, size_t r, size_t blocks, uint32_t bytes,
-                            uint32_t head, uint32_t word) {
+                            uint32_t front, uint32_t word) {
     for (size_t b = 0; b < blocks; b++, in += bytes, out += GW_PANEL * bytes) {
-        memcpy(out + r * head, in, head);
-        for (uint32_t at = head; at < bytes; at += word) memcpy(out + GW_PANEL * at + r * word, in + at, word);
+        memcpy(out + r * front, in, front);
+        for (uint32_t at = front; at < bytes; at += word) memcpy(out + GW_PANEL * at + r * word, in + at, word);
     }
 }
 
@@ -68,7 +68,7 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
             gw_format_pack(f, rows + b * f->bytes, row_bytes, n, panel + b * GW_PANEL * f->bytes);
         return;
     }
-    if (n == GW_PANEL && l->head) {
+    if (n == GW_PANEL && l->front) {
         if (type->id == GW_Q4_0) pack_four(rows, row_bytes, blocks, GW_Q4_BYTES / GW_PANEL, panel);
         else pack_four(rows, row_bytes, blocks, GW_Q8_BYTES / GW_PANEL, panel);
         return;
@@ -76,7 +76,7 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
     if (n < GW_PANEL) memset(panel, 0, GW_PANEL * row_bytes);
     for (int r = 0; r < n; r++) {
         const uint8_t *in = rows + r * row_bytes;
-        if (l->head) pack_row(in, panel, r, blocks, type->bytes, 2, 4);
+        if (l->front) pack_row(in, panel, r, blocks, type->bytes, 2, 4);
         else if (l->word == 4) pack_row(in, panel, r, blocks, type->bytes, 0, 4);
         else pack_row(in, panel, r, blocks, type->bytes, 0, 2);
     }
@@ -112,8 +112,8 @@ void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_
     }
     uint8_t block[MAX_BLOCK];
     for (size_t b = 0; b < k / type->items; b++, in += GW_PANEL * type->bytes, out += type->items) {
-        memcpy(block, in + r * l->head, l->head);
-        for (uint32_t at = l->head; at < type->bytes; at += l->word)
+        memcpy(block, in + r * l->front, l->front);
+        for (uint32_t at = l->front; at < type->bytes; at += l->word)
             memcpy(block + at, in + GW_PANEL * at + r * l->word, l->word);
         type->dequantise(block, out, type->items);
     }

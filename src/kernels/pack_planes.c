@@ -9,7 +9,7 @@
 enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_PLANES_MAX_K / GW_BLOCK * GW_Q8_BYTES };
 
 /* Of 16 bytes of a plane, as of half as many int16, each quarter is of one row. */
-typedef uint16_t heads __attribute__((vector_size(8)));
+typedef uint16_t f16s __attribute__((vector_size(8)));
 typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
@@ -44,7 +44,7 @@ static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, h
 
 /* Scales without their signs: exact, and what is not finite stays so. */
 static inline floats scales_of(const uint8_t *block) {
-    heads h;
+    f16s h;
     memcpy(&h, block, sizeof h);
     ints bits = (__builtin_convertvector(h, ints) & 0x7fff) << 13;
     bits += (bits >= 0x0f800000) & 0x70000000;

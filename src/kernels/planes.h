@@ -1,4 +1,4 @@
-/* planes.h: how both SIMD builds walk the panels of a head in two planes. Included by kernels_head_*.c only. */
+/* planes.h: how both SIMD builds walk the panels of an output head in two planes. Included by planes_*.c only. */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 

@@ -8,12 +8,6 @@
 #include "kernels/planes.h"
 #include "kernels/relaxed.h"
 
-/* total + (float)sum * (weight scales * activation scale) */
-INLINE v128_t add_scaled(v128_t total, v128_t sum, const uint8_t *block, const float *scale, const gw_masks *m) {
-    v128_t scales = wasm_f32x4_mul(scales_from(block, m), SPLAT(scale));
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
-}
-
 INLINE v128_t first_of(v128_t nibbles, const gw_masks *m) { return wasm_v128_and(nibbles, m->low); }
 INLINE v128_t second_of(v128_t nibbles, const gw_masks *m) {
     return wasm_v128_and(wasm_u16x8_shr(nibbles, 4), m->low);
@@ -46,7 +40,7 @@ INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = high_dot(high, a->q8 + b * GW_BLOCK, a->sum8 + b, &m, pairs);
-            total[s] = add_scaled(total[s], dot, high, a->s8 + b, &m);
+            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s8 + b));
         }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
@@ -54,7 +48,7 @@ INLINE void walk_high(const walk *to, const gw_acts *a, bool pairs) {
 OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_high(w, a, false); }
 OUTLINE void high_by_pairs(const walk *w, const gw_acts *a) { walk_high(w, a, true); }
 
-void gw_relaxed_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_relaxed_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
     each_walk(adds_pairs() ? high_by_pairs : high_by_dots, high, high, NULL, panels, a, y);
 }
 
@@ -91,7 +85,7 @@ INLINE v128_t block_dot(const uint8_t *high, const uint8_t *low, const int8_t *q
  * Asked where it is relied on, so that both are compiled alike. */
 INLINE bool takes_8_bits(void) {
     static volatile uint8_t top = 255;
-    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_u8x16_splat(top), wasm_i32x4_splat(0));
+    v128_t sum = DOT(wasm_i8x16_splat(64), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
     return !gw_relaxed_only_7_bits && wasm_i32x4_all_true(wasm_i32x4_eq(sum, wasm_i32x4_splat(4 * 64 * 255)));
 }
 
@@ -126,7 +120,7 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             size_t at = b * a->stride;
             v128_t dot = whole_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
-            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
+            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s16 + at));
         }
     KEEP_LOOP
     for (size_t b = 0; b < blocks && !whole; b++)
@@ -135,12 +129,12 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             size_t at = b * a->stride;
             v128_t dot = block_dot(high, low, q + 2 * at * GW_BLOCK, a->sum16 + at, &m);
-            total[s] = add_scaled(total[s], dot, high, a->s16 + at, &m);
+            total[s] = add_scaled(total[s], dot, scales_from(high, &m), SPLAT(a->s16 + at));
         }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_relaxed_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+void gw_relaxed_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                           float *y) {
     each_walk(walk_both, high, low, panel, n, a, y);
 }
@@ -157,7 +151,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
         KEEP_LOOP
         for (int i = 0; i < TILE; i++) {
             v128_t dot = block_dot(high, low, q + 2 * i * GW_BLOCK, a->sum16 + at + i, &m);
-            total[i] = add_scaled(total[i], dot, high, a->s16 + at + i, &m);
+            total[i] = add_scaled(total[i], dot, scales_from(high, &m), SPLAT(a->s16 + at + i));
         }
     }
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
@@ -172,7 +166,7 @@ INLINE gw_acts from_row(const gw_acts *a, int t) {
     return rest;
 }
 
-void gw_relaxed_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
+void gw_relaxed_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
                             size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     int t = 0;

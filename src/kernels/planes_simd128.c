@@ -5,30 +5,15 @@
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
+#include "kernels/codes_simd128.h"
 #include "kernels/planes.h"
-
-#define DOT wasm_i32x4_dot_i16x8
-
-/* total + (float)sum * (weight scales * activation scale) */
-INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
-    v128_t scales = wasm_f32x4_mul(weight_scales, SPLAT(scale));
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
-}
 
 /* --- the high plane --- */
 
-/* 16 times the sum of nibbles times activations. Nibbles are multiplied where they are in their lane. */
+/* 16 times the sum of nibbles times activations. */
 INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
-    v128_t s0 = wasm_i32x4_splat(0), s4 = s0, s8 = s0;
-    for (int g = 0; g < 4; g++) {
-        v128_t v = wasm_v128_load(nibbles + 16 * g);
-        v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
-        v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
-        s0 = wasm_i32x4_add(s0, wasm_i32x4_add(low, top));
-        s4 = wasm_i32x4_add(s4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
-        s8 = wasm_i32x4_add(s8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
-    }
-    return wasm_i32x4_add(wasm_i32x4_shl(s0, 4), wasm_i32x4_add(s4, wasm_i32x4_shr(s8, 4)));
+    nibble_sums s = nibble_sums_of(nibbles, q);
+    return wasm_i32x4_add(wasm_i32x4_shl(s.at0, 4), wasm_i32x4_add(s.at4, wasm_i32x4_shr(s.at8, 4)));
 }
 
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
@@ -43,13 +28,13 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *block = w->high[s] + b * GW_HIGH_BYTES;
             v128_t dot = wasm_i32x4_add(nibble_dot(block + 8, a->q8 + at * GW_BLOCK), offset);
-            total[s] = add_scaled(total[s], dot, f16x4(block), a->s8 + at);
+            total[s] = add_scaled(total[s], dot, f16x4(block), SPLAT(a->s8 + at));
         }
     }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_simd_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
     each_walk(walk_high, high, high, NULL, panels, a, y);
 }
 
@@ -89,13 +74,13 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
         for (int s = 0; s < STREAMS; s++) {
             const uint8_t *high = w->high[s] + b * GW_HIGH_BYTES, *low = w->low[s] + b * GW_LOW_BYTES;
             v128_t dot = wasm_i32x4_sub(join_dot(high + 8, low, a->q16 + at * GW_BLOCK), offset);
-            total[s] = add_scaled(total[s], dot, f16x4(high), a->s16 + at);
+            total[s] = add_scaled(total[s], dot, f16x4(high), SPLAT(a->s16 + at));
         }
     }
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+void gw_simd_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                        float *y) {
     each_walk(walk_both, high, low, panel, n, a, y);
 }
@@ -120,7 +105,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
                 }
         }
         for (int i = 0; i < TILE; i++)
-            total[i] = add_scaled(total[i], dot[i], f16x4(high), a->s16 + at + i);
+            total[i] = add_scaled(total[i], dot[i], f16x4(high), SPLAT(a->s16 + at + i));
     }
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
@@ -134,7 +119,7 @@ INLINE gw_acts from_row(const gw_acts *a, int t) {
     return rest;
 }
 
-void gw_simd_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+void gw_simd_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     int t = 0;
     for (; t + TILE <= a->n; t += TILE) {

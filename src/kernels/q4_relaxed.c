@@ -1,16 +1,16 @@
 /* q4_relaxed: decode with Q4_0 by the relaxed dot product of bytes. Its second operand is only defined for
  * 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Several rows of activations
- * go to the tiles of codes_relaxed.c. */
+ * go to codes_tiles_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
-#include "kernels/relaxed.h"
+#include "kernels/codes_relaxed.h"
 
 enum { STREAMS = 8 };
 
 /* -8 * sum of the activations: where the accumulators begin, so that nibbles count from -8. */
-INLINE v128_t offset_of(const int32_t *sum) {
+INLINE v128_t start_of(const int32_t *sum) {
     return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3));
 }
 
@@ -19,7 +19,7 @@ INLINE v128_t offset_of(const int32_t *sum) {
 /* Sums of products of one block with 32 activations. */
 INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
     v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), zero = wasm_i32x4_splat(0);
-    v128_t low = pairs ? zero : offset_of(sum), high = zero;
+    v128_t low = pairs ? zero : start_of(sum), high = zero;
 #define GROUP(g)                                                                              \
     v128_t v##g = wasm_v128_load(block + 8 + 16 * g);                                         \
     v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low); \
@@ -28,14 +28,13 @@ INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, co
     GROUP(0) GROUP(1) GROUP(2) GROUP(3)
 #undef GROUP
     if (!pairs) return wasm_i32x4_add(low, high);
-    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)), offset_of(sum));
+    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)), start_of(sum));
 }
 
 /* total + one block of four rows, with 32 activations */
 INLINE v128_t add_block(v128_t total, const uint8_t *block, const int8_t *q, const float *scale, const int32_t *sum,
                         const gw_masks *m, bool pairs) {
-    v128_t scales = wasm_f32x4_mul(scales_from(block, m), wasm_v128_load32_splat(scale));
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(dots(block, q, sum, m, pairs)), scales));
+    return add_scaled(total, dots(block, q, sum, m, pairs), scales_from(block, m), SPLAT(scale));
 }
 
 /* y[s * step] of panels w + s * stride, s < n */
@@ -46,13 +45,13 @@ INLINE void streams(const uint8_t *w, size_t stride, int n, const gw_acts *a, fl
     const int8_t *q = a->q8;
     const float *scale = a->s8;
     const int32_t *sum = a->sum8;
-#pragma unroll
+    UNROLL
     for (int s = 0; s < n; s++) total[s] = wasm_f32x4_splat(0);
-#pragma nounroll
+    KEEP_LOOP
     for (size_t b = 0; b < blocks; b++, w += GW_Q4_BYTES, q += GW_BLOCK)
-#pragma unroll
+        UNROLL
         for (int s = 0; s < n; s++) total[s] = add_block(total[s], w + s * stride, q, scale + b, sum + b, &m, pairs);
-#pragma unroll
+    UNROLL
     for (int s = 0; s < n; s++) wasm_v128_store(y + s * step, total[s]);
 }
 
@@ -69,8 +68,9 @@ OUTLINE void decode_dots(const uint8_t *w, int panels, const gw_acts *a, float *
 OUTLINE void decode_pairs(const uint8_t *w, int panels, const gw_acts *a, float *y) { decode(w, panels, a, y, true); }
 
 void gw_relaxed_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    acts all = narrow_of(a);
     if (a->n == 1) (adds_pairs() ? decode_pairs : decode_dots)(w, panels, a, y);
-    else gw_relaxed_rows_q4(w, panels, a, y, ldy);
+    else gw_relaxed_rows_q4(SEVEN, false, w, panels, &all, y, ldy);
 }
 
 #endif

@@ -12,12 +12,6 @@ enum { TILE = 4, CHUNK = 32 };   /* rows of a tile; blocks of a panel that are w
 
 /* --- Q8_0, int16 activations (order 0 2 1 3); the other quantised types: codes_simd128.c --- */
 
-/* total + (float)sum * (weight scales * activation scale) */
-INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, const float *scale) {
-    v128_t scales = wasm_f32x4_mul(weight_scales, wasm_v128_load32_splat(scale));
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), scales));
-}
-
 INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even;
     for (int g = 0; g < 8; g++) {
@@ -37,7 +31,7 @@ INLINE void q8_streams(const uint8_t *w, size_t stride, int streams, const int16
         UNROLL
         for (int s = 0; s < streams; s++) {
             const uint8_t *block = w + s * stride + b * GW_Q8_BYTES;
-            total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), f16x4(block), scale + b);
+            total[s] = add_scaled(total[s], q8_block(block, q + b * GW_BLOCK), f16x4(block), SPLAT(scale + b));
         }
     for (int s = 0; s < streams; s++) wasm_v128_store(y + s * step, total[s]);
 }
@@ -67,7 +61,8 @@ INLINE void wide_tile(const widened *w, int n_blocks, const int16_t *q, const fl
             for (int t = 0; t < rows; t++)
                 sum[t] = wasm_i32x4_add(sum[t], wasm_i32x4_dot_i16x8(w->column[b][c],
                                         wasm_v128_load32_splat(q + (b * stride + t) * GW_BLOCK + 2 * c)));
-        for (int t = 0; t < rows; t++) total[t] = add_scaled(total[t], sum[t], w->scales[b], scale + b * stride + t);
+        for (int t = 0; t < rows; t++) total[t] = add_scaled(total[t], sum[t], w->scales[b],
+                                                         SPLAT(scale + b * stride + t));
     }
     for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, total[t]);
 }

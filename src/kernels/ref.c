@@ -46,41 +46,7 @@ void gw_ref_matmul_bf16(const uint8_t *w, int panels, const gw_acts *a, float *y
     matmul_float(w, 2, element_bf16, panels, a, y, ldy);
 }
 
-static int q4_at(const uint8_t *block, int r, int c) {
-    int byte = block[8 + c % 16 / 4 * 16 + 4 * r + c % 4];
-    return c < 16 ? byte & 15 : byte >> 4;
-}
-
-static int q8_at(const uint8_t *block, int r, int c) {
-    return (int8_t)block[8 + c / 4 * 16 + 4 * r + c % 4];
-}
-
-#define NARROW_ORDER(c) (sizeof(gw_narrow) == 1 ? (c) : GW_WIDE_ORDER(c))
-
-#define DEFINE_MATMUL(name, bytes, at, offset, Q, S, order)                                     \
-    void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {           \
-        size_t blocks = a->k / GW_BLOCK;                                                        \
-        for (int p = 0; p < panels; p++)                                                        \
-            for (int t = 0; t < a->n; t++)                                                      \
-                for (int r = 0; r < GW_PANEL; r++) {                                            \
-                    float total = 0;                                                            \
-                    for (size_t b = 0; b < blocks; b++) {                                       \
-                        const uint8_t *block = w + (p * blocks + b) * (bytes);                  \
-                        int32_t sum = 0;                                                        \
-                        for (int c = 0; c < GW_BLOCK; c++)                                      \
-                            sum += (at(block, r, c) - (offset)) * a->Q[(b * a->stride + t) * GW_BLOCK + order(c)]; \
-                        float scale = gw_f16_to_f32(read16(block + 2 * r)) * a->S[b * a->stride + t]; \
-                        total += (float)sum * scale;                                            \
-                    }                                                                           \
-                    y[t * ldy + p * GW_PANEL + r] = total;                                      \
-                }                                                                               \
-    }
-
-DEFINE_MATMUL(gw_ref_matmul_q4, GW_Q4_BYTES, q4_at, 8, q8, s8, NARROW_ORDER)
-DEFINE_MATMUL(gw_ref_matmul_q4_wide, GW_Q4_BYTES, q4_at, 8, q16, s16, GW_WIDE_ORDER)
-DEFINE_MATMUL(gw_ref_matmul_q8_wide, GW_Q8_BYTES, q8_at, 0, q16, s16, GW_WIDE_ORDER)
-
-/* --- the types of formats.h --- */
+/* --- activations as kernels have them --- */
 
 typedef struct {
     int32_t (*at)(const gw_acts *a, int t, size_t column);
@@ -89,11 +55,56 @@ typedef struct {
 
 static size_t block_of(const gw_acts *a, int t, size_t column) { return column / GW_BLOCK * a->stride + t; }
 static int32_t narrow_at(const gw_acts *a, int t, size_t column) {
-    return a->q8[block_of(a, t, column) * GW_BLOCK + NARROW_ORDER(column % GW_BLOCK)];
+    return gw_narrow_at(a->q8 + block_of(a, t, column) * GW_BLOCK, column % GW_BLOCK);
 }
-static int32_t wide_at(const gw_acts *a, int t, size_t column) {
+static int32_t wide_at(const gw_acts *a, int t, size_t column) {   /* in this order in all builds */
     return a->q16[block_of(a, t, column) * GW_BLOCK + GW_WIDE_ORDER(column % GW_BLOCK)];
 }
+
+#define NARROW(a) (activations){ narrow_at, (a)->s8 }
+#define WIDE(a) (activations){ wide_at, (a)->s16 }
+
+/* --- Q4_0 and Q8_0 --- */
+
+typedef int code_at(const uint8_t *block, int r, int c);
+
+static int q4_at(const uint8_t *block, int r, int c) {
+    int byte = block[8 + c % 16 / 4 * 16 + 4 * r + c % 4];
+    return (c < 16 ? byte & 15 : byte >> 4) - 8;
+}
+
+static int q8_at(const uint8_t *block, int r, int c) { return (int8_t)block[8 + c / 4 * 16 + 4 * r + c % 4]; }
+
+static float row_dot(const uint8_t *block, size_t bytes, code_at *at, int r, const gw_acts *a, activations x, int t) {
+    float total = 0;
+    for (size_t i = 0; i < a->k; i += GW_BLOCK, block += bytes) {
+        int32_t sum = 0;
+        for (int c = 0; c < GW_BLOCK; c++) sum += at(block, r, c) * x.at(a, t, i + c);
+        total += (float)sum * (gw_f16_to_f32(read16(block + 2 * r)) * x.scale[block_of(a, t, i)]);
+    }
+    return total;
+}
+
+static void matmul_blocks(size_t bytes, code_at *at, activations x, const uint8_t *w, int panels, const gw_acts *a,
+                          float *y, size_t ldy) {
+    for (int p = 0; p < panels; p++, w += a->k / GW_BLOCK * bytes)
+        for (int t = 0; t < a->n; t++)
+            for (int r = 0; r < GW_PANEL; r++) y[t * ldy + p * GW_PANEL + r] = row_dot(w, bytes, at, r, a, x, t);
+}
+
+void gw_ref_matmul_q4(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_blocks(GW_Q4_BYTES, q4_at, NARROW(a), w, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_q4_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_blocks(GW_Q4_BYTES, q4_at, WIDE(a), w, panels, a, y, ldy);
+}
+
+void gw_ref_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    matmul_blocks(GW_Q8_BYTES, q8_at, WIDE(a), w, panels, a, y, ldy);
+}
+
+/* --- the types of formats.h --- */
 
 /* total + the product of row r of a packed group with token t's activations from `column` on. */
 static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
@@ -118,13 +129,13 @@ static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw
 /* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
 static float halves_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
                         size_t column, float total) {
-    uint8_t code[GW_MAX_ITEMS], head[GW_MAX_HEAD];
+    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS] = { 0 };
     gw_format_unpack(f, group, r, code, scale, min);
-    gw_format_head(f, group, r, head);
-    f->smalls(head, small, small_min);
-    float d = gw_f16_to_f32(read16(head)), m = f->mins ? gw_f16_to_f32(read16(head + 2)) : 0;
+    gw_format_front(f, group, r, front);
+    f->smalls(front, small, small_min);
+    float d = gw_f16_to_f32(read16(front)), m = f->mins ? gw_f16_to_f32(read16(front + 2)) : 0;
     for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
         float s = x.scale[block_of(a, t, column + i)];
         int32_t dot = 0, sum = 0;
@@ -156,38 +167,52 @@ static void matmul_format(const gw_format *f, activations x, const uint8_t *w, i
 
 #define DEFINE_FORMAT(NAME, name, ...)                                                                            \
     void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {             \
-        matmul_format(gw_format_of(GW_##NAME), (activations){ narrow_at, a->s8 }, w, panels, a, y, ldy);          \
+        matmul_format(gw_format_of(GW_##NAME), NARROW(a), w, panels, a, y, ldy);          \
     }                                                                                                             \
     void gw_ref_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
-        matmul_format(gw_format_of(GW_##NAME), (activations){ wide_at, a->s16 }, w, panels, a, y, ldy);           \
+        matmul_format(gw_format_of(GW_##NAME), WIDE(a), w, panels, a, y, ldy);           \
     }
 GW_FORMATS(DEFINE_FORMAT)
 
 /* --- activations --- */
 
-#define DEFINE_QUANTISE(name, Q, S, SUM, HALF, top, order)                                      \
-    void name(const gw_acts *a, int t, size_t from, size_t k) {                                 \
-        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                    \
-            const float *x = a->x + t * a->ldx + i;                                             \
-            size_t at = block_of(a, t, i);                                                      \
-            float largest = 0;                                                                  \
-            for (int c = 0; c < GW_BLOCK; c++) largest = fmaxf(largest, fabsf(x[c]));           \
-            float inverse = largest > GW_TINY ? (top) / largest : 0;                            \
-            int32_t total = 0, first = 0;                                                       \
-            for (int c = 0; c < GW_BLOCK; c++) {                                                \
-                int v = (int)rintf(fmaxf(-(top), fminf((top), x[c] * inverse)));                \
-                a->Q[at * GW_BLOCK + order(c)] = v;                                             \
-                total += v;                                                                     \
-                if (c < GW_BLOCK / 2) first += v;                                               \
-            }                                                                                   \
-            a->S[at] = largest / (top);                                                         \
-            a->SUM[at] = total;                                                                 \
-            a->HALF[at] = first;                                                                \
-        }                                                                                       \
-    }
+/* Largest magnitude of a block; NaN if there is one in it. */
+static float largest_of(const float *x) {
+    float largest = 0;
+    for (int c = 0; c < GW_BLOCK; c++)
+        if (!(fabsf(x[c]) <= largest)) largest = largest == largest ? fabsf(x[c]) : largest;
+    return largest;
+}
 
-DEFINE_QUANTISE(gw_ref_narrow, q8, s8, sum8, half8, (float)GW_NARROW_TOP, NARROW_ORDER)
-DEFINE_QUANTISE(gw_ref_wide, q16, s16, sum16, half16, (float)GW_WIDE_TOP, GW_WIDE_ORDER)
+/* A block as integers, its scale and sums. Where a number is NaN the scale is, and so is what it is multiplied to. */
+static void quantise(const float *x, float top, int16_t *q, float *scale, int32_t *sum, int32_t *half) {
+    float largest = largest_of(x), inverse = largest > GW_TINY ? top / largest : 0;
+    *sum = 0;
+    for (int c = 0; c < GW_BLOCK; c++) {
+        *sum += q[c] = (int16_t)rintf(fmaxf(-top, fminf(top, x[c] * inverse)));
+        if (c == GW_BLOCK / 2 - 1) *half = *sum;
+    }
+    *scale = largest / top;
+}
+
+void gw_ref_narrow(const gw_acts *a, int t, size_t from, size_t k) {
+    int16_t q[GW_BLOCK];
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
+        size_t at = block_of(a, t, i);
+        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, q, a->s8 + at, a->sum8 + at, a->half8 + at);
+        for (int c = 0; c < GW_BLOCK; c++)
+            a->q8[at * GW_BLOCK + (sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))] = (gw_narrow)q[c];
+    }
+}
+
+void gw_ref_wide(const gw_acts *a, int t, size_t from, size_t k) {
+    int16_t q[GW_BLOCK];
+    for (size_t i = from; i < from + k; i += GW_BLOCK) {
+        size_t at = block_of(a, t, i);
+        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, q, a->s16 + at, a->sum16 + at, a->half16 + at);
+        for (int c = 0; c < GW_BLOCK; c++) a->q16[at * GW_BLOCK + GW_WIDE_ORDER(c)] = q[c];
+    }
+}
 
 /* --- attention --- */
 

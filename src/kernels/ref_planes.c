@@ -26,7 +26,7 @@ static float high_row(const uint8_t *high, const gw_acts *a, int r) {
     return total;
 }
 
-void gw_ref_head_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
+void gw_ref_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
     for (int p = 0; p < panels; p++)
         for (int r = 0; r < GW_PANEL; r++) y[p * GW_PANEL + r] = high_row(high + p * blocks * GW_HIGH_BYTES, a, r);
@@ -46,17 +46,17 @@ static float whole_row(const uint8_t *high, const uint8_t *low, const gw_acts *a
     return total;
 }
 
-void gw_ref_head_planes(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+void gw_ref_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     for (int p = 0; p < panels; p++, high += blocks * GW_HIGH_BYTES, low += blocks * GW_LOW_BYTES)
         for (int t = 0; t < a->n; t++)
             for (int r = 0; r < GW_PANEL; r++) y[t * ldy + p * GW_PANEL + r] = whole_row(high, low, a, t, r);
 }
 
-void gw_ref_head_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
+void gw_ref_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
                       float *y) {
     size_t blocks = a->k / GW_BLOCK;
     for (int i = 0; i < n; i++)
-        gw_ref_head_planes(high + panel[i] * blocks * GW_HIGH_BYTES, low + panel[i] * blocks * GW_LOW_BYTES, 1, a,
+        gw_ref_planes_whole(high + panel[i] * blocks * GW_HIGH_BYTES, low + panel[i] * blocks * GW_LOW_BYTES, 1, a,
                            y + (size_t)panel[i] * GW_PANEL, 0);
 }

@@ -7,13 +7,17 @@
 
 #include "kernels/simd.h"
 
+/* DOT: sum + products of bytes, four to a lane. PAIRS: what DOT leaves out: neighbouring products are added in 16 bits,
+ * and go no further. SWIZZLE: byte c of a table. All are defined for the second operand's bytes below 128, or 16. */
+#ifdef GW_SIMDE
+#include "kernels/relaxed_simde.h"
+#else
 #define DOT wasm_i32x4_relaxed_dot_i8x16_i7x16_add
-/* What DOT leaves out: neighbouring products are added in 16 bits, and go no further. */
 #define PAIRS wasm_i16x8_relaxed_dot_i8x16_i7x16
-#define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
+#define SWIZZLE wasm_i8x16_relaxed_swizzle
+#endif
 
-/* Q4_0 with several rows of narrow activations: codes_relaxed.c */
-gw_matmul_kernel gw_relaxed_rows_q4;
+#define LANE(v, i) wasm_i32x4_shuffle(v, v, i, i, i, i)   /* lane i four times */
 
 typedef struct { v128_t low, half, two112; } gw_masks;   /* 15 in each byte; sign, exponent and mantissa; 2^112 */
 
@@ -25,7 +29,7 @@ INLINE gw_masks masks(void) { return (gw_masks){ unknown(0x0f0f0f0f), unknown(0x
  * compiled alike. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
-    v128_t sum = DOT(wasm_i8x16_splat(127), wasm_u8x16_splat(top), wasm_i32x4_splat(0));
+    v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));
     return gw_relaxed_pairs == GW_PAIRS_ASK ? wasm_i32x4_extract_lane(sum, 0) == 2 * INT16_MAX : gw_relaxed_pairs;
 }
 

@@ -1,5 +1,6 @@
 /* simd: what all files with 128-bit vectors share: where the intrinsics come from (the compiler for wasm,
- * SIMDe natively, so that sanitizers see the loops), words to the compiler, and half-width floats widened.
+ * SIMDe natively, so that sanitizers see the loops), words to the compiler, half-width floats widened, and how sums of
+ * integers go into totals.
  * Included by the kernels only. */
 #ifndef GW_SIMD_H
 #define GW_SIMD_H
@@ -43,6 +44,11 @@ INLINE v128_t small_f16x4(const uint8_t *p) {
 
 INLINE v128_t f16x4(const uint8_t *p) { return wasm_f32x4_mul(small_f16x4(p), TWO_112); }
 INLINE v128_t bf16x4(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
+
+/* total + (float)sum * (weight scales * activation scale) */
+INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t scale) {
+    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale)));
+}
 
 #endif
 #endif

@@ -101,7 +101,7 @@ static void multiply(const matmul_job *j, int i, int first, int panels, float *y
     const gw_matrix *m = j->part[i].m;
     if (m->low) {
         size_t at = first * (m->k / GW_BLOCK);
-        GW_KERNEL_INT(head_planes)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y, ld);
+        GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y, ld);
         return;
     }
     const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);

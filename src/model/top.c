@@ -123,7 +123,7 @@ static float greatest_of(const float *x, size_t n) {
 static void approximate(const void *place, int i, float *out) {
     const top_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
-    GW_KERNEL_INT(head_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
+    GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
                              out);
 }
 
@@ -144,7 +144,7 @@ static void put_part(void *place, int i, const float *a) {
 static void exact_panel(const top_job *j, uint32_t panel, float *y) {
     const gw_matrix *m = j->m;
     size_t at = panel * (m->k / GW_BLOCK);
-    GW_KERNEL_INT(head_planes)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
+    GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
 }
 
 /* The exact logit of the row with the greatest A. */
@@ -184,7 +184,7 @@ static void refine_part(void *ctx, int i) {
         last = (uint32_t)gw_min(begin + AT_ONCE, end);
         uint32_t n = open_panels(j, begin, last, list);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->y[r] = -INFINITY;
-        if (n) GW_KERNEL_INT(head_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
+        if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
         for (uint32_t p = 0; p < n; p++) cap_panel(j, list[p]);
         j->part[i].open += n;
     }
@@ -237,6 +237,6 @@ uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, float cap,
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
     top_job *j = job_of(o, x, m, y);
-    GW_KERNEL_INT(head_high)(m->data, (int)j->panels, &j->acts, y);
+    GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }

@@ -177,6 +177,15 @@ TEST(kernels_q8_wide) { same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, INT(m
 GW_FORMATS(GW_X)
 #undef GW_X
 
+#if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
+TEST(kernels_without_swizzle) {
+    gw_simd_no_swizzle = true;
+    same_bits(GW_IQ4_NL, AS_NARROW, gw_ref_matmul_iq4_nl, gw_simd_matmul_iq4_nl);
+    same_bits(GW_IQ4_XS, AS_WIDE, gw_ref_matmul_iq4_xs_wide, gw_simd_matmul_iq4_xs_wide);
+    gw_simd_no_swizzle = false;
+}
+#endif
+
 #ifdef GW_HAVE_RELAXED
 /* Other engines' way, too: bytes of 8 bits by products that are defined for 7. */
 TEST(kernels_of_8_bits_in_7) {
@@ -202,6 +211,18 @@ TEST(kernels_by_pairs_and_not) {
     extreme = false;
     gw_relaxed_pairs = GW_PAIRS_ASK;
 }
+
+#ifdef GW_RELAXED_SIMDE
+/* What each kind of engine makes of bytes of 8 bits, which kernels ask. */
+TEST(kernels_on_every_kind_of_engine) {
+    for (gw_relaxed_engine = GW_ENGINE_PAIRS; gw_relaxed_engine <= GW_ENGINE_SIGNED; gw_relaxed_engine++) {
+        GW_X(Q4_0, q4)
+        GW_FORMATS(GW_X)
+        same_bits(GW_Q8_0, AS_WIDE, gw_ref_matmul_q8_wide, gw_relaxed_matmul_q8_wide);
+    }
+    gw_relaxed_engine = GW_ENGINE_PAIRS;
+}
+#endif
 #undef GW_X
 #endif
 
@@ -254,11 +275,11 @@ static void same_quantised(gw_quantise_kernel *narrow, gw_quantise_kernel *wide)
     }
 }
 
-TEST(activations_activations) { same_quantised(INT(narrow), INT(wide)); }
+TEST(quantised_activations) { same_quantised(INT(narrow), INT(wide)); }
 #endif
 
 /* Quantising loses at most half a step. */
-TEST(activationsd_activations_are_close) {
+TEST(quantised_activations_are_close) {
     gw_acts a = random_acts(3, 320, 328);
     for (int t = 0; t < a.n; t++)
         for (size_t i = 0; i < a.k; i++) {
@@ -266,6 +287,29 @@ TEST(activationsd_activations_are_close) {
             CHECK_NEAR(activation(&a, t, i, AS_NARROW), a.x[t * a.ldx + i], 0.50001 * a.s8[block]);
             CHECK_NEAR(activation(&a, t, i, AS_WIDE), a.x[t * a.ldx + i], 0.51 * a.s16[block]);
         }
+}
+
+/* What is no number comes out of every product that it is in, and of no other one. */
+static void nan_goes_through(gw_quantise_kernel *narrow, gw_quantise_kernel *wide, gw_matmul_kernel *product,
+                             gw_matmul_kernel *wide_product) {
+    enum { ROWS = 8, K = 128, N = 6, BAD = 2 };
+    random_matrix(gw_type_of(GW_Q4_0), ROWS, K);
+    for (int at = 0; at < 32; at++) {
+        gw_acts a = random_acts(N, K, K);
+        x[BAD * K + 64 + at] = at % 2 ? NAN : -NAN;
+        for (int t = 0; t < N; t++) narrow(&a, t, 0, K), wide(&a, t, 0, K);
+        for (int round = 0; round < 2; round++) {
+            (round ? wide_product : product)(panels, ROWS / 4, &a, got, ROWS);
+            for (int i = 0; i < N * ROWS; i++) CHECK(isnan(got[i]) == (i / ROWS == BAD));
+        }
+    }
+}
+
+TEST(nan_goes_through_products) {
+    nan_goes_through(gw_ref_narrow, gw_ref_wide, gw_ref_matmul_q4, gw_ref_matmul_q4_wide);
+#ifdef GW_HAVE_SIMD
+    nan_goes_through(INT(narrow), INT(wide), INT(matmul_q4), INT(matmul_q4_wide));
+#endif
 }
 
 TEST(kernels_exp) {

@@ -212,19 +212,19 @@ TEST(top_kernels_agree_with_the_specification) {
         pack();
         for (int n = 1; n <= MOST_N; n++) {
             gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_head_planes(rig.high, rig.low, PANELS, &slow, whole, 4 * PANELS);
-            FAST(head_planes)(rig.high, rig.low, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_whole(rig.high, rig.low, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_whole)(rig.high, rig.low, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "both planes");
         }
         gw_acts slow = acts_of(0, 1, K), fast = acts_of(1, 1, K);
         for (uint32_t n = 0; n <= 7; n++) {
             memset(whole, 0, sizeof whole), memset(top, 0, sizeof top);
-            gw_ref_head_some(rig.high, rig.low, list, (int)n, &slow, whole);
-            FAST(head_some)(rig.high, rig.low, list, (int)n, &fast, top);
+            gw_ref_planes_some(rig.high, rig.low, list, (int)n, &slow, whole);
+            FAST(planes_some)(rig.high, rig.low, list, (int)n, &fast, top);
             check_same(top, whole, 4 * PANELS, "some panels");
         }
-        gw_ref_head_high(rig.high, PANELS, &slow, whole);
-        FAST(head_high)(rig.high, PANELS, &fast, top);
+        gw_ref_planes_high(rig.high, PANELS, &slow, whole);
+        FAST(planes_high)(rig.high, PANELS, &fast, top);
         check_same(top, whole, 4 * PANELS, "the high plane");
     }
 #ifdef GW_HAVE_RELAXED

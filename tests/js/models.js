@@ -36,8 +36,48 @@ const MIX = { seed: 4242, layers: 7, dModel: 192, ffn: 512, heads: 4, kvHeads: 2
 const TINY = { seed: 3, layers: 6, dModel: 64, ffn: 128, heads: 4, kvHeads: 1, headDim: 32, window: 16, context: 512,
   vocab: 1024 };
 
+/** Of every architecture: heads wider than d_model / heads where the architecture allows it, grouped queries, rows of
+ * whole super-blocks; of Gemma 2 a window that prompts outgrow and soft caps that scores and logits reach; of Llama its
+ * frequencies' factors and an output matrix of its own.
+ * @type {ModelSpec} */
+const FAMILY = { seed: 90125, layers: 4, dModel: 256, ffn: 512, heads: 4, kvHeads: 2, headDim: 128, context: 256, vocab: 320,
+  quiet: [] };
+
+/** @type {Record<string, ModelSpec>} */
+const FAMILIES = {
+  gemma: { ...FAMILY, architecture: 'gemma', kvHeads: 1 },
+  gemma2: { ...FAMILY, architecture: 'gemma2', window: 24, attentionCap: 2, finalCap: 8 },
+  gpt2: { ...FAMILY, architecture: 'gpt2' },
+  llama: { ...FAMILY, architecture: 'llama', ownOutput: true, ropeScaling: { factor: 8, low: 1, high: 4, context: 64 } },
+  qwen3: { ...FAMILY, architecture: 'qwen3' },
+};
+
+/** What each architecture is made in: single types, outliers, and what llama.cpp's quantiser calls Q4_K_M.
+ * @type {Record<string, ModelSpec>} */
+const KINDS = {
+  'f32': { type: 'F32' },
+  'outliers': { type: 'F32', outliers: 50 },
+  'f16': { type: 'F16' },
+  'bf16': { type: 'BF16' },
+  'q8_0': { type: 'Q8_0' },
+  'q4_0': { type: 'Q4_0' },
+  'q4_k_m': { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
+};
+
+const families = Object.fromEntries(Object.entries(FAMILIES).flatMap(([family, spec]) =>
+  Object.entries(KINDS).map(([kind, more]) => [`${family}-${kind}`, { ...spec, ...more, name: `${family} ${kind}` }])));
+
 /** @type {Record<string, ModelSpec>} */
 export const MODELS = {
+  ...families,
+  // Its logits are larger, and all of them at the cap would be all alike.
+  'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
+  'gemma3-outliers': { ...FAMILY, architecture: 'gemma3', name: 'gemma3 outliers', type: 'F32', outliers: 50, layers: 6,
+    pattern: 3, window: 24 },
+  'llama2-f32': { ...FAMILY, architecture: 'llama', name: 'llama of the first kind', type: 'F32', tokenizer: 'llama',
+    kvHeads: 4, headDim: 64, attentionBias: true },
+  'smollm-f32': { ...FAMILY, architecture: 'llama', name: 'smollm', type: 'F32', tokenizer: 'smollm', dModel: 192, heads: 3,
+    kvHeads: 1, headDim: 64, ropeBase: 1e5 },
   'tiny': { ...TINY, name: 'tiny', type: 'Q4_0' },
   'tiny-f32': { ...TINY, name: 'tiny f32', type: 'F32' },
   'tiny-v2': { ...TINY, name: 'tiny, GGUF 2', type: 'Q8_0', version: 2, alignment: 64 },

@@ -20,7 +20,7 @@ const vectors = new URL('../vectors/', import.meta.url);
 const json = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(new URL(name, vectors), 'utf8'));
 /** @type {Record<string, { truth: string, weightsSha256: string, prompts: number[][] }>} */
 const MODELS = json('parity.json').models;
-/** @type {Record<string, { default: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
+/** @type {Record<string, { default: number[], f32CacheNoFlashAttention: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
 const LLAMA = json('parity-llama.json').models;
 
 /** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. */
@@ -83,6 +83,14 @@ const worst = (/** @type {number[]} */ list) => {
   return `largest NMSE ${list[at].toExponential(2)} at row ${at}, mean ${mean(list).toExponential(2)}`;
 };
 
+/** The same, or less where llama.cpp errs little: five times its error at its worst position. Its choices in models with
+ * outliers were made with an f32 cache. @param {string} name */
+function clearOf(name) {
+  const { default: usual, f32CacheNoFlashAttention } = LLAMA[name];
+  const error = Math.sqrt(Math.max(...(name.endsWith('outliers') ? f32CacheNoFlashAttention : usual)));
+  return Math.min(CLEAR, Math.max(0.01, 5 * error));
+}
+
 for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS)) {
   test(`${name} against ${truth}`, async (t) => {
     const file = await testModel(name);
@@ -109,9 +117,10 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     const { prompt, ids, margins } = LLAMA[name].greedy, start = MODELS[name].prompts[prompt];
     const vocab = model.info.vocabSize;
     const rows = await model.logits([...start, ...ids], { all: true });
+    const least = clearOf(name);
     let clear = 0;
     for (const [k, id] of ids.entries()) {
-      if (margins[k] < CLEAR) continue;
+      if (margins[k] < least) continue;
       const at = start.length + k - 1, row = rows.subarray(at * vocab, (at + 1) * vocab);
       assert.equal(row.indexOf(Math.max(...row)), id, `choice ${k} after ${start.length} ids, margin ${margins[k]}`);
       clear++;

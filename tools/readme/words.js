@@ -72,6 +72,7 @@ export const FIELDS = {
     vocabSize: 'tokens', memory: 'bytes, as reserved; `heap`: of the whole heap with it',
     largestContext: 'tokens for which there are addresses, at most the file\'s own',
     threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
+    variantReason: 'why that build, or what its kernels do without here; empty if all is well',
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
     fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',

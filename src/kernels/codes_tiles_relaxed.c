@@ -1,0 +1,277 @@
+/* codes_tiles_relaxed: products of quantised weights with several rows of activations (prompts), int8 or wide ones as
+ * two planes of int8, by the relaxed dot product of bytes. Codes of two panels are unpacked to bytes once, some blocks
+ * at a time, and meet tiles of rows. */
+#include "kernels/kernels.h"
+
+#ifdef GW_HAVE_RELAXED
+
+#include "kernels/codes_relaxed.h"
+
+enum { TILE = 4, PAIR = 2 };   /* rows, panels of a tile */
+enum { CHUNK = 40 };           /* blocks unpacked at once, whole groups */
+
+/* table_values / 2, rounded down and up */
+static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 76, 82, 90, 98, 108, 120 };
+static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
+
+/* Sums of products that begin at -offset times the sum of the activations, so that codes count from there. */
+INLINE v128_t start_of(int offset, v128_t sum) { return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset)); }
+
+/* A block of PAIR panels, unpacked: codes as bytes, vector g being columns 4 g … 4 g + 3; its scales and mins. */
+typedef struct {
+    v128_t column[COLUMNS][PAIR], scale[PAIR], min[PAIR], small[2][PAIR], small_min[2][PAIR];
+} open_block;
+typedef struct { open_block block[CHUNK]; } unpacked;
+
+INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, open_block *out, int p) {
+    v128_t c[COLUMNS];
+    fronts h;
+    const constants k = constants_of(f, how);
+    read_front(f, group, &h, &k.scales);
+    KEEP_LOOP
+    for (uint32_t j = 0; j < f->blocks; j++, out++) {
+        uint32_t at = f->subs == 2 || f->blocks == 1 ? 0 : j;
+        unpack_codes(f, how, codes_of(f, group, j), c, &k);
+        for (int g = 0; g < COLUMNS; g++) out->column[g][p] = c[g];
+        out->scale[p] = h.scale[at];
+        if (f->mins) out->min[p] = h.min[at];
+        if (f->subs == 1) continue;
+        pairs small = pairs_of(f, &h, j, &k.scales);
+        out->small[0][p] = first_of(small.scale);
+        out->small[1][p] = second_of(small.scale);
+        if (!f->mins) continue;
+        out->small_min[0][p] = first_of(small.min);
+        out->small_min[1][p] = second_of(small.min);
+    }
+}
+
+/* --- tiles --- */
+
+/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any; by_pairs:
+ * products are added in 16 bits first; rows and panels of a tile. */
+typedef struct {
+    int planes;
+    uint32_t subs;
+    bool mins, table, by_pairs;
+    uint32_t bits;
+    int rows, panels;
+} kind;
+
+/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of. */
+typedef struct {
+    const acts *a;
+    int offset;
+    uint32_t run;
+    size_t b;
+    uint32_t n_blocks;
+    float *y;
+    size_t ldy;
+} place;
+
+/* Sums of a tile. */
+typedef v128_t sums[TILE][PAIR];
+
+#define EACH_SUM(f, i, p)                       \
+    for (int i = 0; i < (f)->rows; i++)         \
+        for (int p = 0; p < (f)->panels; p++)
+
+/* The same products by pairs: sums of `run` columns' pairs fit 16 bits. */
+INLINE void tile_pairs(const kind *f, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot,
+                       sums high) {
+    const int row = GW_BLOCK * f->planes, low = GW_BLOCK * (f->planes - 1);
+    sums sum, up;
+    while (c != end) {
+        const v128_t *next = c + run * PAIR;
+        EACH_SUM(f, i, p) sum[i][p] = up[i][p] = wasm_i32x4_splat(0);
+        KEEP_LOOP
+        for (; c != next; c += PAIR, q += 4)
+            EACH_SUM(f, i, p) {
+                sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * row + low), c[p]);
+                if (f->planes == 2) up[i][p] = add_pairs(up[i][p], SPLAT(q + i * row), c[p]);
+            }
+        EACH_SUM(f, i, p) {
+            dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
+            if (f->planes == 2) high[i][p] = wasm_i32x4_add(high[i][p], wasm_i32x4_extadd_pairwise_i16x8(up[i][p]));
+        }
+    }
+}
+
+/* A block of 4-bit codes with one scale, in 16 bits from the first to the last. Codes count from `offset`, 8 at most:
+ * half of what that takes off a sum is where each of its two 16-bit lanes begins. Wherever a lane goes, it ends within
+ * 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
+INLINE void tile_whole(const kind *f, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of, sums dot) {
+    sums sum;
+    const v128_t *end = c + COLUMNS * PAIR;
+    for (int i = 0; i < f->rows; i++) {
+        v128_t start = wasm_i16x8_mul(wasm_v128_load16_splat(sum_of + i), wasm_i16x8_splat((int16_t)(-offset / 2)));
+        for (int p = 0; p < f->panels; p++) sum[i][p] = start;
+    }
+    KEEP_LOOP
+    for (; c != end; c += PAIR, q += 4)
+        EACH_SUM(f, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+    EACH_SUM(f, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
+}
+
+/* The same products, each in 32 bits. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each
+ * sum's products. */
+INLINE void tile_dots(const kind *f, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
+    const shape codes = { .table = f->table };
+    const int row = GW_BLOCK * f->planes, low = GW_BLOCK * (f->planes - 1);   /* to the next row, to the low plane */
+    v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
+    KEEP_LOOP
+    for (; c != end; c += PAIR, q += 4)
+        EACH_SUM(f, i, p) {
+            dot[i][p] = dot_column(&codes, SPLAT(q + i * row + low), c[p], dot[i][p], table);
+            if (f->planes == 2) high[i][p] = dot_column(&codes, SPLAT(q + i * row), c[p], high[i][p], table);
+        }
+}
+
+/* Products of part h of a block, which has a scale, with the activations number `at` …, whose sums are `sum`. */
+INLINE void tile_part(const kind *f, const place *where, const open_block *w, uint32_t h, size_t at, v128_t (*sum)[2],
+                      sums dot) {
+    uint32_t each = COLUMNS / f->subs;
+    const v128_t *c = w->column[h * each], *end = c + each * PAIR;
+    const int8_t *q = where->a->q + at * GW_BLOCK * f->planes + 4 * each * h;
+    sums high;
+    if (f->by_pairs && f->bits == 4 && f->planes == 1) {
+        tile_whole(f, where->offset, c, q, where->a->sum + at, dot);
+        return;
+    }
+    EACH_SUM(f, i, p) {
+        dot[i][p] = start_of(where->offset, sum[i][h]);
+        high[i][p] = wasm_i32x4_splat(0);
+    }
+    if (f->by_pairs) tile_pairs(f, where->run, c, end, q, dot, high);
+    else tile_dots(f, c, end, q, dot, high);
+    if (f->planes == 2) EACH_SUM(f, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
+}
+
+INLINE void tile_block(const kind *f, const place *where, const open_block *w, size_t at, sums total) {
+    const shape scales = { .subs = f->subs };
+    const acts *a = where->a;
+    sums dot[2];
+    v128_t sum[TILE][2];
+    for (int i = 0; i < f->rows; i++) sums_of(&scales, a->sum + at + i, a->half + at + i, sum[i]);
+    for (uint32_t h = 0; h < f->subs; h++) {
+        tile_part(f, where, w, h, at, sum, dot[h]);
+        if (f->subs == 2) EACH_SUM(f, i, p) dot[h][i][p] = wasm_i32x4_mul(dot[h][i][p], w->small[h][p]);
+    }
+    for (int i = 0; i < f->rows; i++) {
+        v128_t by = SPLAT(a->scale + at + i);
+        for (int p = 0; p < f->panels; p++) {
+            v128_t all = f->subs == 2 ? wasm_i32x4_add(dot[0][i][p], dot[1][i][p]) : dot[0][i][p], part = sum[i][0];
+            total[i][p] = add_scaled(total[i][p], all, w->scale[p], by);
+            if (!f->mins) continue;
+            if (f->subs == 2)
+                part = wasm_i32x4_add(wasm_i32x4_mul(sum[i][0], w->small_min[0][p]),
+                                      wasm_i32x4_mul(sum[i][1], w->small_min[1][p]));
+            total[i][p] = add_min(total[i][p], w->min[p], part, by);
+        }
+    }
+}
+
+/* Rows t … against a chunk. */
+INLINE void tile(const kind *f, const place *where, const unpacked *w, int t) {
+    float *y = where->y + t * where->ldy;
+    size_t at = where->b * where->a->stride + t;
+    sums total;
+    EACH_SUM(f, i, p)
+        total[i][p] = where->b ? wasm_v128_load(y + i * where->ldy + p * GW_PANEL) : wasm_f32x4_splat(0);
+    KEEP_LOOP
+    for (uint32_t j = 0; j < where->n_blocks; j++, at += where->a->stride)
+        tile_block(f, where, w->block + j, at, total);
+    EACH_SUM(f, i, p) wasm_v128_store(y + i * where->ldy + p * GW_PANEL, total[i][p]);
+}
+
+/* All rows from t on against PAIR panels or one of a chunk. */
+typedef void tiler(const place *where, const unpacked *w, int t, int panels);
+
+INLINE kind of_size(const kind *f, int rows, int panels) {
+    kind sized = *f;
+    sized.rows = rows;
+    sized.panels = panels;
+    return sized;
+}
+
+/* Whole tiles, and what is left by `rest`, or row by row. */
+INLINE void all_tiles(const kind *f, tiler *rest, const place *given, const unpacked *w, int t, int panels) {
+    const int step = TILE / f->planes;
+    const kind whole = of_size(f, step, PAIR), row = of_size(f, 1, PAIR), one = of_size(f, 1, 1);
+    const acts a = *given->a;   /* copies: what is stored cannot change them */
+    place where = *given;
+    where.a = &a;
+    for (; panels == PAIR && t + step <= a.n; t += step) tile(&whole, &where, w, t);
+    if (rest) {
+        rest(given, w, t, panels);
+        return;
+    }
+    for (; panels == PAIR && t < a.n; t++) tile(&row, &where, w, t);
+    for (; t < a.n; t++) tile(&one, &where, w, t);
+}
+
+#define TILES(name, rest, ...)                                                                                  \
+    OUTLINE void name(const place *where, const unpacked *w, int t, int panels) {                               \
+        const kind f = { __VA_ARGS__ };                                                                         \
+        all_tiles(&f, rest, where, w, t, panels);                                                               \
+    }
+TILES(tiles_1, NULL, .planes = 1, .subs = 1)
+TILES(tiles_1_mins, NULL, .planes = 1, .subs = 1, .mins = true)
+TILES(tiles_1_table, NULL, .planes = 1, .subs = 1, .table = true)
+TILES(tiles_2, NULL, .planes = 1, .subs = 2)
+TILES(tiles_2_mins, NULL, .planes = 1, .subs = 2, .mins = true)
+TILES(wide_tiles_1, NULL, .planes = 2, .subs = 1)
+TILES(wide_tiles_1_mins, NULL, .planes = 2, .subs = 1, .mins = true)
+TILES(wide_tiles_1_table, NULL, .planes = 2, .subs = 1, .table = true)
+TILES(wide_tiles_2, NULL, .planes = 2, .subs = 2)
+TILES(wide_tiles_2_mins, NULL, .planes = 2, .subs = 2, .mins = true)
+TILES(pair_tiles_1, tiles_1, .planes = 1, .subs = 1, .by_pairs = true)
+TILES(pair_tiles_1_mins, tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true)
+TILES(pair_tiles_1_of_4, tiles_1, .planes = 1, .subs = 1, .by_pairs = true, .bits = 4)
+TILES(pair_tiles_1_mins_of_4, tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true, .bits = 4)
+TILES(pair_tiles_2, tiles_2, .planes = 1, .subs = 2, .by_pairs = true)
+TILES(pair_tiles_2_mins, tiles_2_mins, .planes = 1, .subs = 2, .mins = true, .by_pairs = true)
+TILES(pair_wide_tiles_1, wide_tiles_1, .planes = 2, .subs = 1, .by_pairs = true)
+
+/* Functions are shared by all types of a kind: [wide][two scales in a block][mins]. */
+INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
+    static tiler *const of_tables[2] = { tiles_1_table, wide_tiles_1_table };
+    static tiler *const of_dots[2][2][2] = { { { tiles_1, tiles_1_mins }, { tiles_2, tiles_2_mins } },
+                                             { { wide_tiles_1, wide_tiles_1_mins }, { wide_tiles_2, wide_tiles_2_mins } } };
+    static tiler *const of_pairs[2][2][2] = { { { pair_tiles_1, pair_tiles_1_mins }, { pair_tiles_2, pair_tiles_2_mins } },
+                                              { { pair_wide_tiles_1, NULL }, { NULL, NULL } } };
+    static tiler *const of_4_bits[2] = { pair_tiles_1_of_4, pair_tiles_1_mins_of_4 };
+    if (f->table) return of_tables[wide];
+    if (by_pairs && !wide && f->bits == 4) return of_4_bits[f->mins];
+    bool has = by_pairs && of_pairs[wide][f->subs - 1][f->mins];
+    return (has ? of_pairs : of_dots)[wide][f->subs - 1][f->mins];
+}
+
+/* --- products --- */
+
+/* All rows against PAIR panels or one, `panel` bytes apart. */
+INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, int panels,
+                        const acts *a, float *y, size_t ldy) {
+    unpacked u;
+    place where = { .a = a, .y = y, .ldy = ldy, .offset = offset_of(f, how), .run = run_of(f, wide) };
+    tiler *tiles = tiler_of(f, wide, f->bits < 8 && !f->table && adds_pairs());
+    for (; where.b < a->blocks; where.b += CHUNK) {
+        where.n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - where.b);
+        for (uint32_t i = 0; i < where.n_blocks; i += f->blocks, w += f->bytes)
+            for (int p = 0; p < panels; p++) unpack_group(f, how, w + p * panel, u.block + i, p);
+        tiles(&where, &u, 0, panels);
+    }
+}
+
+#define DEFINE(NAME, name, ...)                                                                                \
+    void gw_relaxed_rows_##name(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, float *y,  \
+                                size_t ldy) {                                                                      \
+        size_t panel = a->blocks / shape_##name.blocks * shape_##name.bytes;                                       \
+        for (int p = 0; p < panels; p += PAIR)                                                                     \
+            unpack_rows(&shape_##name, how, wide, w + p * panel, panel, (int)gw_min(PAIR, panels - p), a,          \
+                        y + p * GW_PANEL, ldy);                                                                    \
+    }
+GW_FORMATS(DEFINE)
+DEFINE(Q4_0, q4, )
+DEFINE(Q8_0, q8, )
+
+#endif

@@ -1,0 +1,87 @@
+/* Conversations with models of every family: each through its own form, with its own control tokens and ends; what has
+ * no form says so, and goes on with strings and ids. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { makeModel } from '../../tools/make-model.js';
+import { refuses } from './helpers.js';
+
+const SMALL = { seed: 9, layers: 2, dModel: 64, ffn: 128, heads: 4, kvHeads: 2, headDim: 16, context: 512, type: 'F32' };
+const MESSAGES = [{ role: 'user', content: 'Hello' }];
+
+/** @type {string} */
+let folder;
+before(async () => { folder = await mkdtemp(join(tmpdir(), 'gw-family-')); });
+after(() => rm(folder, { recursive: true }));
+
+/** @param {any} t @param {string} name @param {object} spec */
+async function open(t, name, spec) {
+  const file = join(folder, `${name}.gguf`);
+  await makeModel({ ...SMALL, ...spec }, file);
+  const model = await loadModel(file, { threads: 1 });
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** The ids of a prompt, as text with names. @param {any} model @param {any} prompt */
+async function prompted(model, prompt) {
+  const { usage } = await model.generate(prompt, { maxTokens: 0 }).result();
+  assert.equal(usage.promptTokens, await model.countTokens(prompt));
+  return usage.promptTokens;
+}
+
+const FAMILIES = {
+  'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
+  'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
+  'Llama 3': [{ architecture: 'llama', tokenizer: 'llama-bpe' }, '<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>'
+    + '<|start_header_id|>assistant<|end_header_id|>\n\n'],
+  'SmolLM2': [{ architecture: 'llama', tokenizer: 'smollm' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
+  'Qwen3': [{ architecture: 'qwen3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
+};
+
+for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
+  test(`${name}: its own form, users' text as text, turns that build on the cache`, async (t) => {
+    const model = await open(t, name, spec);
+    assert.equal(model.info.chatTemplate, true);
+    const ids = await model.tokenize(text, { special: true, bos: /Gemma|Llama/.test(name) });
+    assert.equal(await prompted(model, MESSAGES), ids.length);
+    assert.equal(await model.detokenize(ids, { special: true }), `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`);
+    // What a control token is called is longer than what it is.
+    const control = text.match(/<\|?\w+\|?>/)[0];
+    const spelt = (await model.tokenize(`Hello ${control}`)).length, said = (await model.tokenize('Hello')).length;
+    assert.equal(await prompted(model, [{ role: 'user', content: `Hello ${control}` }]), ids.length + spelt - said);
+    const chat = model.chat({ temperature: 0, maxTokens: 6 });
+    await chat.send('Hello').result();
+    const second = await chat.send('And you?').result();
+    const { promptTokens, reusedTokens } = second.usage;
+    assert.ok(promptTokens > reusedTokens && reusedTokens >= ids.length, JSON.stringify(second.usage));
+  });
+}
+
+test('a Gemma file without a template has Gemma\'s form', async (t) => {
+  for (const architecture of ['gemma2', 'gemma3']) {
+    const [bare, full] = [await open(t, 'bare', { architecture, chatTemplate: null }), await open(t, 'full', { architecture: 'gemma3' })];
+    const conversation = [{ role: 'system', content: ' Be. ' }, ...MESSAGES, { role: 'assistant', content: ' Yo\n' }, ...MESSAGES];
+    assert.equal(bare.info.chatTemplate, true);
+    for (const messages of [MESSAGES, conversation]) assert.equal(await bare.countTokens(messages), await full.countTokens(messages));
+    assert.ok((await bare.chat().send('Hi', { maxTokens: 2 }).result()).tokens.length > 0);
+  }
+});
+
+test('a model without a chat template says so, and goes on with strings and ids', async (t) => {
+  for (const spec of [{ architecture: 'gpt2', dModel: 64, heads: 4 }, { architecture: 'llama', chatTemplate: null }]) {
+    const model = await open(t, spec.architecture, spec);
+    assert.equal(model.info.chatTemplate, false);
+    for (const call of [() => model.chat(), () => model.generate(MESSAGES), () => model.countTokens(MESSAGES)]) {
+      assert.match((await refuses(call, 'missing-template')).message, /no chat template.*strings and ids/);
+    }
+    const { tokens, text } = await model.generate('Hello', { maxTokens: 4, temperature: 0 }).result();
+    assert.ok(tokens.length && typeof text === 'string');
+    const ids = await model.tokenize('Hello', { bos: spec.architecture === 'llama' });
+    assert.deepEqual((await model.generate(ids, { maxTokens: 4, temperature: 0 }).result()).tokens, tokens);
+    assert.ok((await model.perplexity('Hello, world')).tokens > 0);
+  }
+});

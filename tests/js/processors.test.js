@@ -1,0 +1,94 @@
+/**
+ * Weaker processors, as flags of V8 imitate them, and faulty ones, as an engine with one instruction flipped is: the
+ * bits of simd128 come out, or an error. Each is a process of its own: processor-child.js.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { probe } from '../../js/features.js';
+import { loadModel } from '../../js/index.node.js';
+import { MODELS, testModel } from './models.js';
+
+const run = promisify(execFile), { relaxed } = probe();
+const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
+/** All but the large ones, which have the same types. */
+const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab)/.test(name));
+/** Every format has a kernel of its own. */
+const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
+
+/** What the child prints; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */
+async function child(flags, args) {
+  try {
+    const { stdout } = await run(process.execPath, [...flags, CHILD, ...args], { maxBuffer: 2 ** 26 });
+    return JSON.parse(stdout);
+  } catch (error) {
+    const { stderr } = /** @type {{ stderr?: string }} */ (error);
+    if (stderr?.includes('bad option')) return null;
+    throw error;
+  }
+}
+
+/** Bits of the simd128 build, once. @type {Promise<Record<string, { bits: string, variant: string }>> | undefined} */
+let expected;
+const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
+
+const PROCESSORS = [
+  [], ['--no-enable-avx'], ['--no-enable-avx', '--liftoff-only'], ['--no-enable-avx', '--no-liftoff'],
+  ['--no-enable-avx-vnni'],
+];
+for (const flags of PROCESSORS) {
+  test(`${flags.join(' ') || 'no flags'}: all test models give simd128's bits`, async (t) => {
+    const got = await child(flags, ['bits', 'auto', ...NAMES]);
+    if (!got) return t.skip('this V8 has no such flag');
+    const want = await simd128();
+    for (const name of NAMES) {
+      assert.match(want[name].variant, /simd128/);
+      assert.equal(got[name].bits, want[name].bits, `${name}, ${got[name].variant} ${got[name].variantReason}`);
+      if (relaxed && !got[name].variantReason) assert.match(got[name].variant, /relaxed/, name);
+    }
+  });
+}
+
+/** Without AVX-VNNI other kernels are used than with it. */
+for (const flags of [[], ['--no-enable-avx-vnni']]) {
+  const processor = flags.join() || 'no flags';
+
+  test(`${processor}: where one kind of instruction is wrong, the start says so`, async (t) => {
+    if (!relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
+    const results = await child(flags, ['faults', '0', '0', ...FAULTY]);
+    if (!results) return t.skip('this V8 has no such flag');
+    assert.equal(results.length, 3 * FAULTY.length);
+    for (const { name, model, outcome } of results) {
+      const wanted = name.startsWith('i16x8') ? 'right, with a note' : 'refused';
+      assert.equal(outcome, wanted, `${name}, ${model}`);
+    }
+  });
+
+  test(`${processor}: one wrong instruction anywhere is never wrong text`, async (t) => {
+    if (!relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
+    const results = (await Promise.all(FAULTY.map((name, i) => child(flags, ['faults', '61', `${i * 17}`, name])))).flat();
+    if (!results[0]) return t.skip('this V8 has no such flag');
+    /** @type {Record<string, number>} */
+    const counts = {};
+    for (const { outcome, ...flip } of results) {
+      assert.notEqual(outcome, 'wrong', JSON.stringify(flip));
+      counts[outcome] = (counts[outcome] ?? 0) + 1;
+    }
+    t.diagnostic(JSON.stringify(counts));
+    assert.ok(counts['engine-fault'] > 0, 'no fault was in a kernel that a file used, so nothing was tested');
+  });
+}
+
+test('model.info says why the variant is what it is', async () => {
+  const model = await loadModel(await testModel('tiny'), { variant: 'simd128' });
+  assert.equal(model.info.variantReason, '');
+  await model.dispose();
+  const got = await child(['--no-enable-avx'], ['bits', 'auto', 'tiny']);
+  const [major] = process.versions.node.split('.').map(Number);
+  // V8 12.4 and 13.6, see proof.h; other processors than x86 know the flag but have no AVX to do without.
+  if (relaxed && process.arch === 'x64' && (major === 22 || major === 24)) {
+    assert.match(got.tiny.variantReason, /relaxed_\w+ is wrong here/);
+  }
+});

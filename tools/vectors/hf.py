@@ -1,0 +1,118 @@
+"""Hugging Face transformers on the weights of a GGUF (parity.File): what its converter did to them is undone here.
+
+The converter added 1 to Gemma's norms, permuted Llama's q and k so that neighbours turn together, transposed GPT-2's
+matrices. Eager attention, which has Gemma 2's soft caps.
+"""
+import numpy as np
+import torch
+import transformers
+
+LAYER = {'attn_norm': 'input_layernorm', 'attn_q': 'self_attn.q_proj', 'attn_k': 'self_attn.k_proj',
+         'attn_v': 'self_attn.v_proj', 'attn_output': 'self_attn.o_proj', 'attn_q_norm': 'self_attn.q_norm',
+         'attn_k_norm': 'self_attn.k_norm', 'ffn_norm': 'post_attention_layernorm', 'ffn_gate': 'mlp.gate_proj',
+         'ffn_up': 'mlp.up_proj', 'ffn_down': 'mlp.down_proj'}
+POST_NORMS = {'post_attention_norm': 'post_attention_layernorm', 'ffn_norm': 'pre_feedforward_layernorm',
+              'post_ffw_norm': 'post_feedforward_layernorm'}
+GPT2_LAYER = {'attn_norm': 'ln_1', 'attn_qkv': 'attn.c_attn', 'attn_output': 'attn.c_proj', 'ffn_norm': 'ln_2',
+              'ffn_up': 'mlp.c_fc', 'ffn_down': 'mlp.c_proj'}
+# Llama 3's factors as this class computes them by itself, from the numbers that models.js made the file's table of.
+LLAMA3 = {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0,
+          'original_max_position_embeddings': 64}
+
+
+def unpermute(w, heads):
+    """Rows of each head from neighbours back to halves."""
+    return w.reshape(heads, -1, 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def common(f):
+    return dict(vocab_size=len(f.w['token_embd.weight']), hidden_size=f.d, intermediate_size=f.ffn,
+                num_hidden_layers=f.layers, num_attention_heads=f.heads, num_key_value_heads=f.kv_heads,
+                head_dim=f.head_dim, rms_norm_eps=f.eps, max_position_embeddings=f.context, attn_implementation='eager',
+                tie_word_embeddings='output.weight' not in f.w)
+
+
+def plain_rope(base):
+    return {'rope_type': 'default', 'rope_theta': base}
+
+
+def layer_types(f):
+    return ['full_attention' if f.is_global(l) else 'sliding_attention' for l in range(f.layers)]
+
+
+def gemma(f):
+    return transformers.GemmaForCausalLM, transformers.GemmaConfig(
+        **common(f), hidden_activation='gelu_pytorch_tanh', rope_parameters=plain_rope(f.base))
+
+
+def gemma2(f):
+    return transformers.Gemma2ForCausalLM, transformers.Gemma2Config(
+        **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
+        attn_logit_softcapping=f.attention_cap, final_logit_softcapping=f.final_cap, rope_parameters=plain_rope(f.base))
+
+
+def gemma3(f):
+    return transformers.Gemma3ForCausalLM, transformers.Gemma3TextConfig(
+        **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
+        rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
+
+
+def gpt2(f):
+    return transformers.GPT2LMHeadModel, transformers.GPT2Config(
+        vocab_size=len(f.w['token_embd.weight']), n_positions=f.context, n_embd=f.d, n_layer=f.layers, n_head=f.heads,
+        n_inner=f.ffn, layer_norm_epsilon=f.eps, attn_implementation='eager')
+
+
+def llama(f):
+    scaled = 'rope_freqs.weight' in f.w
+    return transformers.LlamaForCausalLM, transformers.LlamaConfig(
+        **common(f), attention_bias='blk.0.attn_q.bias' in f.w,
+        rope_parameters=LLAMA3 | {'rope_theta': f.base} if scaled else plain_rope(f.base))
+
+
+def qwen3(f):
+    return transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**common(f), rope_parameters=plain_rope(f.base))
+
+
+MAKERS = {'gemma': gemma, 'gemma2': gemma2, 'gemma3': gemma3, 'gpt2': gpt2, 'llama': llama, 'qwen3': qwen3}
+
+
+def gpt2_state(f):
+    state = {'transformer.wte.weight': f.w['token_embd.weight'], 'transformer.wpe.weight': f.w['position_embd.weight'],
+             'lm_head.weight': f.w.get('output.weight', f.w['token_embd.weight'])}
+    for part in ('weight', 'bias'):
+        state[f'transformer.ln_f.{part}'] = f.w[f'output_norm.{part}']
+        for l in range(f.layers):
+            for ours, theirs in GPT2_LAYER.items():
+                state[f'transformer.h.{l}.{theirs}.{part}'] = f.w[f'blk.{l}.{ours}.{part}'].T
+    return state
+
+
+def state_of(f):
+    shift = 1.0 if f.architecture.startswith('gemma') else 0.0
+    names = LAYER | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
+    state = {'model.embed_tokens.weight': f.w['token_embd.weight'], 'model.norm.weight': f.w['output_norm.weight'] - shift,
+             'lm_head.weight': f.w.get('output.weight', f.w['token_embd.weight'])}
+    for full, w in f.w.items():
+        if not full.startswith('blk.'):
+            continue
+        _, l, group, part = full.split('.')
+        if f.recipe.get('rope') == 'pairs' and group in ('attn_q', 'attn_k'):
+            w = unpermute(w, f.heads if group == 'attn_q' else f.kv_heads)
+        state[f'model.layers.{l}.{names[group]}.{part}'] = w - shift if group.endswith('_norm') else w
+    return state
+
+
+def transformers_model(f, dtype=torch.float32):
+    """ids -> logits of every position."""
+    make, config = MAKERS[f.architecture](f)
+    model = make(config).to(dtype).eval()
+    state = gpt2_state(f) if f.architecture == 'gpt2' else state_of(f)
+    numbers = np.float32 if dtype == torch.float32 else np.float64
+    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(numbers))) for k, v in state.items()},
+                          strict=True)
+
+    def run(ids):
+        with torch.no_grad():
+            return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+    return run

@@ -1,0 +1,126 @@
+"""17 Gemma 3 models with outliers, 300 to 1500 tokens each: our error at every position beside llama.cpp's and float32's own.
+
+Configurations vary heads, windows, patterns of local layers and head_dim; in each some channels of some norms weigh up to
+100 times the others. Made by tools/make-model.js in every kind of file, run by numpy in float64 (parity.py: the truth),
+by transformers in float32 (hf.py: what float32 itself costs), by llama.cpp (llama.js) and by this package with its default
+cache and with an f32 cache. Prints a table; without arguments it writes tests/vectors/outliers.md. Ends with 1 when a bar
+is missed: F32 at most 1e-6 at every position by default, F16 and BF16 at most 1e-6 in the mean, and no mean above
+llama.cpp's. Needs what parity.py and llama.js need, and a built package.
+
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      numbers from 0 on
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from parity import ROOT, File, forward64
+
+KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'}, 'Q8_0': {'type': 'Q8_0'},
+         'Q4_0': {'type': 'Q4_0'},
+         'Q4_K mix': {'type': 'Q5_0', 'embeddingType': 'Q8_0',
+                      'types': {'attn_v': 'Q8_0', 'attn_output': 'Q4_K', 'ffn_down': 'Q6_K'}}}
+K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
+VOCAB = 512
+# layers, d_model, ffn, heads, kv heads, head_dim, window, every n-th layer global, tokens, norms, factor
+ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 50), (6, 128, 256, 4, 2, 64, 64, 6, 500, BEFORE, 70),
+        (6, 128, 256, 4, 4, 64, 64, 6, 400, AFTER, 70), (7, 160, 512, 4, 1, 256, 128, 6, 600, K, 30),
+        (7, 160, 512, 2, 1, 128, 100, 3, 800, BEFORE, 100), (12, 192, 512, 4, 2, 64, 48, 6, 700, K, 30),
+        (12, 192, 512, 8, 2, 32, 256, 4, 1000, K, 20), (4, 256, 768, 4, 1, 128, 512, 2, 1500, K, 50),
+        (4, 256, 768, 2, 2, 128, 512, 4, 1200, BEFORE, 100), (6, 96, 256, 8, 1, 32, 16, 2, 300, K + BEFORE, 20),
+        (6, 320, 512, 5, 1, 256, 64, 6, 350, K, 70), (9, 128, 256, 4, 2, 128, 200, 3, 900, AFTER, 50),
+        (8, 224, 512, 8, 4, 64, 32, 5, 450, K, 30), (10, 128, 512, 4, 4, 64, 96, 6, 640, BEFORE, 50),
+        (6, 192, 512, 6, 3, 128, 40, 6, 550, ['output_norm'] + K, 40), (5, 128, 256, 4, 1, 64, 300, 5, 1100, K, 20),
+        (6, 160, 256, 4, 2, 128, 77, 2, 420, K + BEFORE + AFTER, 20)]
+NAMES = ('layers', 'dModel', 'ffn', 'heads', 'kvHeads', 'headDim', 'window', 'pattern')
+MAKE = '''import { makeModel } from './tools/make-model.js';
+await makeModel(JSON.parse(process.argv[1]), process.argv[2]);'''
+
+
+def spec_of(number, kind):
+    row = ROWS[number]
+    return dict(zip(NAMES, row), architecture='gemma3', seed=700 + number, context=2048, vocab=VOCAB, quiet=[],
+                outlierNorms=row[9], outliers=row[10], name=f'outliers {number}', **KINDS[kind])
+
+
+def errors(rows, truth):
+    """NMSE of every position."""
+    return ((rows.astype(np.float64) - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)
+
+
+def node(*arguments):
+    subprocess.run(['node', *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+def study(folder, number, kind):
+    """Errors of each way: float32, ours by default, ours with an f32 cache, llama.cpp's."""
+    from hf import transformers_model
+    path, out = os.path.join(folder, 'model.gguf'), os.path.join(folder, 'rows')
+    node('--input-type=module', '-e', MAKE, json.dumps(spec_of(number, kind)), path)
+    draw = random.Random(number)
+    ids = [draw.randrange(VOCAB) for _ in range(ROWS[number][8])]
+    text, f = ','.join(map(str, ids)), File(path)
+    truth = forward64(f, ids)
+    found = {'float32': errors(transformers_model(f)(ids), truth)}
+    for name, more in (('default', []), ('f32', ['--kv-type', 'f32'])):
+        node('js/cli.js', 'logits', path, '--ids', text, '--all', '--out', out, *more)
+        found[name] = errors(np.fromfile(out, '<f4').reshape(truth.shape), truth)
+    node('tools/vectors/llama.js', path, text, out)
+    found['llama.cpp'] = errors(np.fromfile(out, '<f4').reshape(truth.shape), truth)
+    return found
+
+
+def missed(kind, found):
+    """Which bars, if any."""
+    ours, list_ = found['default'], []
+    if kind == 'F32' and ours.max() > 1e-6:
+        list_.append('worst')
+    if kind in ('F16', 'BF16') and ours.mean() > 1e-6:
+        list_.append('mean')
+    if ours.mean() > found['llama.cpp'].mean():
+        list_.append('above llama.cpp')
+    return list_
+
+
+def main():
+    lines, failed = [], False
+    with tempfile.TemporaryDirectory() as folder:
+        for number in [int(a) for a in sys.argv[1:]] or range(len(ROWS)):
+            for kind in KINDS:
+                found = study(folder, number, kind)
+                cells = [f'{found[w].mean():.1e}, {found[w].max():.1e}' for w in ('float32', 'default', 'f32', 'llama.cpp')]
+                bars = missed(kind, found)
+                failed = failed or bool(bars)
+                lines.append(f'| {number} | {kind} | {" | ".join(cells)} | {", ".join(bars)} |')
+                print(lines[-1], flush=True)
+    if not sys.argv[1:]:
+        table = '\n'.join(f'| {n} | {" | ".join(map(str, r[:9]))} | {", ".join(r[9])} | {r[10]} |'
+                          for n, r in enumerate(ROWS))
+        (ROOT / 'tests' / 'vectors' / 'outliers.md').write_text(RECORD % (table, '\n'.join(lines)))
+    sys.exit(1 if failed else 0)
+
+
+RECORD = '''# Outliers: 17 configurations of Gemma 3
+
+Made by `tools/vectors/outliers.py`: random models whose norms have channels that weigh up to the factor times the others,
+run over one prompt of random ids. Error: NMSE of a position's logits against float64 arithmetic on the file's weights.
+
+| | layers | d_model | ffn | heads | kv heads | head_dim | window | global every | tokens | norms with outliers | factor |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+%s
+
+Mean and worst position: transformers in float32 (what float32 itself costs), this package with its default cache and with
+an f32 cache, llama.cpp as it comes.
+
+| | file | float32 | default cache | f32 cache | llama.cpp | bars missed |
+|---|---|---|---|---|---|---|
+%s
+'''
+
+if __name__ == '__main__':
+    main()
