@@ -159,8 +159,8 @@ export class Engine {
   encode(text, special) {
     const bytes = utf8(text);
     const { length } = bytes;
-    /** @param {number} p @param {number} room for ids: twice the bytes always suffices, a third mostly
-     * @returns {Int32Array<ArrayBuffer>} */
+    /** @param {number} p @param {number} room for ids: twice the bytes always suffices (where a blank is put in front
+     * there may be more ids than bytes), a third mostly @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
         return this.#heap.with(new Int32Array(room), (ids) => {

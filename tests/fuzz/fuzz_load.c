@@ -124,7 +124,7 @@ static void ask(gw_model *m) {
         REQUIRE(!json || (json[0] == '{' && json[strlen(json) - 1] == '}'));
         json = gw_tensor_json(m, i);
         REQUIRE(!json || (json[0] == '{' && json[strlen(json) - 1] == '}'));
-        int len = gw_decode(m, (int32_t)i, i % 2, text, sizeof text);
+        int len = gw_decode(m, -1, (int32_t)i, i % 2, text, sizeof text);
         REQUIRE(len >= 0 || len == GW_E_BAD_TOKEN);
     }
     REQUIRE(gw_encode(m, "ab <eos>", 8, 1, ids, 8) <= 8);
