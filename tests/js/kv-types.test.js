@@ -79,7 +79,7 @@ test('perplexity of a trained model hardly moves', async (t) => {
 });
 
 test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one and 16 for a head', async () => {
-  const path = await testModel('mqa-f32');
+  const path = await testModel('mqa-q4_0');
   const [auto, f32, i16, q8] = await Promise.all(KV_TYPES.map(async (kvType) => {
     const { info } = await inspectModel(path, { kvType });
     const model = await loadModel(path, { kvType });
@@ -89,4 +89,12 @@ test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one
   }));
   assert.ok(Math.abs(i16 / f32 - (2 * 256 + 16) / 1024) < 1e-3 && Math.abs(q8 / f32 - 34 / 128) < 1e-3);
   assert.ok(i16 < auto && auto < f32);
+});
+
+test('auto keeps what the weights are worth: floats in a file of floats, unless it is packed', async () => {
+  const path = await testModel('mqa-f32');
+  /** @param {import('../../js/model.js').LoadOptions} options */
+  const kv = async (options) => (await inspectModel(path, options)).info.memory.kv;
+  assert.equal(await kv({}), await kv({ kvType: 'f32' }));
+  assert.ok(await kv({ floatMatrices: 'q8_0' }) < await kv({ kvType: 'f32' }));
 });
