@@ -7,6 +7,13 @@ import { promisify } from 'node:util';
 
 const OURS = /^[0-9a-f-]+\.gguf$/;
 
+/** What stands for a thing that is not there; other failures do not mean that.
+ * @template T @param {T} instead @returns {(error: any) => T} */
+const absent = (instead) => (error) => {
+  if (['ENOENT', 'ENOTDIR'].includes(error.code)) return instead;
+  throw error;
+};
+
 /** @type {import('../platform/env.js').OpenStore} */
 export function openStore(where) {
   const { XDG_CACHE_HOME } = process.env;
@@ -22,10 +29,10 @@ export function openStore(where) {
     open.set(name, opened);
     return opened;
   };
-  const size = (/** @type {string} */ name) => stat(path(name)).then((facts) => facts.size, () => 0);
+  const size = (/** @type {string} */ name) => stat(path(name)).then((facts) => facts.size, absent(0));
   return {
     size,
-    list: () => readdir(folder).then((names) => names.filter((name) => OURS.test(name)), () => []),
+    list: () => readdir(folder).then((names) => names.filter((name) => OURS.test(name)), absent([])),
     read: async (name, at, into) => readSync(file(name, 'r+'), into, 0, into.length, at),
     async write(name, at, bytes) {
       if (!open.has(name)) await mkdir(folder, { recursive: true });
