@@ -7,6 +7,9 @@ const HALF = 4096;
 const SLOTS = 4 * HALF;
 const MAX_PIECES = 64;
 
+/** Whether a copy could have this name: no other file is touched. @param {string} name */
+export const isName = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
+
 /** From, and up to before. @typedef {[number, number]} Piece */
 /** url: without what may be secret; have: in order; need: up to the last tensor's end, once known; sha256:
  * of all bytes, if it was checked; used: ms since 1970; doubt: its bytes did not prove to be a model, or the one that

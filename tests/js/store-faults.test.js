@@ -3,7 +3,9 @@
  * wrong model is loaded. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdtemp, open, readFile, readdir, rm } from 'node:fs/promises';
+import fs from 'node:fs';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -203,3 +205,82 @@ for (const count of [undefined, NaN, -1, 1e9, 0]) {
     await holds(place);
   });
 }
+
+/** Functions of node:fs instead of the real ones, until the end of the test; on this thread. */
+function broken(t, functions) {
+  const real = { ...fs };
+  const put = (some) => {
+    Object.assign(fs, some);
+    syncBuiltinESMExports();
+  };
+  t.after(() => put(Object.fromEntries(Object.keys(functions).map((name) => [name, real[name]]))));
+  put(functions);
+}
+
+test('writes that take less than they were given are written on', async (t) => {
+  const { writeSync } = fs, { store, folder, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+  broken(t, { writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to) });
+  assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
+  const [name] = await readdir(folder);
+  await holds({ folder, cache, name });
+});
+
+for (const [how, full] of [['an error', () => { throw Object.assign(new Error('no space'), { code: 'ENOSPC' }); }], ['nothing', () => 0]]) {
+  test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
+    const { writeSync } = fs, { store, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+    const most = bytes.length - 1000;
+    broken(t, {
+      writeSync(file, from, at, length, to) {
+        if (to >= bytes.length) return writeSync(file, from, at, length, to);   // the journal's place was taken before
+        return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
+      },
+    });
+    const { logits, kept, codes } = await load(server.url, { cache: openCache(store), sha256: digest });
+    assert.deepEqual(logits, expected);
+    assert.deepEqual([kept, codes], ['none', ['not-cached']]);
+    assert.deepEqual((await cache.list()).filter(({ complete }) => complete), []);
+    assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  });
+}
+
+test('a folder that can only be read: its copies are used and listed', async (t) => {
+  const place = await stored(t), { server, folder } = place, { openSync } = fs;
+  const no = () => { throw Object.assign(new Error('read-only file system'), { code: 'EROFS' }); };
+  broken(t, { openSync: (path, flags, ...more) => (String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, ...more)) });
+  const cache = openCache(openStore(folder));
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+  assert.deepEqual((await openCache(folder).list()).map(({ complete }) => complete), [true]);
+  server.forget();
+  const { logits, kept, codes } = await load(server.url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual([kept, codes, server.sent], ['cached', [], 1]);
+  await holds(place);
+});
+
+test('names that leave the folder, or are none of the package\'s, are refused', async (t) => {
+  const { folder, store } = await emptyCache(t), inner = join(folder, 'cache');
+  await mkdir(inner);
+  for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
+  const removed = [];
+  const own = openCache({ ...store, list: async () => ['x', '../ab.gguf', 'ab.gguf'], remove: async (name) => { removed.push(name); } });
+  for (const cache of [openCache(inner), own]) {
+    for (const key of ['../x', '../ab.gguf', join(folder, 'ab.gguf'), 'mine.gguf', '..\\ab.gguf', 'ab.gguf/../../ab.gguf', '', undefined, 5]) {
+      await refuses(cache.delete(key), 'bad-option');
+    }
+    await cache.clear();
+  }
+  assert.deepEqual(removed, ['ab.gguf']);
+  assert.deepEqual((await readdir(folder)).sort(), ['ab.gguf', 'cache', 'x', 'x.gguf']);
+  assert.deepEqual(await readdir(inner), ['mine.gguf']);
+  for (const f of [() => openStore(inner).remove('../x'), () => openStore(inner).read('../x', 0, new Uint8Array(1))]) await assert.rejects(f);
+});
+
+test('a list holds no file open', { skip: process.platform !== 'linux' }, async (t) => {
+  const { folder, cache } = await stored(t);
+  const held = async () => {
+    const links = (await readdir('/proc/self/fd')).map((fd) => { try { return fs.readlinkSync(`/proc/self/fd/${fd}`); } catch { return ''; } });
+    return links.filter((link) => link.startsWith(folder));
+  };
+  assert.equal((await cache.list()).length, 1);
+  assert.deepEqual(await held(), []);
+});
