@@ -2,7 +2,6 @@
  * Loading with the option `cache` fills it (download.js). */
 /** @import { Store } from '../platform/env.js' */
 import { isComplete, isName, readJournal } from './entries.js';
-import { plainUrl } from './identity.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure } from '../errors.js';
 
@@ -28,7 +27,7 @@ export class ModelCache {
         const journal = await readJournal(store, key);
         const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
         return {
-          key, url, file: plainUrl(url).split('/').at(-1) ?? '', total,
+          key, url, file: url.split('?')[0].replace(/.*\//, ''), total,
           stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
           complete: journal !== null && isComplete(journal),
           lastUsed: new Date(used),
