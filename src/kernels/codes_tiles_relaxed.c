@@ -57,8 +57,8 @@ typedef struct {
     int rows;
 } kind;
 
-/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of; next: from
- * a panel's results to the next one's, 0 where one panel is a pair with itself. */
+/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of; next:
+ * from a panel's results to the next one's, 0 where one panel is a pair with itself. */
 typedef struct {
     const acts *a;
     int offset;
