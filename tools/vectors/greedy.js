@@ -9,7 +9,7 @@
  *   node tools/vectors/greedy.js                        every preset but Gemma 3's
  *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    these
  *   --tokens 32  --threads 2  --f32-cache (llama.cpp's)  --only-llama (its choices and margins, to judge a file)
- *   --in node,node-new,chromium     only there
+ *   --in node,node-new,chromium     only there, with llama.cpp's choices as a run before has left them
  *   --write     tests/vectors/greedy.md from what runs have left in build/greedy/; nothing runs
  *
  * build/greedy/ gets for each model a record (JSON) and both engines' logits (float32, for greedy.py, which compares
@@ -75,6 +75,8 @@ async function typesOf(file) {
 }
 
 const leftFor = (/** @type {string} */ name) => at('build', 'greedy', path.basename(name, '.gguf'));
+/** @param {string} name @returns {Recorded} */
+const recordOf = (name) => JSON.parse(fs.readFileSync(`${leftFor(name)}.json`, 'utf8'));
 
 /** @param {any} llama @param {string} name @param {string} file @param {number} tokens @param {object} options */
 async function begin(llama, name, file, tokens, options) {
@@ -107,7 +109,8 @@ async function study(names, places, v) {
   const llama = await startLlama(), options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
   console.log(HEAD);
   for (const name of names) {
-    const file = await fileOf(name), record = await begin(llama, name, file, Number(v.tokens ?? 32), options);
+    const file = await fileOf(name), before = v.in && fs.existsSync(`${leftFor(name)}.json`);
+    const record = before ? recordOf(name) : await begin(llama, name, file, Number(v.tokens ?? 32), options);
     if (!places.length) console.log(row(record, '', null).text);
     for (const place of places) {
       const run = record.runs[place] = await runIn(place, name, file, record, Number(v.threads ?? 2));
@@ -125,8 +128,7 @@ const { values: v, positionals } = parseArgs({ allowPositionals: true, options: 
   tokens: text, threads: text, in: text, 'f32-cache': flag, 'only-llama': flag, write: flag } });
 const names = positionals.length ? positionals : Object.keys(PRESETS).filter((name) => PRESETS[name].architecture);
 if (v.write) {
-  const found = names.filter((name) => fs.existsSync(`${leftFor(name)}.json`))
-    .map((name) => JSON.parse(fs.readFileSync(`${leftFor(name)}.json`, 'utf8')));
+  const found = names.filter((name) => fs.existsSync(`${leftFor(name)}.json`)).map(recordOf);
   fs.writeFileSync(at('tests', 'vectors', 'greedy.md'), document(found, PRESETS));
 } else {
   await study(names, v['only-llama'] ? [] : v.in?.split(',') ?? WHERE, v);
