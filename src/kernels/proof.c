@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: a
- * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels are copies, other rows are these
- * times a power of two, so that no two are alike. MOST_K: a super-block. */
+ * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels are copies, other rows are
+ * these times a power of two, so that no two are alike. MOST_K: a super-block. */
 enum { ROWS = 5, OTHER_ROWS = 2, PANELS = 9, FEW = 3, OTHER_PANELS = 2, LD = OTHER_PANELS * GW_PANEL, MOST_K = 256,
        MOST_BYTES = 256, BLOCKS = ROWS * MOST_K / GW_BLOCK };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
