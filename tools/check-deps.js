@@ -45,7 +45,7 @@ const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} *
   link: { uses: 'errors platform download', modules: 'protocol answers asking connection' },
   engine: { uses: 'errors download link', modules: 'features heap helper engine text template vocabulary runner jobs meter stream info loading host' },
   front: { uses: 'errors platform download link', modules: 'options generation chat model public index' },
-  cli: { uses: 'errors front', modules: 'chat main' },
+  cli: { uses: 'errors front', modules: 'flags output chat inspect bench main' },
   entries: { uses: 'platform download engine cli', modules: 'modules thread worker cli' },
 });
 const IN_JS_ITSELF = ['errors', 'front', 'entries'];

@@ -17,7 +17,7 @@ export class PageError extends Error {
 
 const DAMAGED = 'Download the file again, or take it from another source. '
   + 'If it fails again, the file itself is wrong.';
-const NOT_GEMMA = 'Pick a Gemma 3 text model, for example one from the list.';
+const NOT_OURS = 'Pick a text model of the Gemma, Llama, Qwen3 or GPT-2 family, for example one from the list.';
 
 /** @type {Record<string, [title: string, advice: string]>} */
 const WORDS = {
@@ -36,8 +36,8 @@ const WORDS = {
   ],
   'bad-count': ['The file is damaged: it claims impossible sizes.', DAMAGED],
   'bad-metadata': ['The file is damaged: a setting in it makes no sense.', DAMAGED],
-  'missing-key': ['The file lacks a setting that Gemma 3 needs.', NOT_GEMMA],
-  'unsupported-architecture': ['This model is not a Gemma 3.', NOT_GEMMA],
+  'missing-key': ['The file lacks a setting that its model needs.', NOT_OURS],
+  'unsupported-architecture': ['This page cannot run models of this kind.', NOT_OURS],
   'unsupported-type': [
     'The weights are stored in a format that cannot be read yet.',
     'Take another file of the same model: Q4_0, Q4_K_M, Q8_0 and BF16 all work.',

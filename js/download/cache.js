@@ -1,7 +1,7 @@
 /* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
  * Loading with the option `cache` fills it (download.js). */
 /** @import { Store } from '../platform/env.js' */
-import { isComplete, readJournal } from './entries.js';
+import { isComplete, isName, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure } from '../errors.js';
 
@@ -49,13 +49,14 @@ export class ModelCache {
   }
 
   /** @param {string} key */
-  delete(key) {
+  async delete(key) {
+    if (!isName(key)) throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()' });
     return this.#with((store) => store.remove(key));
   }
 
   clear() {
     return this.#with(async (store) => {
-      for (const key of await store.list()) await store.remove(key);
+      for (const key of (await store.list()).filter(isName)) await store.remove(key);
     });
   }
 

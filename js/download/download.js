@@ -6,12 +6,14 @@
 /** @import { Answer, UrlSource } from './http.js' */
 /** @import { Range } from './lanes.js' */
 import { TUNING, patiently } from './http.js';
-import { Identity, compare, keyOf, nameOf, plainUrl } from './identity.js';
+import { Identity, compare, keyOf, loosely, nameOf, plainUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
 import { Shelf } from './shelf.js';
 
 const FIRST_ATTEMPTS = 3;
+/** How a model begins. */
+const MAGIC = 'GGUF';
 
 /** hash: of a text; counted: bytes that came, and whether the cache had them; readOnly: the cache stays as it is.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
@@ -38,7 +40,7 @@ export class Download {
     this.#url = source.url;
     this.#around = around;
     this.#tuning = { ...TUNING, ...source.tuning };
-    this.#shelf = new Shelf(around);
+    this.#shelf = new Shelf(around, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
     this.#requests.checked = () => this.digest !== '';
     this.#lanes = new Lanes(this.#tuning.segment, (range, before) => this.#fill(range, before));
@@ -62,33 +64,80 @@ export class Download {
   /** Asks the server what it has, and the cache what it has of that. */
   async open() {
     const { hash, notice } = this.#around;
-    const stored = await this.#shelf.find(keyOf(this.#url, hash));
-    const { answer, problem } = await this.#greet(stored);
-    if (problem) notice('offline', `the stored copy is used; whether it is the latest is not known: ${problem}`);
-    const fits = problem || (answer && stored && compare(answer.version, stored.journal) === 'same');
-    if (stored && fits) return this.#resume(stored, answer);
-    if (!stored) return this.#start(answer);
-    notice('changed', 'the file on the server is another one now; the stored copy was deleted');
+    const copies = await this.#shelf.find(keyOf(this.#url, hash));
+    const whole = copies.find(({ complete }) => complete);
+    if (whole && await this.#keeps(whole)) return;
+    const part = copies.find((copy) => !copy.whole);
+    const answer = await this.#first(part, copies.find((copy) => copy.whole && !copy.complete));
+    if (!answer && !this.network) return;
+    const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
+    if (whole || (part && !goesOn)) notice('changed', 'the file on the server is another one now; it replaces the stored copy');
+    if (goesOn) return this.#resume(part, answer);
+    if (!part) return this.#start(answer);
     this.#requests.drop(answer);
-    await this.#shelf.discard(stored);
-    this.#start((await this.#greet()).answer);
+    this.#start(await this.#greet());
   }
 
-  /** The first answer; none where a stored copy is of another version, or (with the problem) must do without.
-   * @param {Entry} [stored] @returns {Promise<{ answer?: Answer, problem?: string }>} */
-  async #greet(stored) {
-    const whole = stored?.complete, at = whole ? 0 : stored?.heldTo(0) ?? 0, { segment } = this.#tuning;
-    const boundary = (Math.floor(at / segment) + 1) * segment;
-    const end = whole ? 1 : Math.min(boundary, stored?.gapTo(at) ?? Infinity);
+  /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
+  async #keeps(whole) {
+    let answer, verdict = 'unknown', why = 'the server does not tell the version of the file';
     try {
-      const ask = () => this.#requests.ask(at, end, stored?.journal);
-      return { answer: await this.#patiently(whole ? 1 : FIRST_ATTEMPTS, ask) };
+      answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
+      verdict = compare(loosely(answer.version), loosely(whole.journal));
+    } catch (error) {
+      why = /** @type {GemmaError} */ (error).message;
+    }
+    if (verdict === 'changed') {
+      answer = this.#requests.drop(answer);
+      if (await this.#isModel()) return false;
+      why = 'what the server gives now is no model';
+    }
+    if (verdict !== 'same') this.#unsure(why);
+    await this.#resume(whole, answer);
+    return true;
+  }
+
+  /** @param {string} why */
+  #unsure(why) {
+    this.#around.notice('offline', `the stored copy is used; whether it is the latest is not known: ${why}`);
+  }
+
+  /** Whether the server's file begins like one: portals and proxies answer as well. */
+  async #isModel() {
+    try {
+      const answer = await this.#requests.ask(0, MAGIC.length), { at } = answer;
+      let text = '', piece;
+      do {
+        piece = await answer.read(MAGIC.length - text.length);
+        text += String.fromCharCode(...piece);
+      } while (piece.length && text.length < MAGIC.length);
+      this.#requests.drop(answer);
+      return at === 0 && text === MAGIC;
+    } catch {
+      return false;
+    }
+  }
+
+  /** The first answer; none where the part that is there is of another version, and where a doubtful copy is better
+   * than nothing. @param {Entry} [part] @param {Entry} [doubtful] */
+  async #first(part, doubtful) {
+    try {
+      return await this.#greet(part);
     } catch (error) {
       const { code, message } = /** @type {GemmaError} */ (error);
-      if (code === 'source-changed') return {};
-      if (whole) return { problem: message };
-      throw error;
+      if (part && code === 'source-changed') return undefined;
+      if (!doubtful) throw error;
+      this.#unsure(message);
+      await this.#resume(doubtful);
+      return undefined;
     }
+  }
+
+  /** @param {Entry} [part] to go on with */
+  async #greet(part) {
+    const at = part?.heldTo(0) ?? 0, { segment } = this.#tuning;
+    const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
+    return this.#patiently(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
 
   /** Without a copy. @param {Answer} [answer] */
@@ -101,7 +150,7 @@ export class Download {
   /** @param {Entry} stored @param {Answer} [answer] none: from the copy alone */
   async #resume(stored, answer) {
     await this.#shelf.use(stored);
-    if (!stored.complete) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
+    if (!stored.whole) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
     if (answer) this.#requests.done(answer);
     this.#identity.pin(stored.journal);
     this.network = false;
@@ -116,7 +165,7 @@ export class Download {
       return this.#shelf.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
-    await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}.gguf`, {
+    await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
       url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
     });
   }

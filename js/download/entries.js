@@ -7,18 +7,32 @@ const HALF = 4096;
 const SLOTS = 4 * HALF;
 const MAX_PIECES = 64;
 
+/** Whether a copy could have this name: no other file is touched. @param {string} name */
+export const isName = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
+
 /** From, and up to before. @typedef {[number, number]} Piece */
 /** url: without what may be secret; have: in order; need: up to the last tensor's end, once known; sha256:
- * of all bytes, if it was checked; used: ms since 1970.
+ * of all bytes, if it was checked; used: ms since 1970; doubt: its bytes did not prove to be a model, or the one that
+ * was named; guarded: a token was sent for it.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[],
- *   need: number, sha256: string, used: number, turn: number }} Journal */
+ *   need: number, sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean }} Journal */
+
+/** A store may give less than was asked for, and is asked on.
+ * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into */
+async function readAll(store, name, at, into) {
+  for (let done = 0; done < into.length;) {
+    const count = await store.read(name, at + done, into.subarray(done));
+    if (!(count > 0 && count <= into.length - done)) throw new Error('the stored copy ends early');
+    done += count;
+  }
+}
 
 /** null: there is none. @param {Store} store @param {string} name @returns {Promise<Journal | null>} */
 export async function readJournal(store, name) {
   const start = await store.size(name) - SLOTS;
   if (start < 0) return null;
   const bytes = new Uint8Array(SLOTS);
-  await store.read(name, start, bytes);
+  await readAll(store, name, start, bytes);
   const text = new TextDecoder().decode(bytes);
   const slots = [0, 2].map((at) => parse(text.slice(at * HALF, (at + 2) * HALF), start));
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : a ?? b));
@@ -51,7 +65,10 @@ export function joined(have, start, end) {
 }
 
 /** Whether all that the engine needs is there. @param {Journal} journal */
-export const isComplete = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
+const isWhole = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
+
+/** Whether it is, and nothing speaks against it. @param {Journal} journal */
+export const isComplete = (journal) => isWhole(journal) && !journal.doubt;
 
 /** The stored copy of a file. */
 export class Entry {
@@ -72,14 +89,22 @@ export class Entry {
     this.journal = journal;
   }
 
-  /** The copy that was used last. @param {Store} store @param {string} key */
+  /** The copies of a file, the one that was used last first. @param {Store} store @param {string} key */
   static async find(store, key) {
-    let found;
+    const found = [];
     for (const name of await store.list()) {
       const journal = name.startsWith(key) && await readJournal(store, name);
-      if (journal && !(found && found.journal.used > journal.used)) found = new Entry(store, name, journal);
+      if (journal) found.push(new Entry(store, name, journal));
     }
-    return found;
+    return found.sort((a, b) => b.journal.used - a.journal.used);
+  }
+
+  get name() {
+    return this.#name;
+  }
+
+  get whole() {
+    return isWhole(this.journal);
   }
 
   get complete() {
@@ -97,9 +122,8 @@ export class Entry {
   }
 
   /** @param {number} at @param {Uint8Array} into */
-  async read(at, into) {
-    if (await this.#store.read(this.#name, at, into) === into.length) return;
-    throw new Error('the stored copy ends early');
+  read(at, into) {
+    return readAll(this.#store, this.#name, at, into);
   }
 
   /** journalEvery: bytes that may be lost when everything ends now.

@@ -1,14 +1,43 @@
-/* shelf: one file's side of the cache. Nothing here throws: when the store fails, that is told, the copy is given up,
- * and the shelf is empty from then on; the load goes on without it. */
+/* shelf: one file's side of the cache. Nothing here throws: when the store fails, that is told, and the shelf is empty
+ * from then on; the load goes on without it. The rules of the store, which tests/js/store-faults.test.js holds to:
+ *   reading never deletes, and what a server answers does not either
+ *   a complete copy goes when another one is complete, flushed, and was loaded as a model; or when the user says so
+ *   a copy that proves to be wrong is marked (`doubt`) and not complete any more, but stays until then
+ *   what was begun in this load goes with it when it proves to be no model, or cannot be written
+ *   a short read is read on, a short write is written on; one that gets nowhere is an error
+ *   no store is waited for longer than a stalled connection */
 /** @import { GemmaError } from '../errors.js' */
 /** @import { Store } from '../platform/env.js' */
 /** @import { Journal } from './entries.js' */
 import { Entry } from './entries.js';
 
 /** Failures that do not make the stored bytes doubtful. */
-const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part'];
+const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part', 'aborted'];
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
+
+/** @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
+async function within(ms, promise) {
+  /** @type {any} */
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new DOMException('the store does not answer', 'TimeoutError')), ms);
+  });
+  try {
+    return /** @type {T} */ (await Promise.race([promise, late]));
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether a failure is not that another has the file, or that nobody knows. @param {unknown} error */
+const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes(/** @type {any} */ (error)?.name);
+
+/** What is free, if it is too little, else nothing. @param {Store} store @param {number} total */
+async function missing(store, total) {
+  const { usage = 0, quota = Infinity } = await store.estimate?.() ?? {}, free = Math.max(quota - usage, 0);
+  return free < total ? String(free) : '';
+}
 
 export class Shelf {
   /** @type {'cached' | 'stored' | 'none'} */
@@ -16,12 +45,17 @@ export class Shelf {
   #store;
   #readOnly;
   #notice;
+  #patience;
   /** @type {Entry | undefined} */
   #entry;
+  /** All that were found. @type {Entry[]} */
+  #found = [];
 
-  /** readOnly: the cache stays as it is.
-   * @param {{ store?: Store, readOnly: boolean, notice: (code: string, message: string) => void }} around */
-  constructor({ store, readOnly, notice }) {
+  /** readOnly: the cache stays as it is; patience: ms.
+   * @param {{ store?: Store, readOnly: boolean, notice: (code: string, message: string) => void }} around
+   * @param {number} patience */
+  constructor({ store, readOnly, notice }, patience) {
+    this.#patience = patience;
     this.#store = store;
     this.#readOnly = readOnly;
     this.#notice = notice;
@@ -32,37 +66,35 @@ export class Shelf {
     return Boolean(this.#store) && !this.#readOnly && !this.#entry;
   }
 
-  /** The copy that is there, which is not used yet. @param {string} key */
+  /** The copies that are there, which are not used yet: the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;
-    return store && this.#try(() => Entry.find(store, key));
+    if (store) this.#found = await this.#try(() => Entry.find(store, key)) ?? [];
+    return this.#found;
   }
 
   /** @param {Entry} entry that was found */
   async use(entry) {
-    if (entry.complete) this.kept = 'cached';
+    if (entry.whole) this.kept = 'cached';
     else if (!this.#readOnly && !await this.#try(() => entry.save().then(() => true))) return;
     this.#entry = entry;
   }
 
-  /** @param {Entry} entry that was found */
-  async discard(entry) {
-    await this.#try(() => entry.remove());
-  }
-
-  /** A new copy, if there is room. @param {string} name @param {Journal} journal */
-  async create(name, journal) {
+  /** A new copy, if there is room. @param {string} stem of its name @param {Journal} journal */
+  async create(stem, journal) {
     await this.#try(async () => {
       const store = /** @type {Store} */ (this.#store);
-      const { usage = 0, quota = Infinity } = await store.estimate?.() ?? {}, free = Math.max(quota - usage, 0);
-      if (free < journal.total) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
-      const entry = new Entry(store, name, journal);
+      if (await missing(store, journal.total)) await this.#clear((old) => !old.whole);
+      const free = await missing(store, journal.total);
+      if (free) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
+      const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
+      const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal);
       try {
         await entry.save();
         this.#entry = entry;
       } catch (error) {
         // What another tab stores is not ours to remove, not even when it has finished a moment later.
-        if (/** @type {Error} */ (error).name !== 'NoModificationAllowedError') await entry.remove().catch(() => {});
+        if (ours(error)) await entry.remove().catch(() => {});
         throw error;
       }
     });
@@ -96,12 +128,13 @@ export class Shelf {
   /** All of `into`, or nothing; gives the count. @param {number} at @param {Uint8Array} into */
   async read(at, into) {
     const count = await this.#try(async () => this.#entry?.read(at, into).then(() => into.length));
+    if (count === undefined) this.kept = 'none';
     return count ?? 0;
   }
 
   /** @param {number} at @param {Uint8Array} bytes @param {number} journalEvery bytes that may be lost */
   async put(at, bytes, journalEvery) {
-    if (!this.#readOnly && this.#entry) await this.#try(async () => this.#entry?.put(at, bytes, journalEvery));
+    if (!this.#readOnly && this.#entry) await this.#try(async () => this.#entry?.put(at, bytes, journalEvery), true);
   }
 
   /** @param {string} digest that the bytes were found to have @param {GemmaError} [error] why loading failed */
@@ -109,7 +142,7 @@ export class Shelf {
     const entry = this.#entry;
     this.#entry = undefined;
     try {
-      if (entry) await this.#leave(entry, digest, error);
+      if (entry) await within(this.#patience, this.#leave(entry, digest, error));
     } catch (problem) {
       // Another tab may have a whole copy, which does not matter.
       if (this.kept === 'none') this.tell(problem);
@@ -119,31 +152,47 @@ export class Shelf {
   /** @param {Entry} entry @param {string} digest @param {GemmaError} [error] */
   async #leave(entry, digest, error) {
     if (this.#readOnly) return entry.leave();
-    if (this.kept === 'cached' && !error && !digest) {
+    const wrong = error?.code && !INNOCENT.includes(error.code);
+    if (this.kept === 'cached' && !error && !digest && entry.complete) {
       // When it was used; another tab may have it, which does not matter, and is not waited for.
       entry.close().catch(() => {});
       return;
     }
-    if (error?.code && !INNOCENT.includes(error.code)) return entry.remove();
+    if (wrong && this.kept !== 'cached') return entry.remove();
+    if (wrong) entry.journal.doubt = true;
+    if (!error) entry.journal.doubt = undefined;
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
-    if (!error && entry.complete && this.kept === 'none') this.kept = 'stored';
+    if (error || !entry.complete || this.kept !== 'none') return;
+    this.kept = 'stored';
+    await this.#clear((old) => old !== entry);
+  }
+
+  /** Of the copies that were found. @param {(old: Entry) => boolean} which */
+  async #clear(which) {
+    const old = this.#found.filter(which);
+    this.#found = this.#found.filter((entry) => !which(entry));
+    for (const entry of old) await entry.remove().catch(() => {});
   }
 
   /** @param {unknown} error why nothing is kept */
   tell(error) {
-    const { name, message } = /** @type {Error} */ (error);
-    this.#notice('not-cached', `the model is not kept for the next time: ${WORDS[name] ?? message}`);
+    const { name = '', message = String(error) } = Object(error);
+    const what = this.#found.some(({ whole }) => whole) ? 'the stored copy stays as it is, and is not used now'
+      : 'the model is not kept for the next time';
+    this.#notice('not-cached', `${what}: ${WORDS[name] ?? message}`);
   }
 
-  /** @template T @param {() => Promise<T>} f @returns {Promise<T | undefined>} */
-  async #try(f) {
+  /** writing: what could not be written is not begun again where it ended.
+   * @template T @param {() => Promise<T>} f @param {boolean} [writing] @returns {Promise<T | undefined>} */
+  async #try(f, writing = false) {
     try {
-      return await f();
+      return await within(this.#patience, f());
     } catch (error) {
       const entry = this.#entry;
       this.#entry = this.#store = undefined;
-      await entry?.remove().catch(() => {});
+      const gone = writing && ours(error) && !entry?.whole ? entry?.remove() : entry?.leave();
+      if (gone) await within(this.#patience, gone).catch(() => {});
       this.tell(error);
       return undefined;
     }

@@ -20,6 +20,11 @@ async function patiently(f) {
   }
 }
 
+/** Nothing for what is not there; other failures do not mean that. @param {Error} error */
+function absent(error) {
+  if (error.name !== 'NotFoundError') throw error;
+}
+
 /** @type {import('../platform/env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
@@ -46,7 +51,7 @@ export function openStore() {
       for await (const name of /** @type {any} */ (await folder()).keys()) names.push(name);
       return names;
     },
-    size: async (name) => writing.get(name)?.getSize() ?? (await blob(name).catch(() => null))?.size ?? 0,
+    size: async (name) => writing.get(name)?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
     async read(name, at, into) {
       const file = writing.get(name) ?? reading.get(name) ?? (into.length > SMALL && await reader(name));
       if (file) return file.read(into, { at });

@@ -4,40 +4,68 @@ import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { isName } from './entries.js';
 
-const OURS = /^[0-9a-f-]+\.gguf$/;
+/** So little is read without keeping the file open. */
+const SMALL = 1 << 16;
+
+/** What stands for a thing that is not there; other failures do not mean that.
+ * @template T @param {T} instead @returns {(error: any) => T} */
+const absent = (instead) => (error) => {
+  if (['ENOENT', 'ENOTDIR'].includes(error.code)) return instead;
+  throw error;
+};
 
 /** @type {import('../platform/env.js').OpenStore} */
 export function openStore(where) {
   const { XDG_CACHE_HOME } = process.env;
   const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
-  const path = (/** @type {string} */ name) => join(folder, name);
-  /** Files that are open. @type {Map<string, number>} */
-  const open = new Map();
-  /** @param {string} name @param {string} flags */
-  const file = (name, flags) => {
-    const known = open.get(name);
-    if (known !== undefined) return known;
-    const opened = openSync(path(name), flags);
-    open.set(name, opened);
-    return opened;
+  const path = (/** @type {string} */ name) => {
+    if (isName(name)) return join(folder, name);
+    throw new Error('not the name of a stored copy');
   };
-  const size = (/** @type {string} */ name) => stat(path(name)).then((facts) => facts.size, () => 0);
+  /** Files that are open, for reading or both. @type {Map<string, { file: number, writable: boolean }>} */
+  const open = new Map();
+  /** @param {string} name @param {string} flags @param {boolean} writable */
+  const opened = (name, flags, writable) => {
+    const known = open.get(name);
+    if (known && (known.writable || !writable)) return known.file;
+    const file = openSync(path(name), flags);
+    if (known) closeSync(known.file);
+    open.set(name, { file, writable });
+    return file;
+  };
+  const size = (/** @type {string} */ name) => stat(path(name)).then((facts) => facts.size, absent(0));
   return {
     size,
-    list: () => readdir(folder).then((names) => names.filter((name) => OURS.test(name)), () => []),
-    read: async (name, at, into) => readSync(file(name, 'r+'), into, 0, into.length, at),
+    list: () => readdir(folder).then((names) => names.filter(isName), absent([])),
+    async read(name, at, into) {
+      if (open.has(name) || into.length > SMALL) return readSync(opened(name, 'r', false), into, 0, into.length, at);
+      const file = openSync(path(name), 'r');
+      try {
+        return readSync(file, into, 0, into.length, at);
+      } finally {
+        closeSync(file);
+      }
+    },
     async write(name, at, bytes) {
-      if (!open.has(name)) await mkdir(folder, { recursive: true });
-      writeSync(file(name, await size(name) ? 'r+' : 'w+'), bytes, 0, bytes.length, at);
+      if (!open.get(name)?.writable) await mkdir(folder, { recursive: true });
+      const file = opened(name, await size(name) ? 'r+' : 'w+', true);
+      // A disk that fills up takes a part first, and fails at the rest.
+      for (let done = 0; done < bytes.length;) {
+        const count = writeSync(file, bytes, done, bytes.length - done, at + done);
+        if (!count) throw new Error('the disk takes no more');
+        done += count;
+      }
     },
     async flush(name) {
       const known = open.get(name);
-      if (known !== undefined) await promisify(fdatasync)(known);
+      if (known?.writable) await promisify(fdatasync)(known.file);
     },
     async close(name) {
-      if (open.has(name)) closeSync(file(name, 'r+'));
+      const known = open.get(name);
       open.delete(name);
+      if (known) closeSync(known.file);
     },
     async remove(name) {
       await this.close?.(name);

@@ -24,7 +24,9 @@ function storeAnswers(store) {
     estimate: () => store.estimate?.(),
     async read(/** @type {string} */ name, /** @type {number} */ at, /** @type {number} */ most) {
       const into = new Uint8Array(most);
-      return into.subarray(0, await store.read(name, at, into));
+      const count = await store.read(name, at, into);
+      if (!(count >= 0 && count <= most)) throw new Error(`the store says that it read ${count} of ${most} bytes`);
+      return into.subarray(0, count);
     },
   };
 }

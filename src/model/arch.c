@@ -33,7 +33,7 @@ static const gw_arch table[] = {
                     W(QKV_BIAS) | W(O) | W(O_BIAS) | W(FFN_NORM) | W(FFN_NORM_BIAS) | W(UP) | W(UP_BIAS) | W(DOWN) |
                     W(DOWN_BIAS),
         .optional = W(OUTPUT),
-        .norm = GW_NORM_LAYER, .act = GW_ACT_GELU, .positions = GW_POSITIONS_LEARNED,
+        .norm = GW_NORM_LAYER, .act = GW_ACT_GELU, .positions = GW_POSITIONS_LEARNED, .pre = "gpt-2",
     },
     {   /* Touvron et al. 2023, arXiv 2302.13971; the converter has permuted queries and keys to adjacent pairs */
         .name = "llama", .required = ENDS | ATTENTION | GATED,

@@ -92,6 +92,7 @@ typedef struct {
     uint32_t wide_queries;       /* with that many layers, queries are scaled by the width of a head's share of the
                                   * model, not by head_dim */
     bool space_prefix;           /* of a tokenizer by score, where the file does not say */
+    const char *pre;             /* the same of byte-level BPE: how a text is cut; NULL: a file must say */
 } gw_arch;
 
 /* NULL if there is no such architecture. */

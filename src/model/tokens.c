@@ -49,6 +49,7 @@ static int finish(const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, 
     gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
                                .pre = gw_store_text(s, "tokenizer.ggml.pre"),
                                .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
+    if (!kind.pre) kind.pre = a->pre;
     bool tokens = gw_store_find(s, "tokenizer.ggml.tokens") != NULL;
     if (!kind.model || !tokens)
         return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",

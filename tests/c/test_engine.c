@@ -516,3 +516,18 @@ TEST(engine_allocates_nothing_per_token) {
     CHECK_NEAR(after, before, 0);
     if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
 }
+
+TEST(engine_a_draw_that_fails_says_why) {
+    rig r = rig_new(&base, 1, 64);
+    float *logits = malloc(VOCAB * sizeof *logits);
+    for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
+    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN);   /* an older error, of something else */
+    CHECK_INT(gw_draw(r.m, logits), GW_E_BAD_STATE);
+    CHECK_TEXT(gw_error_text(r.m, "code"), "bad-state");
+    CHECK(strstr(gw_error_text(r.m, "what"), "logits") && !strstr(gw_error_text(r.m, "what"), "token id"));
+    logits[7] = 1;
+    gw_set_option(r.m, "temperature", 0);
+    CHECK_INT(gw_draw(r.m, logits), 7);
+    free(logits);
+    rig_free(&r);
+}

@@ -40,7 +40,7 @@ const CASES = [
   ['/dropped', /before its end|too early|could not be reached/, /^(read-error|truncated|network-error)/],
   ['/bad/a web page', /not a GGUF file/, /^bad-magic/],
   ['/bad/cut in the data', /ends too early[\s\S]*Download it again/, /^truncated/],
-  ['/bad/unknown architecture', /not a Gemma 3/, /^unsupported-architecture[\s\S]*mamba/],
+  ['/bad/unknown architecture', /cannot run models of this kind/, /^unsupported-architecture[\s\S]*mamba/],
   ['/bad/unknown type', /cannot be read yet/, /^unsupported-type/],
   ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
   ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],

@@ -128,7 +128,7 @@ static void ask(gw_model *m) {
         REQUIRE(len >= 0 || len == GW_E_BAD_TOKEN);
     }
     REQUIRE(gw_encode(m, "ab <eos>", 8, 1, ids, 8) <= 8);
-    REQUIRE(gw_model_text(m, "architecture") && !strcmp(gw_model_text(m, "architecture"), "gemma3"));
+    REQUIRE(gw_model_text(m, "architecture") != NULL);
     gw_model_text(m, "chat_template");
     REQUIRE(gw_model_text(m, "quantisation") != NULL);
     REQUIRE(gw_model_number(m, "parameters") > 0);

@@ -53,9 +53,18 @@ for (const family of FAMILY) {
 test('GPT-2 has no chat template: a chat says so, generate works', async (t) => {
   const model = await open(t, 'gpt2-q4_0');
   assert.equal(model.info.chatTemplate, false);
-  const error = await refuses(model.chat().send('Hello').text(), 'missing-template');
+  const error = await refuses(async () => model.chat().send('Hello').text(), 'missing-template');
   assert.match(error.message, /template/);
   assert.ok((await model.generate('', { maxTokens: 3, temperature: 0 }).result()).tokens.length > 0, 'from nothing');
+});
+
+test('GPT-2 files of old, which do not say how a text is cut, are cut as GPT-2 does', async (t) => {
+  const model = await edited('gpt2-f32', (file) => {
+    file.metadata = file.metadata.filter(([key]) => key !== 'tokenizer.ggml.pre');
+  });
+  t.after(() => model.dispose());
+  const text = 'It isn\'t 12345  so.\n\n Is it?';
+  assert.deepEqual(await model.tokenize(text), await (await open(t, 'gpt2-f32')).tokenize(text));
 });
 
 test('a text gets its BOS where the file wants one', async (t) => {

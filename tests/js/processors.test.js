@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { probe } from '../../js/features.js';
+import { probe } from '../../js/engine/features.js';
 import { loadModel } from '../../js/index.node.js';
 import { MODELS, testModel } from './models.js';
 

@@ -277,6 +277,7 @@ test('a model for which there is no memory is refused with what is needed, what 
   const instance = async (maximum) => {
     const memory = new WebAssembly.Memory({ initial: 16, maximum });
     const { instance: { exports } } = await WebAssembly.instantiate(await files(''), imports(memory));
+    exports.__wasm_call_ctors?.();
     return new Engine(exports, memory, []);
   };
   const file = await readFile(await testModel('medium'));

@@ -1,0 +1,48 @@
+/* bench: the command that measures a model here: medians of several runs. */
+import { loadModel } from '../index.node.js';
+import { UsageError, number } from './flags.js';
+import { print, using } from './output.js';
+/** @import { GenerateResult } from '../generation.js' */
+/** @import { Model } from '../model.js' */
+/** @import { Values } from './flags.js' */
+
+/** @param {Values} values */
+export async function bench(values) {
+  const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs']
+    .map((name) => number(values, name));
+  if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
+    throw new UsageError('bench: expected whole numbers above 0');
+  }
+  const start = performance.now();
+  await using(loadModel, values, async (model) => {
+    const loadMs = performance.now() - start;
+    /** @type {GenerateResult['timings'][]} */
+    const timings = [];
+    while (timings.length < runs) {
+      timings.push(await benchRun(model, promptTokens, genTokens, timings.length));
+    }
+    const { threads, variant, memory, contextLength } = model.info;
+    print(values, {
+      model: values.source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
+      ...medians(timings, ['prefillTokensPerSecond', 'decodeTokensPerSecond', 'firstTokenMs']),
+    });
+  });
+}
+
+/** @template {string} K @param {Record<K, number>[]} runs @param {K[]} names */
+function medians(runs, names) {
+  return Object.fromEntries(names.map((name) => {
+    const sorted = runs.map((run) => run[name]).sort((a, b) => a - b);
+    return [name, (sorted[(runs.length - 1) >> 1] + sorted[runs.length >> 1]) / 2];
+  }));
+}
+
+/** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.
+ * @param {Model} model @param {number[]} counts */
+async function benchRun(model, ...[promptTokens, genTokens, run]) {
+  const { vocabSize, endTokens } = model.info;
+  const ids = Array.from({ length: promptTokens }, (_, i) => (i * 31 + run * 17 + 300) % vocabSize);
+  const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
+  const out = model.generate(ids, { maxTokens: genTokens, temperature: 0, logitBias });
+  return (await out.result()).timings;
+}

@@ -1,0 +1,64 @@
+/* flags: what stands on the command line: names, values, and the options of the package that they mean. */
+import { parseArgs } from 'node:util';
+
+export class UsageError extends Error {}
+/** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
+
+const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
+  + 'frequency-penalty presence-penalty penalty-window';
+export const SAMPLING = `${NUMBERS} stop system`;
+const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache'];
+
+/** @param {string[]} args @param {string} flags */
+export function parse(args, flags) {
+  const options = Object.fromEntries(flags.trim().split(' ').map((flag) => {
+    const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
+    return [flag, { type, multiple: flag === 'stop', ...(flag === 'help' && { short: 'h' }) }];
+  }));
+  // A flag's value may begin with a dash.
+  /** @type {string[]} */
+  const joined = [];
+  for (let i = 0; i < args.length; i++) {
+    const takes = args[i].startsWith('--') && options[args[i].slice(2)]?.type === 'string';
+    joined.push(takes && i + 1 < args.length ? `${args[i]}=${args[++i]}` : args[i]);
+    if (args[i] === '--') joined.push(...args.splice(i + 1));
+  }
+  try {
+    const parsed = parseArgs({ args: joined, options, allowPositionals: true });
+    return { positionals: parsed.positionals, values: /** @type {Values} */ (parsed.values) };
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** @param {Values} values @param {string} name @returns {number | undefined} */
+export function number(values, name) {
+  const text = values[name];
+  if (text === undefined) return undefined;
+  const value = text.trim() === '' ? NaN : Number(text);
+  if (!Number.isNaN(value)) return value;
+  throw new UsageError(`--${name}: expected a number, got "${text}"`);
+}
+
+/** @param {string} text */
+export function idList(text) {
+  const ids = text.split(',').map((id) => id.trim());
+  if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
+  throw new UsageError(`--ids: expected numbers with commas between, got "${text}"`);
+}
+
+/** @param {Values} values */
+export function loadOptions(values) {
+  return {
+    threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
+    floatMatrices: values['float-matrices'], kvType: values['kv-type'], cache: !values['no-cache'],
+    token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
+  };
+}
+
+/** @param {Values} values */
+export function samplingOptions(values) {
+  const camel = (/** @type {string} */ name) => name.replace(/-./g, ([, letter]) => letter.toUpperCase());
+  const named = NUMBERS.split(' ').map((name) => [camel(name), number(values, name)]);
+  return { ...Object.fromEntries(named), stop: values.stop };
+}

@@ -1,0 +1,36 @@
+/* output: a model for one command, and its results: text or one JSON object on standard output, progress on standard
+ * error. */
+import { loadOptions } from './flags.js';
+/** @import { Progress } from '../engine/meter.js' */
+/** @import { Values } from './flags.js' */
+
+/** @template {{ dispose: () => Promise<void> }} M @template T
+ * @param {(source: string, options: any) => Promise<M>} open @param {Values} values
+ * @param {(model: M) => Promise<T>} f */
+export async function using(open, values, f) {
+  const onProgress = process.stderr.isTTY ? showProgress : undefined;
+  const model = await open(values.source, { ...loadOptions(values), onProgress });
+  if (onProgress) process.stderr.write('\r\x1b[K');
+  try {
+    return await f(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** @param {Progress} progress */
+function showProgress({ loaded, total, bytesPerSecond, notice }) {
+  if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
+  const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
+  process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
+}
+
+/** @param {Values} values @param {object} result @param {string} [text] */
+export function print({ json }, result, text = linesOf(result)) {
+  process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
+}
+
+/** @param {object} facts */
+export function linesOf(facts) {
+  return Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join('\n');
+}

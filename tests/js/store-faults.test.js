@@ -1,0 +1,286 @@
+/* The rules of the store (js/download/shelf.js), each broken on purpose: a server that answers with something else, a
+ * store that fails, a full disk, damaged bytes, a folder that cannot be written. No complete copy is lost, and no
+ * wrong model is loaded. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
+import { openStore } from '../../js/download/store-node.js';
+import { faultyServer } from './faulty-server.js';
+import { refuses, serveWith, someIds } from './helpers.js';
+import { testModel } from './models.js';
+import { splitModel } from './split.js';
+
+const IDS = someIds(6, 320);
+const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
+
+/** @type {Buffer} */ let bytes;
+/** @type {Buffer} */ let other;
+/** @type {Float32Array} */ let expected;
+/** @type {Float32Array} */ let expectedOther;
+let digest = '';
+
+/** Logits, and what loading said. */
+async function load(source, options = {}) {
+  const model = await loadModel(source, { threads: 1, ...options });
+  try {
+    return { logits: await model.logits(IDS), kept: model.info.cache, codes: model.info.notices.map(({ code }) => code) };
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** A folder, its cache, and its store as one of one's own, which runs on this thread. */
+async function emptyCache(t) {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return { folder, cache: openCache(folder), store: openStore(folder) };
+}
+
+/** A server, and a cache that has its file. */
+async function stored(t, options = {}) {
+  const place = await emptyCache(t), server = await faultyServer(t, bytes);
+  assert.equal((await load(server.url, { cache: place.cache, ...options })).kept, 'stored');
+  const [name] = await readdir(place.folder);
+  return { ...place, server, name };
+}
+
+/** The complete copy, as it was. */
+async function holds({ folder, cache, name }) {
+  const entry = (await cache.list()).find(({ key }) => key === name);
+  assert.ok(entry?.complete, JSON.stringify(entry));
+  assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
+}
+
+before(async () => {
+  environment.tuning = { ...TUNING };
+  bytes = await readFile(await testModel('parity-q4_0'));
+  other = Buffer.from(bytes);
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
+  digest = createHash('sha256').update(bytes).digest('hex');
+  expected = (await load(new Uint8Array(bytes))).logits;
+  expectedOther = (await load(new Uint8Array(other))).logits;
+});
+
+/** What a server may say instead, and whether the stored copy is known to be the latest. */
+const ANSWERS = {
+  'the page of a portal': { bytes: PORTAL, etag: '"portal"', noRanges: true, headers: { 'Last-Modified': '' } },
+  'a portal without a version': { bytes: PORTAL, noRanges: true, headers: { ETag: '', 'Last-Modified': '' } },
+  'nothing': { bytes: Buffer.alloc(0), etag: '"nothing"', noRanges: true },
+  'no such range': { status: 416 },
+  'status 403': { status: 403 },
+  'status 404': { status: 404 },
+  'status 511': { status: 511 },
+  'no version': { headers: { ETag: '', 'Last-Modified': '' } },
+  'another version that ends at once': { etag: '"two"', killAt: 0 },
+  'only the date': { headers: { ETag: '' }, same: true },
+  'a weak tag': { etag: 'W/"one"', same: true },
+  'the tag of a compressed answer': { etag: '"one-gzip"', same: true },
+};
+
+for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
+  test(`the server of a stored model answers with ${what}: the copy is used, and stays`, async (t) => {
+    const place = await stored(t), { server, cache, folder } = place;
+    server.state.faults = () => fault;
+    assert.equal((await inspectModel(server.url, { cache })).info.fileBytes, bytes.length);
+    await holds(place);
+    const { logits, kept, codes } = await load(server.url, { cache });
+    assert.deepEqual(logits, expected);
+    assert.deepEqual([kept, codes], ['cached', same ? [] : ['offline']]);
+    await holds(place);
+    assert.equal((await readdir(folder)).length, 1);
+  });
+}
+
+test('another model on the server: the copy goes when the new one is complete, and no moment before', async (t) => {
+  const place = await stored(t), { server, cache, folder } = place;
+  Object.assign(server.state, { bytes: other, etag: '"two"' });
+  server.forget();
+  server.state.faults = (n) => (n < 8 ? {} : { killAt: 0 });
+  await inspectModel(server.url, { cache });
+  await holds(place);
+  server.forget();
+  await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
+  await holds(place);
+  // Broken off: the portal again, then the new model, which goes on where it ended.
+  server.state.faults = () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true });
+  assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  const part = (await cache.list()).find(({ complete }) => !complete);
+  assert.equal((await readdir(folder)).length, 2);
+  server.state.faults = () => ({});
+  server.forget();
+  const { logits, kept, codes } = await load(server.url, { cache });
+  assert.deepEqual(logits, expectedOther);
+  assert.deepEqual([kept, codes], ['stored', ['changed']]);
+  const starts = server.seen.map(({ range }) => Number(/\d+/.exec(range)));
+  assert.ok(part.stored > 0 && starts.slice(2).every((at) => at >= part.stored), `${starts}, ${part.stored} were stored`);
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+});
+
+test('what begins like a model and is none does not replace one', async (t) => {
+  const place = await stored(t), { server, cache } = place;
+  Object.assign(server.state, { bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"two"' });
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-version');
+  await holds(place);
+  await server.close();
+  assert.deepEqual((await load(server.url, { cache })).logits, expected);
+});
+
+test('a part of a file and a portal: the part stays', async (t) => {
+  const { cache } = await emptyCache(t), server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
+  await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
+  const [{ stored: had }] = await cache.list();
+  server.state.faults = () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true });
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
+  assert.deepEqual((await cache.list()).map(({ stored: has }) => has), [had]);
+});
+
+test('one bad answer for a part of a split model: no part goes', async (t) => {
+  const parts = splitModel(bytes, 3), { cache } = await emptyCache(t);
+  let portal = false;
+  const base = await serveWith(t, (request, response) => {
+    const i = Number(request.url.slice(3, 8)) - 1, body = portal && i === 2 ? PORTAL : parts[i];
+    response.writeHead(200, { ETag: `"${i}${body === PORTAL}"`, 'Content-Length': body.length }).end(body);
+  });
+  const url = `${base}/m-00001-of-00003.gguf`;
+  assert.equal((await load(url, { cache })).kept, 'stored');
+  portal = true;
+  const { logits, kept, codes } = await load(url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual([kept, codes], ['cached', ['offline']]);
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true, true, true]);
+});
+
+/** A folder's store that fails as it is told: methods instead of its own. @param {any} t @param {any} store */
+function faulty(store, methods) {
+  return openCache(Object.assign(Object.create(null), store, methods));
+}
+
+test('one read error, wherever it comes: the copy stays, and the model is loaded all the same', async (t) => {
+  const place = await stored(t), { server, store } = place;
+  for (let failing = 1; failing < 16; failing += 2) {
+    let reads = 0;
+    const read = async (...args) => {
+      if (++reads === failing) throw new Error('EIO');
+      return store.read(...args);
+    };
+    const cache = faulty(store, { read });
+    await inspectModel(server.url, { cache });
+    await holds(place);
+    reads = 0;
+    const { logits, codes } = await load(server.url, { cache });
+    assert.deepEqual(logits, expected);
+    if (reads >= failing) assert.deepEqual(codes, ['not-cached'], `read ${failing}`);
+    await holds(place);
+  }
+  await server.close();
+  let reads = 0;
+  const cache = faulty(store, { read: async (...args) => (++reads === 3 ? 0 : store.read(...args)) });
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'network-error');
+  await holds(place);
+});
+
+test('reads that give less than was asked for are read on', async (t) => {
+  const place = await stored(t), { server, store } = place;
+  const short = (name, at, into) => store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
+  server.forget();
+  const { logits, kept, codes } = await load(server.url, { cache: faulty(store, { read: short }) });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual([kept, codes, server.sent], ['cached', [], 1]);
+  await holds(place);
+});
+
+for (const count of [undefined, NaN, -1, 1e9, 0]) {
+  test(`a read that says it gave ${count} bytes`, async (t) => {
+    const place = await stored(t), { server, store } = place;
+    const read = (name, at, into) => (at < bytes.length ? count : store.read(name, at, into));
+    assert.deepEqual((await load(server.url, { cache: faulty(store, { read }) })).logits, expected);
+    await holds(place);
+  });
+}
+
+/** Functions of node:fs instead of the real ones, until the end of the test; on this thread. */
+function broken(t, functions) {
+  const real = { ...fs };
+  const put = (some) => {
+    Object.assign(fs, some);
+    syncBuiltinESMExports();
+  };
+  t.after(() => put(Object.fromEntries(Object.keys(functions).map((name) => [name, real[name]]))));
+  put(functions);
+}
+
+test('writes that take less than they were given are written on', async (t) => {
+  const { writeSync } = fs, { store, folder, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+  broken(t, { writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to) });
+  assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
+  const [name] = await readdir(folder);
+  await holds({ folder, cache, name });
+});
+
+for (const [how, full] of [['an error', () => { throw Object.assign(new Error('no space'), { code: 'ENOSPC' }); }], ['nothing', () => 0]]) {
+  test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
+    const { writeSync } = fs, { store, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+    const most = bytes.length - 1000;
+    broken(t, {
+      writeSync(file, from, at, length, to) {
+        if (to >= bytes.length) return writeSync(file, from, at, length, to);   // the journal's place was taken before
+        return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
+      },
+    });
+    const { logits, kept, codes } = await load(server.url, { cache: openCache(store), sha256: digest });
+    assert.deepEqual(logits, expected);
+    assert.deepEqual([kept, codes], ['none', ['not-cached']]);
+    assert.deepEqual((await cache.list()).filter(({ complete }) => complete), []);
+    assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  });
+}
+
+test('a folder that can only be read: its copies are used and listed', async (t) => {
+  const place = await stored(t), { server, folder } = place, { openSync } = fs;
+  const no = () => { throw Object.assign(new Error('read-only file system'), { code: 'EROFS' }); };
+  broken(t, { openSync: (path, flags, ...more) => (String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, ...more)) });
+  const cache = openCache(openStore(folder));
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+  assert.deepEqual((await openCache(folder).list()).map(({ complete }) => complete), [true]);
+  server.forget();
+  const { logits, kept, codes } = await load(server.url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual([kept, codes, server.sent], ['cached', [], 1]);
+  await holds(place);
+});
+
+test('names that leave the folder, or are none of the package\'s, are refused', async (t) => {
+  const { folder, store } = await emptyCache(t), inner = join(folder, 'cache');
+  await mkdir(inner);
+  for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
+  const removed = [];
+  const own = openCache({ ...store, list: async () => ['x', '../ab.gguf', 'ab.gguf'], remove: async (name) => { removed.push(name); } });
+  for (const cache of [openCache(inner), own]) {
+    for (const key of ['../x', '../ab.gguf', join(folder, 'ab.gguf'), 'mine.gguf', '..\\ab.gguf', 'ab.gguf/../../ab.gguf', '', undefined, 5]) {
+      await refuses(cache.delete(key), 'bad-option');
+    }
+    await cache.clear();
+  }
+  assert.deepEqual(removed, ['ab.gguf']);
+  assert.deepEqual((await readdir(folder)).sort(), ['ab.gguf', 'cache', 'x', 'x.gguf']);
+  assert.deepEqual(await readdir(inner), ['mine.gguf']);
+  for (const f of [() => openStore(inner).remove('../x'), () => openStore(inner).read('../x', 0, new Uint8Array(1))]) await assert.rejects(f);
+});
+
+test('a list holds no file open', { skip: process.platform !== 'linux' }, async (t) => {
+  const { folder, cache } = await stored(t);
+  const held = async () => {
+    const links = (await readdir('/proc/self/fd')).map((fd) => { try { return fs.readlinkSync(`/proc/self/fd/${fd}`); } catch { return ''; } });
+    return links.filter((link) => link.startsWith(folder));
+  };
+  assert.equal((await cache.list()).length, 1);
+  assert.deepEqual(await held(), []);
+});
