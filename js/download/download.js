@@ -1,10 +1,10 @@
 /* download: one file from a server, in order, in spite of what networks do: each piece comes from the shelf if it is
  * there, else from the network, and is put there on the way; what fails is asked for again. */
-/** @import { GemmaError } from '../errors.js' */
 /** @import { Store } from '../platform/env.js' */
 /** @import { Entry } from './entries.js' */
 /** @import { Answer, UrlSource } from './http.js' */
 /** @import { Range } from './lanes.js' */
+import { GemmaError } from '../errors.js';
 import { TUNING, patiently } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, plainUrl } from './identity.js';
 import { Lanes } from './lanes.js';
@@ -12,11 +12,14 @@ import { Requests } from './requests.js';
 import { Shelf } from './shelf.js';
 
 const FIRST_ATTEMPTS = 3;
+/** Bytes that are checked at a time. */
+const CHECKED = 1 << 20;
 /** How a model begins. */
 const MAGIC = 'GGUF';
 
 /** hash: of a text; counted: bytes that came, and whether the cache had them; readOnly: the cache stays as it is.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
+ *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   counted: (bytes: number, cached: boolean) => void,
  *   notice: (code: string, message: string) => void }} Surroundings */
 
@@ -32,6 +35,10 @@ export class Download {
   #lanes;
   /** Whether the header was read. */
   #planned = false;
+  /** The copy that has the digest that the caller named. @type {Entry | undefined} */
+  #proved;
+  /** That a stored copy has another digest than the caller named. @type {GemmaError | undefined} */
+  #wrong;
   /** Whether the shelf is to get a copy. */
   #fresh = false;
 
@@ -65,11 +72,10 @@ export class Download {
   async open() {
     const { hash, notice } = this.#around;
     const copies = await this.#shelf.find(keyOf(this.#url, hash));
-    const whole = copies.find(({ complete }) => complete);
+    const whole = await this.#sound(copies.filter((copy) => copy.whole));
     if (whole && await this.#keeps(whole)) return;
     const part = copies.find((copy) => !copy.whole);
-    const answer = await this.#first(part, copies.find((copy) => copy.whole && !copy.complete));
-    if (!answer && !this.network) return;
+    const answer = await this.#first(part);
     const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
     if (whole || (part && !goesOn)) notice('changed', 'the file on the server is another one now; it replaces the stored copy');
     if (goesOn) return this.#resume(part, answer);
@@ -78,12 +84,49 @@ export class Download {
     this.#start(await this.#greet());
   }
 
+  /** The first copy that has the bytes that the caller named; if none were, that nothing speaks against.
+   * @param {Entry[]} copies that are whole */
+  async #sound(copies) {
+    const expected = this.#around.expected?.toLowerCase();
+    for (const copy of copies) {
+      const { total, sha256 } = copy.journal;
+      // Bytes behind the last tensor may be missing; they are fetched and checked with the rest.
+      if (!expected || this.#around.readOnly || copy.heldTo(0) < total) {
+        if (copy.complete) return copy;
+        continue;
+      }
+      const got = await this.#digestOf(copy);
+      if (got === expected) {
+        copy.journal.sha256 = got;
+        if (!copy.complete) await this.#shelf.mark(copy, false);
+        this.#proved = copy;
+        return copy;
+      }
+      this.#wrong = new GemmaError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
+      if (got && got !== sha256) await this.#shelf.mark(copy, true);
+    }
+    return undefined;
+  }
+
+  /** Empty where it cannot be read. @param {Entry} copy */
+  async #digestOf(copy) {
+    const hasher = this.#around.hasher(), bytes = new Uint8Array(CHECKED), { total } = copy.journal;
+    for (let at = 0; at < total; at += CHECKED) {
+      const piece = bytes.subarray(0, total - at);
+      this.#requests.mustBeOpen();
+      if (!await this.#shelf.look(copy, at, piece)) return '';
+      hasher.update(piece);
+    }
+    return hasher.hex();
+  }
+
   /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
   async #keeps(whole) {
     let answer, verdict = 'unknown', why = 'the server does not tell the version of the file';
     try {
       answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
-      verdict = compare(loosely(answer.version), loosely(whole.journal));
+      // With the digest that was asked for, there is nothing later.
+      verdict = whole === this.#proved ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
       why = /** @type {GemmaError} */ (error).message;
     }
@@ -118,18 +161,13 @@ export class Download {
     }
   }
 
-  /** The first answer; none where the part that is there is of another version, and where a doubtful copy is better
-   * than nothing. @param {Entry} [part] @param {Entry} [doubtful] */
-  async #first(part, doubtful) {
+  /** The first answer; none where the part that is there is of another version. @param {Entry} [part] */
+  async #first(part) {
     try {
       return await this.#greet(part);
     } catch (error) {
-      const { code, message } = /** @type {GemmaError} */ (error);
-      if (part && code === 'source-changed') return undefined;
-      if (!doubtful) throw error;
-      this.#unsure(message);
-      await this.#resume(doubtful);
-      return undefined;
+      if (part && /** @type {GemmaError} */ (error).code === 'source-changed') return undefined;
+      throw this.#wrong ?? error;
     }
   }
 

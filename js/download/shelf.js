@@ -73,6 +73,19 @@ export class Shelf {
     return this.#found;
   }
 
+  /** All of `into`, from a copy that is not used yet.
+   * @param {Entry} entry @param {number} at @param {Uint8Array} into */
+  look(entry, at, into) {
+    return this.#try(() => entry.read(at, into).then(() => true));
+  }
+
+  /** A copy proved to be wrong, and is not complete from now on; or to be right.
+   * @param {Entry} entry @param {boolean} doubt */
+  async mark(entry, doubt) {
+    entry.journal.doubt = doubt || undefined;
+    if (!this.#readOnly) await within(this.#patience, entry.close()).catch(() => {});
+  }
+
   /** @param {Entry} entry that was found */
   async use(entry) {
     if (entry.whole) this.kept = 'cached';

@@ -63,6 +63,7 @@ function surroundings({ cache, headerOnly = false }, { native, platform, asking 
   return {
     store: cache && (cache.remote ? asking.store() : platform.openStore(cache.folder)),
     readOnly: headerOnly,
+    hasher: () => native.hasher(),
     hash(text) {
       const hasher = native.hasher();
       hasher.update(utf8(text));

@@ -284,3 +284,52 @@ test('a list holds no file open', { skip: process.platform !== 'linux' }, async 
   assert.equal((await cache.list()).length, 1);
   assert.deepEqual(await held(), []);
 });
+
+/** One bit of a stored copy, behind the header. */
+async function flip(folder, name) {
+  const copy = await readFile(join(folder, name));
+  copy[Math.round(bytes.length * 0.7)] ^= 4;
+  await writeFile(join(folder, name), copy);
+}
+
+for (const known of [true, false]) {
+  test(`a stored copy that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
+    const place = await stored(t, known ? { sha256: digest } : {}), { server, cache, folder, name } = place;
+    server.forget();
+    assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'cached');
+    assert.equal(server.sent, 1);
+    await flip(folder, name);
+    server.state.faults = () => ({ killAt: 0 });
+    await refuses(loadModel(server.url, { threads: 1, cache, sha256: digest }), ['truncated', 'network-error', 'sha256-mismatch']);
+    assert.deepEqual((await cache.list()).map(({ complete, key }) => [complete, key]), [[false, name]]);
+    server.state.faults = () => ({});
+    for (const kept of ['stored', 'cached']) {
+      const got = await load(server.url, { cache, sha256: digest });
+      assert.deepEqual(got.logits, expected);
+      assert.equal(got.kept, kept);
+    }
+    assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+    const [next] = await readdir(folder);
+    await flip(folder, next);
+    await server.close();
+    const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: digest }), 'sha256-mismatch');
+    await refuses(loadModel(server.url, { threads: 1, cache }), 'network-error');
+    assert.equal(error.expected, digest);
+    assert.match(error.got, /^[0-9a-f]{64}$/);
+    assert.deepEqual((await cache.list()).map(({ complete, key }) => [complete, key]), [[false, next]]);
+    // The same bit again: it is whole, which only the digest tells.
+    await flip(folder, next);
+    assert.deepEqual((await load(server.url, { cache, sha256: digest })).logits, expected);
+    await holds({ folder, cache, name: next });
+  });
+}
+
+test('a digest that names another model: the stored copy stays complete', async (t) => {
+  const place = await stored(t, { sha256: digest }), { server, cache } = place;
+  await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
+  await holds(place);
+  // The right one, though the server has another file by now.
+  Object.assign(server.state, { bytes: other, etag: '"two"' });
+  assert.deepEqual((await load(server.url, { cache, sha256: digest })).logits, expected);
+  await holds(place);
+});
