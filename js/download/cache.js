@@ -2,11 +2,12 @@
  * Loading with the option `cache` fills it (download.js). */
 /** @import { Store } from '../platform/env.js' */
 import { isComplete, isName, readJournal } from './entries.js';
+import { plainUrl } from './identity.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure } from '../errors.js';
 
-/** url: without its query; file: its last part; stored and total: bytes; complete: can be loaded without
- * the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
+/** url: without what may be secret in its query; file: its last part; stored and total: bytes; complete: can be
+ * loaded without the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
  *   complete: boolean, lastUsed: Date }} CacheEntry */
 
 export class ModelCache {
@@ -27,7 +28,7 @@ export class ModelCache {
         const journal = await readJournal(store, key);
         const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
         return {
-          key, url, file: url.slice(url.lastIndexOf('/') + 1), total,
+          key, url, file: plainUrl(url).split('/').at(-1) ?? '', total,
           stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
           complete: journal !== null && isComplete(journal),
           lastUsed: new Date(used),

@@ -6,7 +6,7 @@
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
 import { TUNING, patiently } from './http.js';
-import { Identity, compare, keyOf, loosely, nameOf, plainUrl } from './identity.js';
+import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
 import { Shelf } from './shelf.js';
@@ -27,6 +27,8 @@ export class Download {
   /** Whether bytes come from the network. */
   network = true;
   #url;
+  /** Whether a token is sent. */
+  #guarded;
   #around;
   #tuning;
   #identity = new Identity();
@@ -45,6 +47,7 @@ export class Download {
   /** @param {UrlSource} source @param {Surroundings} around */
   constructor(source, around) {
     this.#url = source.url;
+    this.#guarded = Boolean(source.headers?.some(([name]) => name.toLowerCase() === 'authorization'));
     this.#around = around;
     this.#tuning = { ...TUNING, ...source.tuning };
     this.#shelf = new Shelf(around, this.#tuning.stallMs);
@@ -128,6 +131,8 @@ export class Download {
       // With the digest that was asked for, there is nothing later.
       verdict = whole === this.#proved ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
+      // Who may not read it any more does not get it from here.
+      if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {GemmaError} */ (error).message;
     }
     if (verdict === 'changed') {
@@ -204,7 +209,8 @@ export class Download {
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
-      url: plainUrl(this.#url).slice(0, 1000), etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
+      url: shownUrl(this.#url).slice(0, 1000), guarded: this.#guarded || undefined,
+      etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
     });
   }
 

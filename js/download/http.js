@@ -153,7 +153,7 @@ export class Remote {
     const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
     // What a redirect led to may have expired.
     this.#at = this.#url;
-    return Object.assign(error, { after });
+    return Object.assign(error, { after, status });
   }
 }
 

@@ -1,8 +1,14 @@
 /* identity: which file it is, said without asking anybody: whether two answers are of one version, and what a URL
  * names. */
 
-/** Parts of a query that say who may read, not what is read. */
-const SECRET = /sig|token|key|auth|cred|secret|pass|expire|policy|x-amz|x-goog/i;
+/** Words in the names of a query's parts that may be secret: these are not shown. */
+const SECRET = new RegExp('^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd'
+  + '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$', 'i');
+/** Values that are longer are not shown either, whatever they are called. */
+const LONGEST_SHOWN = 20;
+/** Parts that each signing makes anew: if all of a group are there, they say who may read, not what is read. */
+const SIGNATURES = [['Signature', 'Key-Pair-Id', 'Expires', 'Policy'], ['sig', 'se', 'sv', 'st', 'spr', 'sp']];
+const NEEDED = [2, 3];
 
 /** What tells one version of a file from another.
  * @typedef {{ etag: string, modified: string, total: number | undefined }} Version */
@@ -52,9 +58,20 @@ export class Identity {
 /** @param {string} url */
 export const plainUrl = (url) => url.split(/[?#]/)[0];
 
-/** Which file a URL names, without what is secret in it. @param {string} url @param {(text: string) => string} hash */
+/** What can be shown and stored of a URL: all but what may be secret. @param {string} url */
+export function shownUrl(url) {
+  const query = [...new URL(url).searchParams].filter(([name, value]) => value.length <= LONGEST_SHOWN
+    && !name.split(/[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])/).some((word) => SECRET.test(word)));
+  const text = String(new URLSearchParams(query));
+  return plainUrl(url) + (text && `?${text}`);
+}
+
+/** Which file a URL names: the hash of all of it, but for a signature. @param {string} url
+ * @param {(text: string) => string} hash */
 export function keyOf(url, hash) {
   const { searchParams } = new URL(url);
-  const query = [...searchParams].filter(([name]) => !SECRET.test(name));
+  const has = (/** @type {string} */ name) => searchParams.has(name);
+  const signed = SIGNATURES.filter((names, i) => names.slice(0, NEEDED[i]).every(has)).flat();
+  const query = [...searchParams].filter(([name]) => !/^x-(amz|goog)-/i.test(name) && !signed.includes(name));
   return hash(JSON.stringify([plainUrl(url), query])).slice(0, 24);
 }

@@ -9,7 +9,15 @@
 /** @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
 export function answersOf(feeders, store) {
   const known = store ? storeAnswers(store) : {};
-  return async (method, args) => (method === 'pull' ? feeders.next(args[0]) : known[method]?.(...args));
+  return async (method, args) => {
+    if (method === 'pull') return feeders.next(args[0]);
+    try {
+      return await known[method]?.(...args);
+    } catch (error) {
+      // Stores may reject with anything, also with nothing.
+      throw error instanceof Object ? error : new Error(`the store failed: ${error}`);
+    }
+  };
 }
 
 /** The worker has no buffer that the store could fill. @param {Store} store @returns {Record<string, Function>} */

@@ -333,3 +333,69 @@ test('a digest that names another model: the stored copy stays complete', async 
   assert.deepEqual((await load(server.url, { cache, sha256: digest })).logits, expected);
   await holds(place);
 });
+
+test('the key is the whole address: other parts of a query are other copies', async (t) => {
+  const { cache, folder } = await emptyCache(t), server = await faultyServer(t, bytes);
+  server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
+  for (const name of ['key', 'design', 'author', 'passage', 'token']) {
+    const [one, two] = [1, 2].map((n) => `${server.url}?${name}=SECRET${n}`);
+    await load(one, { cache });
+    assert.deepEqual((await load(two, { cache })).logits, expectedOther);
+    server.state.faults = () => ({ status: 503 });
+    assert.deepEqual((await load(one, { cache })).logits, expected);
+    assert.deepEqual((await load(two, { cache })).logits, expectedOther);
+    server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
+    const list = await cache.list(), secret = ['key', 'token'].includes(name);
+    assert.equal(list.length, 2);
+    assert.deepEqual(list.map(({ url }) => url).sort(), secret ? [server.url, server.url] : [one, two]);
+    assert.ok(list.every(({ file }) => file === 'model.gguf'));
+    if (secret) for (const key of await readdir(folder)) assert.ok(!(await readFile(join(folder, key))).subarray(bytes.length).includes('SECRET'));
+    await cache.clear();
+  }
+});
+
+test('an address with a query is started from the list', async (t) => {
+  const { cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+  await load(`${server.url}?download=true&api_key=SECRET&apiKey=SECRET&s=${'r'.repeat(40)}`, { cache });
+  assert.equal((await cache.list())[0].url, `${server.url}?download=true`);
+  await cache.clear();
+  await load(`${server.url}?download=true`, { cache });
+  const [{ url }] = await cache.list();
+  assert.equal(url, `${server.url}?download=true`);
+  await server.close();
+  assert.deepEqual((await load(url, { cache })).logits, expected);
+});
+
+test('a model that was stored with a token does not load for who may not read it', async (t) => {
+  const place = await emptyCache(t), server = await faultyServer(t, bytes), { cache } = place;
+  server.state.faults = (n, { headers }) => (headers.authorization === 'Bearer good' ? {} : { status: 401 });
+  await load(server.url, { cache, token: 'good' });
+  for (const token of [undefined, 'revoked']) {
+    const error = await refuses(loadModel(server.url, { threads: 1, cache, token }), 'http-error');
+    assert.match(error.message, /token.*401/);
+  }
+  assert.equal((await load(server.url, { cache, token: 'good' })).kept, 'cached');
+  await server.close();
+  assert.deepEqual((await load(server.url, { cache, token: 'good' })).codes, ['offline']);
+  const [name] = await readdir(place.folder);
+  await holds({ ...place, name });
+});
+
+test('a store of one\'s own that rejects with nothing, or never answers: the load goes on without it', async (t) => {
+  const place = await stored(t), { server, store } = place;
+  environment.tuning = { ...TUNING, stallMs: 300 };
+  t.after(() => { environment.tuning = { ...TUNING }; });
+  const empty = await emptyCache(t);
+  for (const method of ['list', 'size', 'read', 'write', 'flush', 'close', 'estimate']) {
+    for (const way of [() => Promise.reject(), () => { throw null; }, () => new Promise(() => {})]) {
+      for (const one of ['write', 'flush', 'estimate'].includes(method) ? [empty.store] : [store]) {
+        const began = performance.now(), got = await load(server.url, { cache: faulty(one, { [method]: way }) });
+        assert.deepEqual(got.logits, expected);
+        assert.ok(performance.now() - began < 5000, method);
+        if (['list', 'read', 'size'].includes(method)) assert.deepEqual(got.codes, ['not-cached'], method);
+      }
+      await holds(place);
+      for (const name of await readdir(empty.folder)) await empty.store.remove(name);
+    }
+  }
+});
