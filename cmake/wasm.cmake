@@ -23,13 +23,18 @@ set(threads_flags -matomics)
 
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
-set(gw_small model/attention model/config model/describe model/kv model/model model/tokens file/store file/types
-    base/half kernels/ref kernels/ref_planes kernels/proof kernels/proof_relaxed model/load model/forward run/session api)
+set(gw_small model/attention model/config model/describe model/kv model/model model/tokens file/gguf file/store
+    file/types base/half model/load model/forward run/session text/tokenizer text/vocabulary api)
+set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref kernels/ref_planes)   # for the proofs alone
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
+list(TRANSFORM gw_smallest REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
+set_source_files_properties(${gw_smallest} PROPERTIES COMPILE_OPTIONS -Oz)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the
 # other types no longer.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/file/formats.c PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
+set(gw_rolled file/formats model/elements text/split)
+list(TRANSFORM gw_rolled REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
+set_source_files_properties(${gw_rolled} PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
 
 # gw_objects(NAME FLAG…): all of src/ compiled for one variant.
 function(gw_objects name)

@@ -69,10 +69,10 @@ int gw_load_end(gw_model *m);                 /* 0 if READY, else GW_E_TRUNCATED
 void gw_load_limit(gw_model *m, double bytes);
 /* One setting that the memory plan depends on, before gw_load_reserve; the first value is the default:
  *   "floatMatrices"   "auto" "keep" "q8_0": matrices that the file has as F32, F16 or BF16 stay, or are packed as Q8_0
- *                     where rows are whole blocks. auto: q8_0 if most weights of the layers are of a quantised
- *                     type. Of a block of 32 with the largest magnitude M, no weight changes by more than
- *                     M / 254 + M / 2048, half a step and the rounding of its scale to f16 (M >= 0.0078;
- *                     below, M / 254 + 3.8e-6).
+ *                     where rows are whole blocks. auto: keep, because rounding the embedding can be most of a
+ *                     file's error; q8_0 is the faster and smaller one. Of a block of 32 with the largest magnitude
+ *                     M, no weight changes by more than M / 254 + M / 2048, half a step and the rounding of its
+ *                     scale to f16 (M >= 0.0078; below, M / 254 + 3.8e-6).
  *   "output"          "auto" "whole" "planes": how an output matrix of Q8_0 lies; planes: in two of 4 bits, of which
  *                     greedy decoding reads one and little of the other (gw_want_top), 8 bytes a row more. auto: planes
  *                     from 2^22 weights on. It changes no result. For tests.

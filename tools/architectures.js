@@ -157,8 +157,9 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   const short = s.loud ? 2 : 1;   // loud rows shall not drown what the layers add
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1;   // nor the best all press against the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
-  if (group === 'output_norm') return first ? 10 : short * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
+  if (group === 'output_norm') return first ? 10 : short / room * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;
   if (shape.length === 1) return 1;

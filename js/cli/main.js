@@ -28,7 +28,7 @@ sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical
           --repetition-penalty X --frequency-penalty X --presence-penalty X --penalty-window N
           --stop TEXT (may be repeated) --logprobs N
 common    --threads N --context N --variant auto|relaxed|simd128
-          --float-matrices auto|keep|q8_0 (auto: Q8_0 in quantised files)
+          --float-matrices auto|keep|q8_0 (auto: as in the file)
           --kv-type auto|f32|i16|q8_0 (how the context is kept)
           --no-cache (keep no download; else they are kept in ~/.cache/gemma-wasm)
 HF_TOKEN in the environment goes to huggingface.co, as a header.

@@ -48,16 +48,17 @@ INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, o
 /* --- tiles --- */
 
 /* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any;
- * by_pairs: products are added in 16 bits first; rows and panels of a tile. */
+ * by_pairs: products are added in 16 bits first; rows of a tile. */
 typedef struct {
     int planes;
     uint32_t subs;
     bool mins, table, by_pairs;
     uint32_t bits;
-    int rows, panels;
+    int rows;
 } kind;
 
-/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of. */
+/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of; next:
+ * from a panel's results to the next one's, 0 where one panel is a pair with itself. */
 typedef struct {
     const acts *a;
     int offset;
@@ -65,7 +66,7 @@ typedef struct {
     size_t b;
     uint32_t n_blocks;
     float *y;
-    size_t ldy;
+    size_t ldy, next;
 } place;
 
 /* Sums of a tile. */
@@ -73,7 +74,7 @@ typedef v128_t sums[TILE][PAIR];
 
 #define EACH_SUM(f, i, p)                       \
     for (int i = 0; i < (f)->rows; i++)         \
-        for (int p = 0; p < (f)->panels; p++)
+        for (int p = 0; p < PAIR; p++)
 
 /* The same products by pairs: sums of `run` columns' pairs fit 16 bits. */
 INLINE void tile_pairs(const kind *f, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot,
@@ -104,7 +105,7 @@ INLINE void tile_whole(const kind *f, int offset, const v128_t *c, const int8_t 
     const v128_t *end = c + COLUMNS * PAIR;
     for (int i = 0; i < f->rows; i++) {
         v128_t start = wasm_i16x8_mul(wasm_v128_load16_splat(sum_of + i), wasm_i16x8_splat((int16_t)(-offset / 2)));
-        for (int p = 0; p < f->panels; p++) sum[i][p] = start;
+        for (int p = 0; p < PAIR; p++) sum[i][p] = start;
     }
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
@@ -158,7 +159,7 @@ INLINE void tile_block(const kind *f, const place *where, const open_block *w, s
     }
     for (int i = 0; i < f->rows; i++) {
         v128_t by = SPLAT(a->scale + at + i);
-        for (int p = 0; p < f->panels; p++) {
+        for (int p = 0; p < PAIR; p++) {
             v128_t all = f->subs == 2 ? wasm_i32x4_add(dot[0][i][p], dot[1][i][p]) : dot[0][i][p], part = sum[i][0];
             total[i][p] = add_scaled(total[i][p], all, w->scale[p], by);
             if (!f->mins) continue;
@@ -176,43 +177,38 @@ INLINE void tile(const kind *f, const place *where, const unpacked *w, int t) {
     size_t at = where->b * where->a->stride + t;
     sums total;
     EACH_SUM(f, i, p)
-        total[i][p] = where->b ? wasm_v128_load(y + i * where->ldy + p * GW_PANEL) : wasm_f32x4_splat(0);
+        total[i][p] = where->b ? wasm_v128_load(y + i * where->ldy + p * where->next) : wasm_f32x4_splat(0);
     KEEP_LOOP
     for (uint32_t j = 0; j < where->n_blocks; j++, at += where->a->stride)
         tile_block(f, where, w->block + j, at, total);
-    EACH_SUM(f, i, p) wasm_v128_store(y + i * where->ldy + p * GW_PANEL, total[i][p]);
+    EACH_SUM(f, i, p) wasm_v128_store(y + i * where->ldy + p * where->next, total[i][p]);
 }
 
-/* All rows from t on against PAIR panels or one of a chunk. */
-typedef void tiler(const place *where, const unpacked *w, int t, int panels);
+/* All rows from t on against the panels of a chunk. */
+typedef void tiler(const place *where, const unpacked *w, int t);
 
-INLINE kind of_size(const kind *f, int rows, int panels) {
+INLINE kind of_size(const kind *f, int rows) {
     kind sized = *f;
     sized.rows = rows;
-    sized.panels = panels;
     return sized;
 }
 
 /* Whole tiles, and what is left by `rest`, or row by row. */
-INLINE void all_tiles(const kind *f, tiler *rest, const place *given, const unpacked *w, int t, int panels) {
+INLINE void all_tiles(const kind *f, tiler *rest, const place *given, const unpacked *w, int t) {
     const int step = TILE / f->planes;
-    const kind whole = of_size(f, step, PAIR), row = of_size(f, 1, PAIR), one = of_size(f, 1, 1);
+    const kind whole = of_size(f, step), row = of_size(f, 1);
     const acts a = *given->a;   /* copies: what is stored cannot change them */
     place where = *given;
     where.a = &a;
-    for (; panels == PAIR && t + step <= a.n; t += step) tile(&whole, &where, w, t);
-    if (rest) {
-        rest(given, w, t, panels);
-        return;
-    }
-    for (; panels == PAIR && t < a.n; t++) tile(&row, &where, w, t);
-    for (; t < a.n; t++) tile(&one, &where, w, t);
+    for (; t + step <= a.n; t += step) tile(&whole, &where, w, t);
+    if (rest) rest(given, w, t);
+    else for (; t < a.n; t++) tile(&row, &where, w, t);
 }
 
 #define TILES(name, rest, ...)                                                                                  \
-    OUTLINE void name(const place *where, const unpacked *w, int t, int panels) {                               \
+    OUTLINE void name(const place *where, const unpacked *w, int t) {                                           \
         const kind f = { __VA_ARGS__ };                                                                         \
-        all_tiles(&f, rest, where, w, t, panels);                                                               \
+        all_tiles(&f, rest, where, w, t);                                                                       \
     }
 TILES(tiles_1, NULL, .planes = 1, .subs = 1)
 TILES(tiles_1_mins, NULL, .planes = 1, .subs = 1, .mins = true)
@@ -252,17 +248,18 @@ INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
 
 /* --- products --- */
 
-/* All rows against PAIR panels or one, `panel` bytes apart. */
-INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, int panels,
-                        const acts *a, float *y, size_t ldy) {
+/* All rows against PAIR panels, `panel` bytes apart: 0 where there is one, then `next` is 0 too. */
+INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, const acts *a,
+                        float *y, size_t ldy, size_t next) {
     unpacked u;
-    place where = { .a = a, .y = y, .ldy = ldy, .offset = offset_of(f, how), .run = run_of(f, wide) };
+    place where = { .a = a, .y = y, .ldy = ldy, .next = next, .offset = offset_of(f, how), .run = run_of(f, wide) };
     tiler *tiles = tiler_of(f, wide, f->bits < 8 && !f->table && adds_pairs());
     for (; where.b < a->blocks; where.b += CHUNK) {
         where.n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - where.b);
         for (uint32_t i = 0; i < where.n_blocks; i += f->blocks, w += f->bytes)
-            for (int p = 0; p < panels; p++) unpack_group(f, how, w + p * panel, u.block + i, p);
-        tiles(&where, &u, 0, panels);
+            KEEP_LOOP
+            for (int p = 0; p < PAIR; p++) unpack_group(f, how, w + p * panel, u.block + i, p);
+        tiles(&where, &u, 0);
     }
 }
 
@@ -270,9 +267,11 @@ INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t
     void gw_relaxed_rows_##name(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, float *y,  \
                                 size_t ldy) {                                                                      \
         size_t panel = a->blocks / shape_##name.blocks * shape_##name.bytes;                                       \
-        for (int p = 0; p < panels; p += PAIR)                                                                     \
-            unpack_rows(&shape_##name, how, wide, w + p * panel, panel, (int)gw_min(PAIR, panels - p), a,          \
-                        y + p * GW_PANEL, ldy);                                                                    \
+        for (int p = 0; p < panels; p += PAIR) {                                                                   \
+            bool two = p + 1 < panels;                                                                             \
+            unpack_rows(&shape_##name, how, wide, w + p * panel, two ? panel : 0, a, y + p * GW_PANEL, ldy,        \
+                        two ? GW_PANEL : 0);                                                                       \
+        }                                                                                                          \
     }
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )

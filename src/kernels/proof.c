@@ -8,8 +8,9 @@
 #include <string.h>
 
 /* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: a
- * tile, and one alone. Of both the plain kernels, which are slow, see only those that differ. MOST_K: a super-block. */
-enum { ROWS = 5, OTHER_ROWS = 4, PANELS = 9, FEW = 3, OTHER_PANELS = 2, LD = OTHER_PANELS * GW_PANEL, MOST_K = 256,
+ * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels are copies, other rows are
+ * these times a power of two, so that no two are alike. MOST_K: a super-block. */
+enum { ROWS = 5, OTHER_ROWS = 2, PANELS = 9, FEW = 3, OTHER_PANELS = 2, LD = OTHER_PANELS * GW_PANEL, MOST_K = 256,
        MOST_BYTES = 256, BLOCKS = ROWS * MOST_K / GW_BLOCK };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
@@ -24,10 +25,11 @@ typedef struct {
 
 typedef struct {
     uint32_t seed;
+    size_t k;          /* of the activations that are quantised; 0: none */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES], low[PANELS * GW_LOW_BYTES * 2];
-    side plain, own;
-    float want[PANELS * GW_PANEL], got[ROWS * PANELS * GW_PANEL];
+    side plain, own, one;   /* one: the first row alone */
+    float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
 static uint32_t random_bits(trial *t) {
@@ -37,13 +39,16 @@ static uint32_t random_bits(trial *t) {
 
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
+/* What a row is times the one that it comes from. */
+static const float times[ROWS] = { 1, 1, -1, -2, 2 };
+
 /* Rows of numbers; in their second halves all are as large as can be, with both signs. */
 static void choose_rows(trial *t, size_t k) {
-    for (size_t i = 0; i < ROWS * k; i++) {
+    for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);
         t->x[i] = i % k < k / 2 ? x : x < 0 ? -1.0f : 1.0f;
     }
-    memcpy(t->x + OTHER_ROWS * k, t->x, (ROWS - OTHER_ROWS) * k * sizeof *t->x);
+    for (size_t i = OTHER_ROWS * k; i < ROWS * k; i++) t->x[i] = t->x[i % (OTHER_ROWS * k)] * times[i / k];
 }
 
 static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kernel *narrow, gw_quantise_kernel *wide) {
@@ -56,10 +61,14 @@ static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kerne
     }
 }
 
-/* Both sides' activations of the first n rows. */
-static void take_rows(trial *t, int n, size_t k) {
-    quantise(&t->plain, t->x, n, k, gw_ref_narrow, gw_ref_wide);
-    quantise(&t->own, t->x, n, k, GW_KERNEL_INT(narrow), GW_KERNEL_INT(wide));
+/* Activations of k columns, once for all products of that length. */
+static void take_rows(trial *t, size_t k) {
+    if (t->k == k) return;
+    t->k = k;
+    choose_rows(t, k);
+    quantise(&t->plain, t->x, OTHER_ROWS, k, gw_ref_narrow, gw_ref_wide);
+    quantise(&t->own, t->x, ROWS, k, GW_KERNEL_INT(narrow), GW_KERNEL_INT(wide));
+    quantise(&t->one, t->x, 1, k, GW_KERNEL_INT(narrow), GW_KERNEL_INT(wide));
 }
 
 static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b, n * sizeof *a); }
@@ -115,29 +124,28 @@ static void choose_panels(trial *t, const gw_type *type, size_t k) {
     for (size_t p = OTHER_PANELS; p < PANELS; p++) memcpy(t->w + p * panel, t->w + p % OTHER_PANELS * panel, panel);
 }
 
-/* Are results of rows and panels those of the rows and panels that they are copies of? */
+/* Are results of rows and panels those of the rows and panels that they come from? */
 static bool same_products(const trial *t, size_t rows, size_t panels) {
+    const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
-        for (size_t p = 0; p < panels; p++)
-            if (!same(t->got + (r * panels + p) * GW_PANEL,
-                      t->want + r % OTHER_ROWS * LD + p % OTHER_PANELS * GW_PANEL, GW_PANEL)) return false;
+        for (size_t i = 0; i < panels * GW_PANEL; i++, got++) {
+            float want = t->want[r % OTHER_ROWS * LD + i % LD] * times[r];
+            if (!same(got, &want, 1)) return false;
+        }
     return true;
 }
 
 static bool product_holds(trial *t, const struct product *p) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
-    choose_rows(t, k);
+    take_rows(t, k);
     choose_panels(t, type, k);
     for (int wide = 0; wide < 2 && p->plain[wide]; wide++) {
-        take_rows(t, ROWS, k);
-        t->plain.acts.n = OTHER_ROWS;
         p->plain[wide](t->w, OTHER_PANELS, &t->plain.acts, t->want, LD);
         p->own[wide](t->w, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
         if (!same_products(t, ROWS, FEW)) return false;
-        take_rows(t, 1, k);
-        for (t->own.acts.streams = 0; t->own.acts.streams < 2; t->own.acts.streams++) {
-            p->own[wide](t->w, PANELS, &t->own.acts, t->got, 0);
+        for (t->one.acts.streams = 0; t->one.acts.streams < 2; t->one.acts.streams++) {
+            p->own[wide](t->w, PANELS, &t->one.acts, t->got, 0);
             if (!same_products(t, 1, PANELS)) return false;
         }
     }
@@ -147,7 +155,7 @@ static bool product_holds(trial *t, const struct product *p) {
 static bool planes_hold(trial *t) {
     static const uint32_t list[] = { 4, 0, 2, 8, 7 };
     enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, LOW = 2 * GW_LOW_BYTES, LISTED = sizeof list / sizeof *list };
-    choose_rows(t, K);
+    take_rows(t, K);
     for (int p = 0; p < PANELS; p++) {
         uint8_t *high = t->w + p * HIGH, *low = t->low + p * LOW;
         for (int b = 0; b < 2; b++) choose_group(t, high + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
@@ -156,17 +164,14 @@ static bool planes_hold(trial *t) {
         memcpy(high, high - OTHER_PANELS * HIGH, HIGH);
         memcpy(low, low - OTHER_PANELS * LOW, LOW);
     }
-    take_rows(t, ROWS, K);
-    t->plain.acts.n = OTHER_ROWS;
     gw_ref_planes_whole(t->w, t->low, OTHER_PANELS, &t->plain.acts, t->want, LD);
     GW_KERNEL_INT(planes_whole)(t->w, t->low, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
     if (!same_products(t, ROWS, FEW)) return false;
-    take_rows(t, 1, K);
-    GW_KERNEL_INT(planes_some)(t->w, t->low, list, LISTED, &t->own.acts, t->got);
+    GW_KERNEL_INT(planes_some)(t->w, t->low, list, LISTED, &t->one.acts, t->got);
     for (int i = 0; i < LISTED; i++)
         if (!same(t->got + list[i] * GW_PANEL, t->want + list[i] % OTHER_PANELS * GW_PANEL, GW_PANEL)) return false;
     gw_ref_planes_high(t->w, OTHER_PANELS, &t->plain.acts, t->want);
-    GW_KERNEL_INT(planes_high)(t->w, PANELS, &t->own.acts, t->got);
+    GW_KERNEL_INT(planes_high)(t->w, PANELS, &t->one.acts, t->got);
     return same_products(t, 1, PANELS);
 }
 

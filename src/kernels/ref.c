@@ -106,46 +106,59 @@ void gw_ref_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float
 
 /* --- the types of formats.h --- */
 
-/* total + the product of row r of a packed group with token t's activations from `column` on. */
-static float group_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
-                       size_t column, float total) {
-    uint8_t code[GW_MAX_ITEMS];
-    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
-    gw_format_unpack(f, group, r, code, scale, min);
-    for (uint32_t i = 0; i < f->items; i += f->sub) {
-        float s = x.scale[block_of(a, t, column + i)];
-        int32_t dot = 0, sum = 0;
-        for (uint32_t c = i; c < i + f->sub; c++) {
-            int32_t q = x.at(a, t, column + c);
-            dot += (f->values ? f->values[code[c]] : code[c] - (int)f->offset) * q;
-            sum += q;
-        }
-        total += (float)dot * (scale[i / f->sub] * s);
-        if (f->mins) total += min[i / f->sub] * (s * (float)sum);
-    }
-    return total;
+/* A row of a packed group, and what its blocks' halves have where each has a scale. */
+typedef struct {
+    int value[GW_MAX_ITEMS];
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS], d, m;
+    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
+} open_row;
+
+static void open_group(const gw_format *f, const uint8_t *group, int r, open_row *row) {
+    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
+    gw_format_unpack(f, group, r, code, row->scale, row->min);
+    for (uint32_t c = 0; c < f->items; c++) row->value[c] = f->values ? f->values[code[c]] : code[c] - (int)f->offset;
+    if (f->sub == GW_BLOCK) return;
+    gw_format_front(f, group, r, front);
+    f->smalls(front, row->small, row->small_min);
+    row->d = gw_f16_to_f32(read16(front));
+    row->m = f->mins ? gw_f16_to_f32(read16(front + 2)) : 0;
 }
 
-/* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
-static float halves_dot(const gw_format *f, const uint8_t *group, int r, const gw_acts *a, activations x, int t,
-                        size_t column, float total) {
-    uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
-    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
-    int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS] = { 0 };
-    gw_format_unpack(f, group, r, code, scale, min);
-    gw_format_front(f, group, r, front);
-    f->smalls(front, small, small_min);
-    float d = gw_f16_to_f32(read16(front)), m = f->mins ? gw_f16_to_f32(read16(front + 2)) : 0;
+/* total + the product of a row with token t's activations from `column` on. */
+static float group_dot(const gw_format *f, const open_row *row, const gw_acts *a, activations x, int t, size_t column,
+                       float total) {
     for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
         float s = x.scale[block_of(a, t, column + i)];
         int32_t dot = 0, sum = 0;
         for (uint32_t c = i; c < i + GW_BLOCK; c++) {
             int32_t q = x.at(a, t, column + c);
-            dot += small[c / f->sub] * (code[c] - (int)f->offset) * q;
-            sum += small_min[c / f->sub] * q;
+            dot += row->value[c] * q;
+            sum += q;
         }
-        total += (float)dot * (d * s);
-        if (f->mins) total += -m * (s * (float)sum);
+        total += (float)dot * (row->scale[i / GW_BLOCK] * s);
+        if (f->mins) total += row->min[i / GW_BLOCK] * (s * (float)sum);
+    }
+    return total;
+}
+
+/* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
+static float halves_dot(const gw_format *f, const open_row *row, const gw_acts *a, activations x, int t, size_t column,
+                        float total) {
+    for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
+        float s = x.scale[block_of(a, t, column + i)];
+        int32_t dot = 0, sum = 0;
+        for (uint32_t h = i; h < i + GW_BLOCK; h += f->sub) {
+            int32_t half = 0, part = 0;
+            for (uint32_t c = h; c < h + f->sub; c++) {
+                int32_t q = x.at(a, t, column + c);
+                half += row->value[c] * q;
+                part += q;
+            }
+            dot += row->small[h / f->sub] * half;
+            if (f->mins) sum += row->small_min[h / f->sub] * part;
+        }
+        total += (float)dot * (row->d * s);
+        if (f->mins) total += -row->m * (s * (float)sum);
     }
     return total;
 }
@@ -153,16 +166,17 @@ static float halves_dot(const gw_format *f, const uint8_t *group, int r, const g
 static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
                           float *y, size_t ldy) {
     size_t groups = a->k / f->items;
-    for (int p = 0; p < panels; p++)
-        for (int t = 0; t < a->n; t++)
-            for (int r = 0; r < GW_PANEL; r++) {
-                float total = 0;
-                for (size_t g = 0; g < groups; g++) {
-                    const uint8_t *group = w + (p * groups + g) * GW_PANEL * f->bytes;
-                    total = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, group, r, a, x, t, g * f->items, total);
-                }
-                y[t * ldy + p * GW_PANEL + r] = total;
+    open_row row;
+    for (int i = 0; i < panels * GW_PANEL; i++) {
+        for (int t = 0; t < a->n; t++) y[t * ldy + i] = 0;
+        for (size_t g = 0; g < groups; g++) {
+            open_group(f, w + (i / GW_PANEL * groups + g) * GW_PANEL * f->bytes, i % GW_PANEL, &row);
+            for (int t = 0; t < a->n; t++) {
+                float *at = y + t * ldy + i;
+                *at = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, &row, a, x, t, g * f->items, *at);
             }
+        }
+    }
 }
 
 #define DEFINE_FORMAT(NAME, name, ...)                                                                            \

@@ -161,10 +161,9 @@ const gw_type *gw_file_layer_type(const gw_file *f) {
     return type;
 }
 
-static bool packs_floats(const gw_file *f) {
-    if (f->floats != GW_FLOATS_AUTO) return f->floats == GW_FLOATS_Q8_0;
-    return gw_file_layer_type(f)->items > 1;
-}
+/* Only when asked: auto keeps them, because rounding an F16 embedding to bytes can be most of a file's error
+ * (tests/vectors/outliers.md), and nobody but the caller knows whether that is worth the time. */
+static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0; }
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);

@@ -221,27 +221,27 @@ TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
         files[i] = tiny_make(&c);
     }
     for (size_t chunk = 0; chunk < 200; chunk += 67) {
-        outcome o = run_parts(files, 5, "auto", pool, chunk);
+        outcome o = run_parts(files, 5, "q8_0", pool, chunk);
         CHECK(same(&o, &expected));
     }
     for (int i = 0; i < 5; i++) tiny_free(&files[i]);
     gw_pool_free(pool);
 }
 
-/* What auto means: as q8_0 where layers are quantised, as keep where they are not; and it is the default. */
-TEST(floats_auto_looks_at_the_layers) {
-    static const struct { int embd, attn, ffn; const char *as; } cases[] = {
-        { GW_F16, GW_Q4_0, GW_Q4_0, "q8_0" }, { GW_F32, GW_F16, GW_Q8_0, "q8_0" }, { GW_BF16, GW_Q8_0, GW_Q4_0, "q8_0" },
-        { GW_F32, GW_F32, GW_F32, "keep" }, { GW_F16, GW_F16, GW_BF16, "keep" }, { GW_Q8_0, GW_Q4_0, GW_F16, "keep" },
+/* What auto means: keep, whatever the layers are; and it is the default. */
+TEST(floats_auto_keeps_them) {
+    static const struct { int embd, attn, ffn; } cases[] = {
+        { GW_F16, GW_Q4_0, GW_Q4_0 }, { GW_F32, GW_F16, GW_Q8_0 }, { GW_BF16, GW_Q8_0, GW_Q4_0 },
+        { GW_F32, GW_F32, GW_F32 }, { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
     };
     gw_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tiny_config c = small;
         c.embd = cases[i].embd, c.attn = cases[i].attn, c.ffn = cases[i].ffn;
-        outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool), as = run(&c, cases[i].as, pool);
-        outcome other = run(&c, strcmp(cases[i].as, "keep") ? "keep" : "q8_0", pool);
-        CHECK(same(&by_default, &as) && same(&automatic, &as));
-        CHECK(memcmp(other.logits, as.logits, sizeof as.logits));
+        outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool);
+        outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+        CHECK(same(&by_default, &kept) && same(&automatic, &kept));
+        CHECK(memcmp(packed.logits, kept.logits, sizeof kept.logits));
     }
     gw_pool_free(pool);
 }
@@ -279,14 +279,14 @@ TEST(floats_option_counts_until_memory_is_reserved) {
     gw_model *m = gw_model_new(pool);
     memcpy(gw_load_window(m), f.data, f.header);
     CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
-    double packed = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
-    CHECK_INT(gw_load_option(m, "floatMatrices", "keep"), 0);
-    double more = gw_plan_bytes(m, 0, "weights") - packed;
-    CHECK_NEAR(more, 44 * (64 * 2 - 2 * 34), 128);
-    CHECK_NEAR(gw_plan_bytes(m, 0, "heap") - heap, more, 0);
+    double kept = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
+    CHECK_INT(gw_load_option(m, "floatMatrices", "q8_0"), 0);
+    double less = kept - gw_plan_bytes(m, 0, "weights");
+    CHECK_NEAR(less, 44 * (64 * 2 - 2 * 34), 128);
+    CHECK_NEAR(heap - gw_plan_bytes(m, 0, "heap"), less, 0);
     CHECK_INT(gw_load_reserve(m, 0), 0);
     CHECK_INT(gw_load_option(m, "floatMatrices", "auto"), GW_E_BAD_STATE);
-    CHECK_NEAR(gw_plan_bytes(m, 0, "weights"), packed + more, 0);
+    CHECK_NEAR(gw_plan_bytes(m, 0, "weights"), kept - less, 0);
     gw_model_free(m);
     tiny_free(&f);
     gw_pool_free(pool);

@@ -298,7 +298,7 @@ test('a stream that ended takes no memory when it is asked again', async () => {
 test('inspectModel fetches the header and hardly more', async (t) => {
   const big = await readFile(await testModel('medium'));
   tune(t, { segment: 4 << 20 });
-  const server = await faultyServer(t, big, () => ({ slow: 1 }));
+  const server = await faultyServer(t, big, () => ({ slow: 10 }));
   const { info } = await inspectModel(server.url);
   assert.equal(info.fileBytes, big.length);
   assert.equal(server.seen.length, 1);

@@ -7,8 +7,8 @@
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Engine, LOAD, RUN } from '../../js/engine.js';
-import { createMemory, imports } from '../../js/heap.js';
+import { Engine, LOAD, RUN } from '../../js/engine/engine.js';
+import { createMemory, imports } from '../../js/engine/heap.js';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
@@ -83,7 +83,7 @@ function* flipped(module, step, first) {
 async function instantiate(module) {
   const memory = createMemory(false);
   const instance = await WebAssembly.instantiate(module, imports(memory));
-  const exports = /** @type {import('../../js/engine.js').Exports} */ (/** @type {unknown} */ (instance.exports));
+  const exports = /** @type {import('../../js/engine/engine.js').Exports} */ (/** @type {unknown} */ (instance.exports));
   exports.__wasm_call_ctors?.();
   return { exports, memory };
 }

@@ -9,6 +9,9 @@ const PUBLISHED = JSON.parse(readFileSync(new URL('../vectors/published.json', i
 const PATH = process.env.GEMMA_GGUF;
 const skip = PATH ? false : 'GEMMA_GGUF does not name a file with the real weights';
 const EXACT_TYPES = ['F32', 'F16', 'BF16'];
+/* How far a logit may be from the published one, which is float32 arithmetic on the BF16 weights. They become F32 as they
+ * are; those below 6e-5 lose bits as F16, and nobody has measured what that comes to. */
+const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
 /* Greedy words that a quantised model must share with the published text. */
 const SHARED_CHARACTERS = 8;
 
@@ -40,7 +43,8 @@ describe('real weights', () => {
       `${p.id}: ${logits[p.id].toFixed(2)} (${p.logit.toFixed(2)})`).join(', '));
     const best = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)));
     assert.equal(best, top[0].id);
-    if (!EXACT_TYPES.includes(model.info.quantisation)) return;
-    for (const { id, logit } of top) assert.ok(Math.abs(logits[id] - logit) < 0.5, `${id}: ${logits[id]}, ${logit}`);
+    const bound = LOGIT_BOUNDS[/** @type {keyof typeof LOGIT_BOUNDS} */ (model.info.quantisation)];
+    if (!bound) return t.diagnostic(`${model.info.quantisation}: values are not compared`);
+    for (const { id, logit } of top) assert.ok(Math.abs(logits[id] - logit) < bound, `${id}: ${logits[id]}, ${logit}`);
   });
 });

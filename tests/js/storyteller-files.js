@@ -1,6 +1,7 @@
 /**
- * The storyteller that is shipped (Q8_0), and the same weights as F32 and as Q4_0: made of it in
- * build/models/, under a name that changes with it, so that they need not be committed.
+ * The storyteller that is shipped (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files
+ * (layers Q4_0, embedding F16), and with outliers that change nothing but what rounding makes of them. Made of it in
+ * build/models/, under a name that changes with it and with what makes them, so that they need not be committed.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -13,51 +14,156 @@ import { readHeader } from './models.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
-const Q8 = GGML_TYPES.Q8_0, ALIGNMENT = 32;
+/** `head`: the output has a matrix of its own, of the embedding's weights and type; needed by outliers of its norm.
+ * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
+ * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
+ * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options
+ *   rounded: the file is F32, its weights are what they become in this type
+ * @typedef {{ shape: number[], values: Float32Array, matrix: boolean }} Weight */
 
-/** Blocks of a scale (f16) and 32 signed bytes. @param {Buffer} bytes */
-function floatsOf(bytes) {
-  const out = new Float32Array(bytes.length / Q8.bytes * Q8.items);
-  for (let at = 0, i = 0; at < bytes.length; at += Q8.bytes) {
+const Q8 = GGML_TYPES.Q8_0, ALIGNMENT = 32, FACTOR = 100;
+const EMBEDDING = 'token_embd.weight', OUTPUT = 'output.weight';
+
+/** @type {Record<string, (bytes: Buffer, at: number, out: Float32Array) => void>} one block */
+const READERS = {
+  F32: (bytes, at, out) => { out[0] = bytes.readFloatLE(at); },
+  F16: (bytes, at, out) => { out[0] = f16To(bytes.readUInt16LE(at)); },
+  Q8_0(bytes, at, out) {
     const scale = f16To(bytes.readUInt16LE(at));
-    for (let k = 0; k < Q8.items; k++) out[i++] = scale * bytes.readInt8(at + 2 + k);
-  }
+    for (let k = 0; k < 32; k++) out[k] = scale * bytes.readInt8(at + 2 + k);
+  },
+  Q4_0(bytes, at, out) {
+    const scale = f16To(bytes.readUInt16LE(at));
+    for (let k = 0; k < 16; k++) {
+      const two = bytes[at + 2 + k];
+      out[k] = scale * ((two & 15) - 8);
+      out[16 + k] = scale * ((two >> 4) - 8);
+    }
+  },
+};
+
+/** @param {string} type @param {Uint8Array} data */
+function floatsOf(type, data) {
+  const { items, bytes } = GGML_TYPES[/** @type {keyof typeof GGML_TYPES} */ (type)];
+  const buffer = Buffer.from(data.buffer, data.byteOffset, data.length);
+  const out = new Float32Array(data.length / bytes * items);
+  for (let b = 0; b * bytes < data.length; b++) READERS[type](buffer, b * bytes, out.subarray(b * items, (b + 1) * items));
   return out;
 }
 
-/** The file with its matrices in another type; as in public files, Q4_0 leaves the embedding alone.
- * @param {Buffer} file @param {'F32' | 'Q4_0'} type */
-export function converted(file, type) {
+/** @param {Buffer} file @returns {Map<string, Weight>} */
+function weightsOf(file) {
   const { dataOffset, tensors } = readHeader(file);
-  const header = Buffer.from(file.subarray(0, dataOffset)), data = [];
-  let offset = 0;
-  for (const t of tensors) {
-    const from = dataOffset + t.offset;
-    let bytes = file.subarray(from, from + tensorBytes(t.type, t.shape)), id = t.type;
-    if (id === Q8.id && !(type === 'Q4_0' && t.name === 'token_embd.weight')) {
-      bytes = Buffer.from(quantise(type, floatsOf(bytes)));
-      id = GGML_TYPES[type].id;
+  return new Map(tensors.map(({ name, type, shape, offset }) => {
+    const data = file.subarray(dataOffset + offset, dataOffset + offset + tensorBytes(type, shape));
+    return [name, { shape, values: floatsOf(type === Q8.id ? 'Q8_0' : 'F32', data), matrix: type === Q8.id }];
+  }));
+}
+
+/** Multiplies one column of a matrix (the weights of one of its inputs), or one row.
+ * @param {Weight} weight @param {number} index @param {number} factor */
+function scaleColumn({ shape: [width], values }, index, factor) {
+  for (let at = index; at < values.length; at += width) values[at] *= factor;
+}
+
+/** @param {Weight} weight @param {number} index @param {number} factor */
+function scaleRow({ shape: [width], values }, index, factor) {
+  for (let at = index * width; at < (index + 1) * width; at++) values[at] *= factor;
+}
+
+/** What each kind does to a layer (`output`: to the head): one channel x 100, and x 1/100 where it is read. Which one it is
+ * differs from layer to layer. Both channels that a position turns together go along in the heads.
+ * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
+const PUT = {
+  norms(of, layer) {
+    for (const [norm, readers] of [['attn_norm', 'attn_q attn_k attn_v'], ['ffn_norm', 'ffn_gate ffn_up']]) {
+      const { values } = of(norm), channel = (37 * layer + 11) % values.length;
+      values[channel] *= FACTOR;
+      for (const reader of readers.split(' ')) scaleColumn(of(reader), channel, 1 / FACTOR);
     }
-    const behind = t.at + 4 + 8 * t.shape.length;
-    header.writeUInt32LE(id, behind);
-    header.writeBigUInt64LE(BigInt(offset), behind + 4);
+  },
+  heads(of, layer) {
+    const k = of('attn_k_norm').values, q = of('attn_q_norm').values, half = k.length / 2;
+    for (const channel of [(5 * layer + 3) % half, (5 * layer + 3) % half + half]) {
+      k[channel] *= FACTOR;
+      q[channel] /= FACTOR;
+    }
+  },
+  hidden(of, layer) {
+    const channel = (53 * layer + 7) % of('ffn_down').shape[0];
+    scaleRow(of('ffn_up'), channel, FACTOR);
+    scaleColumn(of('ffn_down'), channel, 1 / FACTOR);
+  },
+  output(of) {
+    const { values } = of('output_norm'), channel = 29 % values.length;
+    values[channel] *= FACTOR;
+    scaleColumn(of('output'), channel, 1 / FACTOR);
+  },
+};
+
+/** @param {Map<string, Weight>} weights @param {Outliers} kind */
+function putOutliers(weights, kind) {
+  const layers = [...weights.keys()].filter((name) => name.endsWith('.attn_norm.weight')).length;
+  for (let layer = 0; layer < (kind === 'output' ? 1 : layers); layer++) {
+    PUT[kind]((name) => {
+      const weight = weights.get(`${kind === 'output' ? '' : `blk.${layer}.`}${name}.weight`);
+      if (!weight) throw new Error(`the storyteller has no ${name}`);
+      return weight;
+    }, layer);
+  }
+}
+
+/** Type of a matrix in the file; as in public files, Q4_0 leaves the embedding alone.
+ * @param {string} name @param {FileType} type */
+function typeOf(name, type) {
+  const outer = name === EMBEDDING || name === OUTPUT;
+  if (type === 'QAT') return outer ? 'F16' : 'Q4_0';
+  return type === 'Q4_0' && outer ? 'Q8_0' : type;
+}
+
+/** @param {string} name @param {number[]} shape @param {number} type @param {number} offset */
+function description(name, shape, type, offset) {
+  const out = Buffer.alloc(8 + name.length + 4 + 8 * shape.length + 12);
+  out.writeBigUInt64LE(BigInt(name.length));
+  let at = 8 + out.write(name, 8, 'latin1');
+  at = out.writeUInt32LE(shape.length, at);
+  for (const n of shape) at = out.writeBigUInt64LE(BigInt(n), at);
+  out.writeBigUInt64LE(BigInt(offset), out.writeUInt32LE(type, at));
+  return out;
+}
+
+/** The file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options} [options] */
+export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
+  const weights = weightsOf(file), first = readHeader(file).tensors[0], header = [], data = [];
+  const embedding = /** @type {Weight} */ (weights.get(EMBEDDING));
+  if (head) weights.set(OUTPUT, { ...embedding, values: embedding.values.slice() });
+  for (const kind of outliers) putOutliers(weights, kind);
+  let offset = 0;
+  for (const [name, { shape, values, matrix }] of weights) {
+    let as = matrix ? typeOf(name, rounded ?? type) : 'F32', bytes = quantise(/** @type {any} */ (as), values);
+    if (rounded && matrix) [as, bytes] = ['F32', quantise('F32', floatsOf(as, bytes))];
     const padding = Buffer.alloc((ALIGNMENT - bytes.length % ALIGNMENT) % ALIGNMENT);
+    header.push(description(name, shape, GGML_TYPES[/** @type {'F32'} */ (as)].id, offset));
     data.push(bytes, padding);
     offset += bytes.length + padding.length;
   }
-  return Buffer.concat([header, ...data]);
+  const start = Buffer.from(file.subarray(0, first.at - 8 - first.name.length));
+  start.writeBigUInt64LE(BigInt(weights.size), 8);
+  const front = Buffer.concat([start, ...header]);
+  return Buffer.concat([front, Buffer.alloc((ALIGNMENT - front.length % ALIGNMENT) % ALIGNMENT), ...data]);
 }
 
-/** Path of the storyteller in a type. @param {'Q8_0' | 'F32' | 'Q4_0'} type */
-export function storyteller(type) {
-  if (type === 'Q8_0') return SHIPPED;
-  const file = fs.readFileSync(SHIPPED), key = createHash('sha256').update(file).digest('hex').slice(0, 12);
+/** Path of the storyteller in a type. @param {FileType} type @param {Options} [options] */
+export function storyteller(type, options = {}) {
+  if (type === 'Q8_0' && !Object.keys(options).length) return SHIPPED;
+  const hash = createHash('sha256').update(fs.readFileSync(SHIPPED)).update(fs.readFileSync(fileURLToPath(import.meta.url)));
+  const key = hash.update(JSON.stringify([type, options])).digest('hex').slice(0, 12);
   const folder = path.join(ROOT, 'build', 'models');
   const out = path.join(folder, `storyteller-${type.toLowerCase()}-${key}.gguf`);
   if (fs.existsSync(out)) return out;
   fs.mkdirSync(folder, { recursive: true });
   const unfinished = `${out}.${process.pid}.tmp`;
-  fs.writeFileSync(unfinished, converted(file, type));
+  fs.writeFileSync(unfinished, converted(fs.readFileSync(SHIPPED), type, options));
   fs.renameSync(unfinished, out);
   return out;
 }

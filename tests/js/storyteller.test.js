@@ -8,7 +8,10 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
+import { refuses } from './helpers.js';
 import { SHIPPED, storyteller } from './storyteller-files.js';
+
+/** @import { FileType, Options } from './storyteller-files.js' */
 
 const vector = (/** @type {string} */ name) =>
   JSON.parse(fs.readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
@@ -63,6 +66,14 @@ test('ids are those of SentencePiece, which trained the vocabulary', async (t) =
   }
 });
 
+test('<image_soft_token> is text, and an id behind the vocabulary is refused', async (t) => {
+  const model = await open(t), text = 'a <image_soft_token> b';
+  const ids = await model.tokenize(text, { special: true });
+  assert.ok(ids.every((id) => id < model.info.vocabSize));
+  assert.equal(await model.detokenize(ids), text);
+  await refuses(model.logits([2, model.info.vocabSize]), 'bad-token');
+});
+
 test('greedy: the story that llama.cpp tells, whole', async (t) => {
   const model = await open(t);
   const { question, prompt, ids } = LLAMA.greedy;
@@ -104,6 +115,59 @@ describe('perplexity on tales that it was not trained on', () => {
     const turned = text.split(' ').reverse().join(' ');
     const [straight, wrong] = [await model.perplexity(text), await model.perplexity(turned)];
     assert.ok(wrong.nll > straight.nll + 1, `${wrong.nll} nats a token backwards, ${straight.nll} forwards`);
+  });
+});
+
+describe('outliers: a channel x 100, and x 1/100 where it is read, in every layer', () => {
+  const IDS = REFERENCE.texts[0].ids.slice(0, 200);
+  const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
+
+  /** Mean -ln p a token of the text, by the logits.
+   * @param {FileType} type @param {Options} options @param {import('../../js/model.js').LoadOptions} [load] */
+  async function nllOf(type, options, load = {}) {
+    const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
+    const rows = await model.logits(IDS, { all: true });
+    await model.dispose();
+    const width = rows.length / IDS.length;
+    const losses = IDS.slice(1).map((id, i) => {
+      const row = rows.subarray(i * width, (i + 1) * width), most = row.reduce((a, b) => Math.max(a, b));
+      return most + Math.log(row.reduce((sum, x) => sum + Math.exp(x - most), 0)) - row[id];
+    });
+    return losses.reduce((a, b) => a + b) / losses.length;
+  }
+
+  /** What the engine adds to what rounding made of the weights: F32 arithmetic on the very same ones is the truth.
+   * @param {FileType} type @param {Options} options @param {import('../../js/model.js').LoadOptions} [load] */
+  async function added(type, options, load) {
+    return await nllOf(type, options, load) - await nllOf('F32', { ...options, rounded: type });
+  }
+
+  test('F32: nothing changes', async () => {
+    const plain = await nllOf('F32', {});
+    for (const kind of KINDS) {
+      const difference = await nllOf('F32', { outliers: [kind] }) - plain;
+      assert.ok(Math.abs(difference) < 1e-6, `${kind}: ${difference} nats`);
+    }
+    assert.ok(Math.abs(await nllOf('F32', { head: true, outliers: ['output'] }) - plain) < 1e-6);
+  });
+
+  for (const [type, bound] of /** @type {const} */ ([['Q8_0', 3e-4], ['Q4_0', 0.02], ['QAT', 0.02]])) {
+    test(`${type}: within ${bound} nats of F32 on the same weights`, async (t) => {
+      for (const kind of KINDS) {
+        const difference = await added(type, { outliers: [kind] });
+        t.diagnostic(`${kind}: ${difference.toExponential(1)} nats`);
+        assert.ok(Math.abs(difference) < bound, `${kind}: ${difference} nats`);
+      }
+    });
+  }
+
+  test('QAT: a head whose norm has an outlier loses nothing unless it is packed', async (t) => {
+    const options = { head: true, outliers: /** @type {const} */ (['output']) };
+    const plain = await added('QAT', { head: true });
+    const kept = await added('QAT', options), packed = await added('QAT', options, { floatMatrices: 'q8_0' });
+    t.diagnostic(`without the outlier ${plain.toExponential(1)} nats, kept ${kept.toExponential(1)}, packed ${packed.toExponential(1)}`);
+    assert.ok(Math.abs(kept - plain) < 1e-5, `${kept} nats, ${plain} without the outlier`);
+    assert.ok(Math.abs(packed) < 0.02, `${packed} nats`);
   });
 });
 

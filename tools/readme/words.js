@@ -16,7 +16,7 @@ export const OPTIONS = {
       standard: 'the model\'s own, at most 4096', unit: 'tokens' },
     variant: { meaning: 'the build of the engine; `auto` takes relaxed SIMD where it is, else simd128', standard: 'auto' },
     floatMatrices: { meaning: 'matrices that the file has as F32, F16 or BF16: `keep` them, or pack them as `q8_0` where '
-      + 'rows are whole blocks of 32; `auto` packs them in files whose layers are quantised', standard: 'auto' },
+      + 'rows are whole blocks of 32, which is faster, smaller and less exact; `auto` keeps them', standard: 'auto' },
     kvType: { meaning: 'how keys and values of the context are kept: `q8_0` takes the least memory, `f32` loses nothing; '
       + '`auto` is `f32` in files of floats; in others `i16`, integers of 16 bits, where all positions are kept, else `f32`. '
       + 'In long contexts with outlying channels `q8_0` changes one greedy token in ten to a hundred', standard: 'auto' },

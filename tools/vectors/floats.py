@@ -106,7 +106,7 @@ Trained: the storyteller before its weights were rounded for the package, quanti
 
 NMSE of the logits against float64 arithmetic on the weights as the file has them, mean over the positions. `rounding`:
 float64 arithmetic too, with the embedding rounded to Q8_0: what the rounding costs by itself. `keep` and `q8_0`: this
-package (Node, simd128) with that `floatMatrices`; `auto` is `q8_0` here. What `keep` has is the error of quantised
+package (Node, simd128) with that `floatMatrices`; `auto` is `keep`. What `keep` has is the error of quantised
 activations in the Q4_0 layers.
 
 | model | rounding | keep | q8_0 | q8_0 / keep | llama.cpp |

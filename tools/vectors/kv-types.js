@@ -93,7 +93,8 @@ async function main() {
 
 NMSE of a position against the truth of \`parity.md\` (windows of 32 and 24; models made so that attention is sharp),
 perplexity of the shipped storyteller, and the cache's memory in a 1B (26 layers, 4 of them global; rings of the window
-twice, for the way back), as \`inspectModel\` plans it.
+twice, for the way back), as \`inspectModel\` plans it. \`auto\` is f32 in files of floats, the first two; its memory
+is that of a quantised 1B.
 
 ${table}
 

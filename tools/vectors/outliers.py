@@ -1,13 +1,14 @@
-"""17 Gemma 3 models with outliers, 300 to 1500 tokens each: our error at every position beside llama.cpp's and float32's own.
+"""17 Gemma 3 models with outliers, up to 1500 tokens: our error at every position beside llama.cpp's and float32's own.
 
 Configurations vary heads, windows, patterns of local layers and head_dim; in each some channels of some norms weigh up to
 100 times the others. Made by tools/make-model.js in every kind of file, run by numpy in float64 (parity.py: the truth),
-by transformers in float32 (hf.py: what float32 itself costs), by llama.cpp (llama.js) and by this package with its default
-cache and with an f32 cache. Prints a table; without arguments it writes tests/vectors/outliers.md. Ends with 1 when a bar
-is missed: F32 at most 1e-6 at every position by default, F16 and BF16 at most 1e-6 in the mean, and no mean above
-llama.cpp's. Needs what parity.py and llama.js need, and a built package.
+by transformers in float32 (hf.py: what float32 itself costs), by llama.cpp (llama.js) and by this package with its
+defaults, and with an F16 embedding packed as Q8_0. Prints a table and keeps it in tests/vectors/outliers.md. Ends with 1
+when a bar is missed: F32 at most 1e-6 at every position by default, F16 and BF16 at most 1e-6 in the mean, and no mean
+above llama.cpp's. Needs what parity.py and llama.js need, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      numbers from 0 on
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      numbers from 0 on; others stay
+  TOKENS=400 …                                                                           no prompt longer than that
 """
 import json
 import os
@@ -21,10 +22,14 @@ import numpy as np
 
 from parity import ROOT, File, forward64
 
+QAT = 'Q4_0, embedding F16'
 KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'}, 'Q8_0': {'type': 'Q8_0'},
-         'Q4_0': {'type': 'Q4_0'},
+         'Q4_0': {'type': 'Q4_0'}, QAT: {'type': 'Q4_0', 'embeddingType': 'F16'},
          'Q4_K mix': {'type': 'Q5_0', 'embeddingType': 'Q8_0',
                       'types': {'attn_v': 'Q8_0', 'attn_output': 'Q4_K', 'ffn_down': 'Q6_K'}}}
+FLOATS = ('F32', 'F16', 'BF16')
+WAYS = ('float32', 'default', 'q8_0', 'llama.cpp')
+TOKENS = int(os.environ.get('TOKENS', 1500))   # no prompt is longer
 K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
 VOCAB = 512
 # layers, d_model, ffn, heads, kv heads, head_dim, window, every n-th layer global, tokens, norms, factor
@@ -42,6 +47,10 @@ MAKE = '''import { makeModel } from './tools/make-model.js';
 await makeModel(JSON.parse(process.argv[1]), process.argv[2]);'''
 
 
+def tokens_of(number):
+    return min(ROWS[number][8], TOKENS)
+
+
 def spec_of(number, kind):
     row = ROWS[number]
     return dict(zip(NAMES, row), architecture='gemma3', seed=700 + number, context=2048, vocab=VOCAB, quiet=[],
@@ -57,17 +66,24 @@ def node(*arguments):
     subprocess.run(['node', *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
+def ways(kind):
+    """Ours by default, and with F16 matrices packed as Q8_0."""
+    yield 'default', []
+    if kind == QAT:
+        yield 'q8_0', ['--float-matrices', 'q8_0']
+
+
 def study(folder, number, kind):
     """Errors of each way: float32, ours by default, ours with an f32 cache, llama.cpp's."""
     from hf import transformers_model
     path, out = os.path.join(folder, 'model.gguf'), os.path.join(folder, 'rows')
     node('--input-type=module', '-e', MAKE, json.dumps(spec_of(number, kind)), path)
     draw = random.Random(number)
-    ids = [draw.randrange(VOCAB) for _ in range(ROWS[number][8])]
+    ids = [draw.randrange(VOCAB) for _ in range(tokens_of(number))]
     text, f = ','.join(map(str, ids)), File(path)
     truth = forward64(f, ids)
-    found = {'float32': errors(transformers_model(f)(ids), truth)}
-    for name, more in (('default', []), ('f32', ['--kv-type', 'f32'])):
+    found = {'float32': errors(transformers_model(f)(ids), truth)} if kind == 'F32' else {}
+    for name, more in ways(kind):
         node('js/cli.js', 'logits', path, '--ids', text, '--all', '--out', out, *more)
         found[name] = errors(np.fromfile(out, '<f4').reshape(truth.shape), truth)
     node('tools/vectors/llama.js', path, text, out)
@@ -80,11 +96,28 @@ def missed(kind, found):
     ours, list_ = found['default'], []
     if kind == 'F32' and ours.max() > 1e-6:
         list_.append('worst')
-    if kind in ('F16', 'BF16') and ours.mean() > 1e-6:
+    if kind in FLOATS and ours.mean() > 1e-6:
         list_.append('mean')
     if ours.mean() > found['llama.cpp'].mean():
         list_.append('above llama.cpp')
     return list_
+
+
+def rows_of(text):
+    """The table's rows by configuration and file."""
+    lines = [line.strip() for line in text.splitlines()]
+    rows = [(line, [cell.strip() for cell in line.split('|')]) for line in lines]
+    return {(int(cells[1]), cells[2]): line for line, cells in rows if len(cells) > 3 and cells[2] in KINDS}
+
+
+def keep(lines):
+    """Writes the record; what it says of other configurations stays."""
+    path = ROOT / 'tests' / 'vectors' / 'outliers.md'
+    rows = (rows_of(path.read_text()) if path.exists() else {}) | rows_of('\n'.join(lines))
+    order = sorted(rows, key=lambda key: (key[0], list(KINDS).index(key[1])))
+    table = '\n'.join(f'| {n} | {" | ".join(map(str, r[:9]))} | {", ".join(r[9])} | {r[10]} |'
+                      for n, r in enumerate(ROWS))
+    path.write_text(RECORD % (table, '\n'.join(rows[key] for key in order)))
 
 
 def main():
@@ -93,15 +126,12 @@ def main():
         for number in [int(a) for a in sys.argv[1:]] or range(len(ROWS)):
             for kind in KINDS:
                 found = study(folder, number, kind)
-                cells = [f'{found[w].mean():.1e}, {found[w].max():.1e}' for w in ('float32', 'default', 'f32', 'llama.cpp')]
+                cells = [f'{found[w].mean():.1e}, {found[w].max():.1e}' if w in found else '' for w in WAYS]
                 bars = missed(kind, found)
                 failed = failed or bool(bars)
-                lines.append(f'| {number} | {kind} | {" | ".join(cells)} | {", ".join(bars)} |')
+                lines.append(f'| {number} | {kind} | {tokens_of(number)} | {" | ".join(cells)} | {", ".join(bars)} |')
                 print(lines[-1], flush=True)
-    if not sys.argv[1:]:
-        table = '\n'.join(f'| {n} | {" | ".join(map(str, r[:9]))} | {", ".join(r[9])} | {r[10]} |'
-                          for n, r in enumerate(ROWS))
-        (ROOT / 'tests' / 'vectors' / 'outliers.md').write_text(RECORD % (table, '\n'.join(lines)))
+    keep(lines)
     sys.exit(1 if failed else 0)
 
 
@@ -114,11 +144,11 @@ run over one prompt of random ids. Error: NMSE of a position's logits against fl
 |---|---|---|---|---|---|---|---|---|---|---|---|
 %s
 
-Mean and worst position: transformers in float32 (what float32 itself costs), this package with its default cache and with
-an f32 cache, llama.cpp as it comes.
+Mean and worst position: transformers in float32 (what float32 itself costs), this package with its defaults, and with
+`floatMatrices: 'q8_0'`, llama.cpp as it comes. Tokens are fewer than above where a run was kept short (`TOKENS`).
 
-| | file | float32 | default cache | f32 cache | llama.cpp | bars missed |
-|---|---|---|---|---|---|---|
+| | file | tokens | float32 | ours | ours, embedding packed | llama.cpp | bars missed |
+|---|---|---|---|---|---|---|---|
 %s
 '''
 

@@ -47,6 +47,14 @@ class File:
 
     def __init__(self, path):
         reader = GGUFReader(path)
+        self.read_header(reader)
+        self.w, digest = {}, hashlib.sha256()
+        for t in sorted(reader.tensors, key=lambda t: t.name):
+            digest.update(t.data.tobytes())
+            self.w[t.name] = dequantize(t.data, t.tensor_type).astype(np.float64)
+        self.sha256 = digest.hexdigest()
+
+    def read_header(self, reader):
         self.architecture = reader.get_field('general.architecture').contents()
         self.recipe = recipe = RECIPES[self.architecture]
 
@@ -69,11 +77,6 @@ class File:
         self.final_cap = key('final_logit_softcapping')
         self.context = key('context_length')
         self.float = all(t.tensor_type.name in ('F32', 'F16', 'BF16') for t in reader.tensors)
-        self.w, digest = {}, hashlib.sha256()
-        for t in sorted(reader.tensors, key=lambda t: t.name):
-            digest.update(t.data.tobytes())
-            self.w[t.name] = dequantize(t.data, t.tensor_type).astype(np.float64)
-        self.sha256 = digest.hexdigest()
 
     def is_global(self, layer):
         return layer % self.pattern == self.pattern - 1

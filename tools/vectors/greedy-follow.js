@@ -1,0 +1,39 @@
+/**
+ * This engine along the greedy ids of another one, in Node (greedy-node.js) or in a page (greedy-page.js). greedy.js
+ * starts both.
+ *
+ * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  what llama.cpp chose, its
+ *   second best, and how far the two logits are apart
+ * @typedef {{ chosen: number[], generated: number[], margins: number[], nmse?: number, variant: string }} Followed
+ *   this engine's choice behind each of llama.cpp's ids; what it generates alone; by how much it prefers llama.cpp's
+ *   best to llama.cpp's second
+ */
+
+/** The two best of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
+export function choice(row) {
+  let id = 0, second = -1;
+  for (let i = 1; i < row.length; i++) {
+    if (row[i] > row[id]) [second, id] = [id, i];
+    else if (second < 0 || row[i] > row[second]) second = i;
+  }
+  return { id, second, margin: row[id] - row[second] };
+}
+
+/** @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
+ * @param {import('../../js/model.js').LoadOptions} options @param {Led} led
+ * @param {(row: Float32Array, k: number) => void} [onRow] @returns {Promise<Followed>} */
+export async function follow(loadModel, source, options, { prompt, ids, seconds }, onRow) {
+  const model = await loadModel(source, options), chosen = [], margins = [];
+  try {
+    for (let k = 0; k < ids.length; k++) {
+      const row = await model.logits([...prompt, ...ids.slice(0, k)]);
+      chosen.push(choice(row).id);
+      margins.push(row[ids[k]] - row[seconds[k]]);
+      onRow?.(row, k);
+    }
+    const { tokens } = await model.generate(prompt, { temperature: 0, maxTokens: ids.length }).result();
+    return { chosen, generated: tokens, margins, variant: model.info.variant };
+  } finally {
+    await model.dispose();
+  }
+}

@@ -1,0 +1,8 @@
+/** greedy-page: greedy-follow.js in a browser, through the package's own entry. greedy-browser.js calls follow(). */
+import { loadModel } from '../../js/index.js';
+import { follow } from './greedy-follow.js';
+
+Object.assign(globalThis, {
+  /** @param {string} url @param {number} threads @param {import('./greedy-follow.js').Led} led */
+  follow: (url, threads, led) => follow(loadModel, url, { threads, cache: false }, led),
+});
