@@ -32,7 +32,7 @@ set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
 set_source_files_properties(${gw_smallest} PROPERTIES COMPILE_OPTIONS -Oz)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the
 # other types no longer.
-set(gw_rolled file/formats model/elements text/split)
+set(gw_rolled file/formats text/split)
 list(TRANSFORM gw_rolled REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
 set_source_files_properties(${gw_rolled} PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
 

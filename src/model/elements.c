@@ -137,25 +137,23 @@ typedef struct {
     size_t items, step;
 } activation_job;
 
-enum { STEP = 256 };   /* numbers at a time */
-
-/* silu(x) = x / (1 + exp(-x)), and gelu_tanh(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks
- * and Gimpel 2016): what is under exp in e, then the rest, which they share. Loops without a choice become vectors. */
-static void activate_some(float *gate, float *up, int act, size_t n) {
-    float e[STEP], *of = gate ? gate : up;
-    for (size_t i = 0; i < n; i++) e[i] = -of[i];
-    if (act == GW_ACT_GELU)
-        for (size_t i = 0; i < n; i++)
-            e[i] = -2.0f * (0.7978845608f * (of[i] + 0.044715f * (of[i] * of[i] * of[i])));
-    for (size_t i = 0; i < n; i++) e[i] = of[i] / (1.0f + gw_exp(e[i]));
-    for (size_t i = 0; i < n; i++) of[i] = gate ? e[i] * up[i] : e[i];
+/* gelu_tanh(x) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016) */
+static inline float gelu(float x) {
+    float u = 0.7978845608f * (x + 0.044715f * (x * x * x));
+    return x / (1.0f + gw_exp(-2.0f * u));
 }
 
+static inline float silu(float x) { return x / (1.0f + gw_exp(-x)); }
+
+/* One loop for each, so that compilers make vectors of them. */
 static void activate_part(void *ctx, int part) {
     const activation_job *j = ctx;
     size_t first = part * j->step, last = gw_min(first + j->step, j->items);
-    for (size_t i = first; i < last; i += STEP)
-        activate_some(j->gate ? j->gate + i : NULL, j->up + i, j->act, gw_min(STEP, last - i));
+    float *gate = j->gate, *up = j->up;
+    if (!gate && j->act == GW_ACT_GELU) for (size_t i = first; i < last; i++) up[i] = gelu(up[i]);
+    else if (!gate) for (size_t i = first; i < last; i++) up[i] = silu(up[i]);
+    else if (j->act == GW_ACT_GELU) for (size_t i = first; i < last; i++) gate[i] = gelu(gate[i]) * up[i];
+    else for (size_t i = first; i < last; i++) gate[i] = silu(gate[i]) * up[i];
 }
 
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up) {
