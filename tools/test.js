@@ -40,7 +40,7 @@ const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
 const LONG = new RegExp('^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)'
-  + '|js-(cache|cli|download|memory|source))$');
+  + '|js-(bpe|cache|cli|download|memory|source|store-faults))$');
 
 /** @type {string[]} */
 let filters = [];
@@ -54,8 +54,8 @@ function list(folder, pattern) {
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
  * and memory, which end to end tests with the relaxed build in Chromium. */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
-  'bench', 'bpe', 'build', 'cache', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'memory',
-  'options', 'package', 'quantise', 'source', 'split', 'template', 'text', 'tokenizer',
+  'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'lanes',
+  'memory', 'options', 'package', 'quantise', 'source', 'split', 'store-faults', 'template', 'text', 'tokenizer',
 ].join('|')})\\.test\\.js$`);
 
 /**
