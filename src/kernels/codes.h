@@ -1,5 +1,5 @@
 /* codes: what the SIMD kernels of the types in formats.h share: the shape of a format as
- * constants, its codes as bytes in vectors, its scales as floats of four rows. Included by kernels_quant_*.c
+ * constants, its codes as bytes in vectors, its scales as floats of four rows. Included by codes_*.c
  * only; every function is inlined into a kernel that knows the shape, so what a type does not need is gone.
  *
  * Codes of 32 columns come out as eight vectors: byte 4 r + i of vector g is row r, column 4 g + i. */

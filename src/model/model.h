@@ -7,8 +7,8 @@
 #include "model/arch.h"
 #include "model/tokens.h"
 
-/* What becomes of matrices that the file has as F32, F16 or BF16: AUTO: Q8_0 in files whose layers are
- * quantised, where they are a foreign body (QAT files keep their embedding in F16), else they stay. */
+/* What becomes of matrices that the file has as F32, F16 or BF16. AUTO: they stay, also the F16 embedding of files
+ * whose layers are quantised (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
 /* How an output matrix of Q8_0 is packed. AUTO: in two planes, of which greedy decoding reads one (top.c), if it is
