@@ -1,23 +1,34 @@
 /* chat: keeps the messages, and what the engine's cache holds of them: a turn evaluates only what is
  * new. */
-/** @import { Generation, Hooks } from './generation.js' */
-/** @import { GenerateOptions } from './model.js' */
+/** @import { Generation, Hooks, ToolCall } from './generation.js' */
+/** @import { Bytes, GenerateOptions } from './model.js' */
 /** @import { Prefix } from './engine/template.js' */
 import { GemmaError } from './errors.js';
-import { GENERATE_OPTIONS, checkOptions, checkValue, object, rule, show, string } from './options.js';
+import {
+  GENERATE_OPTIONS, bytes, checkOptions, checkValue, object, plain, rule, show, signal, string,
+} from './options.js';
+import { packSaid, unpackSaid } from './saved.js';
 
-/** 'model' is the same as 'assistant'; aborted: an answer that was cut short by its reader.
- * @typedef {{ role: 'system' | 'user' | 'assistant' | 'model', content: string, aborted?: boolean
- * }} ChatMessage */
-/** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[] }} ChatOptions */
+/** Answers that only call, before one must be the last. */
+const MAX_ROUNDS = 8;
+
+/** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
+ * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
+ * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
+ *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
+/** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[], saved?: Bytes }} ChatOptions */
 /** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
 /** What the last answer was built on, and what the next one can be.
  * @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
-/** The prompt is asked for when the answer begins.
- * @typedef {(prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation} Ask */
+/** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
+ * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
+/** What the model does for a chat. ask: the prompt is asked for when the answer begins.
+ * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
+ *   save: (head: Uint8Array, ids: number[], signal?: AbortSignal) => Promise<Uint8Array>,
+ *   restore: (bytes: Uint8Array) => Promise<Restored> }} Means */
 
 export class Chat {
-  #ask;
+  #means;
   #defaults;
   /** @type {ChatMessage[]} */
   #messages;
@@ -25,16 +36,23 @@ export class Chat {
   #prefixes;
   #busy = false;
 
-  /** @param {Ask} ask @param {ChatOptions} options @param {Prefixes} [prefixes] */
-  constructor(ask, options, prefixes = {}) {
+  /** What came of the option `saved`. @readonly @type {Promise<Restored>} */
+  restored;
+
+  /** @internal @param {Means} means @param {ChatOptions} options @param {Prefixes} [prefixes] */
+  constructor(means, options, prefixes = {}) {
     checkValue('options', options, object);
-    const { system, messages = [], ...defaults } = options;
+    const { saved, ...others } = options;
+    const said = saved === undefined ? null : unpack(saved, others);
+    const { system, messages = said?.messages ?? [], ...defaults } = { ...said?.options, ...others };
     checkOptions(defaults, GENERATE_OPTIONS);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages(Array.isArray(messages) ? [...opening, ...messages] : messages);
-    this.#ask = ask;
+    this.#means = means;
     this.#defaults = defaults;
-    this.#prefixes = prefixes;
+    this.#prefixes = said?.prefixes ?? prefixes;
+    this.restored = said?.state.length ? means.restore(said.state.slice()) : Promise.resolve({ tokens: 0 });
+    this.restored.catch(() => {});
   }
 
   /** A copy, the system message first. */
@@ -43,11 +61,13 @@ export class Chat {
   }
 
   /** The turn is added to `messages` when the answer is finished, as far as it came; not if it
-   * failed or was aborted before its first character. @param {string} text @param {GenerateOptions} [options] */
+   * failed or was aborted before its first character. In place of a text: results of calls, as messages.
+   * @param {string | ChatMessage[]} text @param {GenerateOptions} [options] */
   send(text, options = {}) {
-    checkValue('text', text, string);
-    const question = { role: /** @type {const} */ ('user'), content: text };
-    const past = () => ({ messages: [...this.#messages, question], prefix: this.#prefixes.next });
+    const results = Array.isArray(text) && text.length > 0 && text.every((message) => message?.role === 'tool');
+    if (!results) checkValue('text', text, string);
+    const said = results ? text : [{ role: 'user', content: text }];
+    const past = () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
     return this.#answer(past, options);
   }
 
@@ -62,27 +82,52 @@ export class Chat {
 
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
-    return new Chat(this.#ask, copy, this.#prefixes);
+    return new Chat(this.#means, copy, this.#prefixes);
+  }
+
+  /** What was said, the options, and what the engine's cache holds of it: for the option `saved` of model.chat(), also
+   * after a reload. @param {{ signal?: AbortSignal }} [options] @returns {Promise<Uint8Array>} */
+  async save(options = {}) {
+    checkOptions(options, { signal });
+    this.#check();
+    const prefixes = this.#prefixes;
+    const head = packSaid({ messages: this.#messages, options: this.#defaults, prefixes });
+    return this.#means.save(head, prefixes.next?.ids ?? [], options.signal);
+  }
+
+  #check() {
+    if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
   }
 
   /** @param {() => Past} past up to the question @param {GenerateOptions} options */
   #answer(past, options) {
     checkOptions(options, GENERATE_OPTIONS);
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    const all = { ...this.#defaults, ...Object.fromEntries(given) };
     /** @type {Past | null} */
     let begun = null;
-    return this.#ask(() => {
-      if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
+    /** Calls that were answered here, and their results. @type {ChatMessage[]} */
+    const said = [];
+    let rounds = 0;
+    return this.#means.ask(() => {
+      this.#check();
+      const messages = past();
       this.#busy = true;
-      return begun = past();
-    }, { ...this.#defaults, ...Object.fromEntries(given) }, {
-      onResult: ({ text, finishReason }, next) => {
+      return begun = messages;
+    }, all, {
+      onAnswer: async (answer, signal) => {
+        if (answer.finishReason !== 'tool-calls' || ++rounds > (all.maxRounds ?? MAX_ROUNDS)) return null;
+        const { resultsOf } = await import('./calls.js');
+        const results = await resultsOf(answer, all.tools ?? [], signal);
+        if (!results) return null;
+        said.push(messageOf(answer), ...results);
+        return { messages: [.../** @type {Past} */ (begun).messages, ...said] };
+      },
+      onResult: (answer, next) => {
         this.#busy = false;
         const { messages, prefix } = /** @type {Past} */ (begun);
-        const aborted = finishReason === 'aborted';
-        if (aborted && text === '') return;
-        const answer = { role: /** @type {const} */ ('assistant'), content: text };
-        this.#messages = [...messages, aborted ? { ...answer, aborted } : answer];
+        if (answer.finishReason === 'aborted' && answer.text === '') return;
+        this.#messages = [...messages, ...said, messageOf(answer)];
         this.#prefixes = { last: prefix, next };
       },
       onError: () => {
@@ -92,18 +137,59 @@ export class Chat {
   }
 }
 
-const ROLES = ['system', 'user', 'assistant', 'model'];
+/** @param {import('./generation.js').GenerateResult} answer @returns {ChatMessage} */
+function messageOf({ text, finishReason, toolCalls }) {
+  const calls = toolCalls?.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
+  return {
+    role: 'assistant', content: text, ...(finishReason === 'aborted' && { aborted: true }),
+    ...(calls?.length && { toolCalls: calls }),
+  };
+}
+
+/** @param {Bytes} saved @param {object} others options beside it */
+function unpack(saved, others) {
+  checkValue('saved', saved, bytes);
+  const twice = ['messages', 'system'].find((name) => Object.hasOwn(others, name));
+  if (twice) throw new GemmaError('bad-option', twice, { expected: 'nothing beside `saved`, which has it' });
+  return unpackSaid(ArrayBuffer.isView(saved)
+    ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength) : new Uint8Array(saved));
+}
+
+const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
 
 /** @param {any} messages @returns {ChatMessage[]} */
 export function checkMessages(messages) {
   checkValue('messages', messages, rule('an array of { role, content }', Array.isArray));
+  /** Names of what was called, by ids. @type {Map<string, string>} */
+  const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
-    const { role, content, aborted } = message ?? {};
+    const { role, content, aborted, toolCalls } = message ?? {};
     if (!ROLES.includes(role)) {
       throw new GemmaError('bad-option', `role of message ${i}`,
         { expected: `one of ${ROLES.join(', ')}`, got: show(role) });
     }
+    if (role === 'tool') return checkResult(message, i, called);
+    if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };
     checkValue(`content of message ${i}`, content, string);
     return aborted ? { role, content, aborted } : { role, content };
   });
+}
+
+/** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
+function checkCalls(calls, i, called) {
+  checkValue(`toolCalls of message ${i}`, calls, rule('an array of { id, name, arguments }', (value) => {
+    return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
+  }));
+  return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
+    const known = id ?? `call_${i}_${n}`;
+    called.set(known, name);
+    return { id: known, name, arguments: plain(args) };
+  });
+}
+
+/** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
+function checkResult({ id, name: given, content }, i, called) {
+  const name = given ?? called.get(id);
+  checkValue(`name of message ${i}`, name, rule('the name or the id of what was called', string.fits));
+  return { role: 'tool', name, ...(id !== undefined && { id }), content: plain(content ?? null) };
 }

@@ -1,7 +1,7 @@
 /* errors: the one error class, and its codes. */
 
 /** Every `code`; those up to `aborted` are the engine's too. */
-export const CODES = Object.freeze({
+export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-magic': 'Not a GGUF file.',
   'bad-version': 'A GGUF version other than 2 and 3.',
   'truncated': 'The bytes end too early.',
@@ -20,10 +20,15 @@ export const CODES = Object.freeze({
   'context-exceeded': 'A prompt longer than the context.',
   'bad-token': 'A token id outside the vocabulary.',
   'bad-option': 'An option that is unknown or out of range.',
+  'bad-format': 'A format that answers cannot be held to.',
   'bad-state': 'A call that is not possible now.',
   'aborted': 'An AbortSignal came before a result.',
   'bad-part': 'Not the parts of one split model.',
+  'not-finite': 'Weights, or logits, that are NaN or infinite.',
+  'bad-saved': 'A saved conversation that is damaged.',
   'engine-fault': 'The engine computes wrongly on this platform.',
+  'index-failed': 'A search index could not be read or changed.',
+  'embedding-model': 'The model makes vectors of texts, and cannot go on with them.',
   'unsupported-source': 'A model source that cannot be read here.',
   'unsupported-variant': 'An engine variant that cannot run here.',
   'unsupported-platform': 'There is no WebAssembly SIMD.',
@@ -33,28 +38,42 @@ export const CODES = Object.freeze({
   'read-error': 'A file, Blob, stream or iterator failed.',
   'source-changed': 'The file on the server changed while it was read.',
   'sha256-mismatch': 'Other bytes than `sha256` names.',
+  'copy-damaged': 'A stored copy is damaged, and what is could not be fetched again.',
   'cache-failed': 'The cache of models could not be read or changed.',
   'missing-template': 'The model takes no messages: its file has no chat template.',
   'template-error': 'The chat template refused or failed.',
   'disposed': 'The model was disposed of.',
+  'cannot-share': 'Tabs cannot share a model here.',
   'worker-failed': 'The worker that runs the engine died.',
 });
 
+/** @typedef {keyof typeof CODES} ErrorCode */
 /** @typedef {{ expected?: string | number, got?: string | number, cause?: unknown }} ErrorDetails */
 
 /** `code` is stable; the message is for people. */
 export class GemmaError extends Error {
-  /** @param {string} code one of CODES @param {string} what is wrong, in words
+  /** @param {ErrorCode} code @param {string} what is wrong, in words
    * @param {ErrorDetails} [details] */
   constructor(code, what, { expected = '', got = '', cause } = {}) {
     const parts = [expected !== '' && `expected ${expected}`, got !== '' && `got ${got}`];
     const detail = parts.filter(Boolean).join(', ');
     super(detail ? `${what}: ${detail}` : what, cause === undefined ? undefined : { cause });
-    this.name = 'GemmaError';
+    // Of an abort the platform's name, which people look for.
+    const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
+    this.name = code === 'aborted' ? late : 'GemmaError';
+    /** @readonly @type {ErrorCode} */
     this.code = code;
     this.what = what;
     this.expected = expected;
     this.got = got;
+  }
+
+  /** Parts of the package that are files of their own have this class too. @param {any} error */
+  static [Symbol.hasInstance](error) {
+    if (this !== GemmaError) return Function.prototype[Symbol.hasInstance].call(this, error);
+    // Not by the name: that of an abort is the platform's.
+    const parts = ['code', 'what', 'expected', 'got'];
+    return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
 }
 
@@ -64,7 +83,12 @@ export function noTemplate() {
     + ' no messages', { expected: 'tokenizer.chat_template', got: 'none' });
 }
 
-/** @param {string} code @param {string} what @param {unknown} cause @param {string} [expected] */
+/** @param {AbortSignal} signal */
+export function abortError(signal) {
+  return new GemmaError('aborted', 'the call was aborted', { cause: signal.reason });
+}
+
+/** @param {ErrorCode} code @param {string} what @param {unknown} cause @param {string} [expected] */
 export function failure(code, what, cause, expected) {
   if (cause instanceof GemmaError) return cause;
   const got = cause instanceof Error ? cause.message : String(cause);
@@ -72,7 +96,7 @@ export function failure(code, what, cause, expected) {
 }
 
 /** What f gives, or throws as a GemmaError.
- * @template T @param {string} code @param {string} what @param {() => T} f */
+ * @template T @param {ErrorCode} code @param {string} what @param {() => T} f */
 export function wrapped(code, what, f) {
   try {
     return f();

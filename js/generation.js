@@ -1,56 +1,95 @@
-/* generation: what generate() returns: pieces to iterate, and a result; begun when either is asked for. */
+/* generation: what generate() returns: pieces to iterate, one by one or with their ids, a result, which it awaits to,
+ * and a stream. It begins by itself. */
 /** @import { Connection } from './link/connection.js' */
+/** @import { Line } from './link/line.js' */
 /** @import { GenerateAnswer, GenerateArgs, TokenLogprob } from './engine/jobs.js' */
 /** @import { Prefix } from './engine/template.js' */
 /** @import { Event, PrefillProgress } from './link/protocol.js' */
 /** @import { GenerateOptions } from './model.js' */
+/** @import { Prompt } from './engine/vocabulary.js' */
+/** @import { Call } from './tools/reading.js' */
 import { GemmaError } from './errors.js';
+import { onAbort } from './link/signals.js';
 
 const ACK_EVERY = 16;
 /** A chat template of a stranger's may keep the worker busy for seconds. */
 const PATIENCE_MS = 200;
 
-/** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context'} FinishReason */
+/** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
+/** result or error: where `execute` gave one. @typedef {{ id: string, name: string, arguments: any, result?: any,
+ *   error?: unknown }} ToolCall */
+/** What came at once: a token that was drawn, or a span that a format left no choice about (`forced`). text: what can
+ * be shown since the step before, which may be nothing; logprobs: where they were asked for.
+ * @typedef {{ text: string, ids: number[], forced: boolean, logprobs?: TokenLogprob[] }} Step */
 /** @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
  *   usage: { promptTokens: number, reusedTokens: number, completionTokens: number },
  *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
  *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
- *   seed: number, logprobs?: TokenLogprob[] }} GenerateResult */
-/** @typedef {{ onResult?: (result: GenerateResult, prefix?: Prefix) => void, onError?: () => void }} Hooks */
+ *   seed: number, logprobs?: TokenLogprob[], value?: any, toolCalls?: ToolCall[] }} GenerateResult value:
+ *   of an answer in a format that is whole: what its JSON says, or its text */
+/** onAnswer: the prompt of the next answer, null: this is the last.
+ * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
+ *   onResult?: (result: GenerateResult, prefix?: Prefix) => void, onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
- *   connection: Connection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
+ *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
-/** @implements {AsyncIterable<string>} */
+/** @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult>} */
 export class Generation {
   #plan;
   /** @type {Promise<GenerateResult> | null} */
   #result = null;
   #id = 0;
-  /** @type {string[]} */
-  #pieces = [];
+  /** @type {Connection | null} that was asked last */
+  #connection = null;
+  /** @type {Step[]} */
+  #steps = [];
+  #text = '';
+  /** Of a text that is still coming. @type {((text: string) => unknown) | null} */
+  #reader = null;
+  #leaving = new AbortController();
+  /** Of this answer, and of those before it. @type {Call[]} */
+  #calls = [];
+  /** @type {ToolCall[]} */
+  #earlier = [];
   #unacked = 0;
   #settled = false;
   #iterated = false;
+  #awaited = false;
   /** The engine may run ahead of the consumer. */
   #free = false;
   #wake = () => {};
 
-  /** @param {Plan} plan */
+  /** @internal @param {Plan} plan */
   constructor(plan) {
     this.#plan = plan;
+    this.#start();
+    // Whoever iterates what is returned holds the engine back from the first piece on; it waits for nobody else.
+    queueMicrotask(() => { this.#free ||= !this.#iterated; });
   }
 
-  /** Can be asked for once; leaving the loop ends generating. */
+  /** Can be asked for once, as strings or as steps; leaving the loop ends generating. */
   [Symbol.asyncIterator]() {
+    return texts(this.steps());
+  }
+
+  /** What comes, step by step, with the ids. */
+  steps() {
     if (this.#iterated) {
       throw new GemmaError('bad-state', 'an answer can be iterated once; use result() or text()');
     }
     this.#iterated = true;
+    this.#free = this.#awaited;
     return this.#iterate();
   }
 
+  /** What the answer's text comes to so far: with a format that is JSON the value, as far as it can be told (undefined:
+   * not at all); else the text. */
+  partial() {
+    return this.#reader ? this.#reader(this.#text) : this.#text;
+  }
+
   result() {
-    this.#free = true;
+    this.#free = this.#awaited = true;
     const result = this.#start();
     this.#ack(this.#unacked);
     return result;
@@ -60,15 +99,43 @@ export class Generation {
     return (await this.result()).text;
   }
 
-  /** @returns {AsyncGenerator<string, void, undefined>} */
+  /** What is called so far, of an answer with tools: arguments as far as they can be told, until they are `done`.
+   * @returns {Call[]} */
+  calls() {
+    const before = this.#earlier.map(({ name, arguments: args }) => ({ name, arguments: args, done: true }));
+    return [...before, ...this.#calls];
+  }
+
+  /** `await generation` is `await generation.result()`.
+   * @template [T=GenerateResult], [F=never]
+   * @param {((result: GenerateResult) => T | PromiseLike<T>) | null} [done]
+   * @param {((error: any) => F | PromiseLike<F>) | null} [failed] @returns {Promise<T | F>} */
+  then(done, failed) {
+    return this.result().then(done, failed);
+  }
+
+  /** The pieces as a stream; cancelling it ends generating. @returns {ReadableStream<string>} */
+  stream() {
+    const pieces = this[Symbol.asyncIterator]();
+    return new ReadableStream({
+      async pull(controller) {
+        const { done, value } = await pieces.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      cancel: () => void pieces.return(),
+    }, { highWaterMark: 0 });
+  }
+
+  /** @returns {AsyncGenerator<Step, void, undefined>} */
   async *#iterate() {
     const result = this.#start();
     try {
       for (;;) {
-        while (this.#pieces.length) {
-          yield /** @type {string} */ (this.#pieces.shift());
-          const taken = this.#unacked - this.#pieces.length;
-          if (taken >= ACK_EVERY || !this.#pieces.length) this.#ack(taken);
+        while (this.#steps.length) {
+          yield /** @type {Step} */ (this.#steps.shift());
+          const taken = this.#unacked - this.#steps.length;
+          if (taken >= ACK_EVERY || !this.#steps.length) this.#ack(taken);
         }
         if (this.#settled) break;
         await new Promise((resolve) => { this.#wake = () => resolve(null); });
@@ -76,7 +143,8 @@ export class Generation {
       await result;
     } finally {
       if (!this.#settled) {
-        this.#plan.connection.abort(this.#id);
+        this.#leaving.abort();
+        this.#connection?.abort(this.#id);
         await result.catch(() => {});
       }
     }
@@ -92,9 +160,12 @@ export class Generation {
   async #run() {
     const { prepare, onResult, onError } = this.#plan;
     try {
-      const { prefix, ...result } = await this.#ask(prepare());
+      const args = prepare();
+      if (isJson(args)) this.#reader = (await import('./tools/partial.js')).partialJson;
+      const { prefix, ...answer } = await this.#rounds(args);
+      const result = { ...answer, ...valueOf(answer, args) };
       onResult?.(result, prefix);
-      return result;
+      return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...result.toolCalls ?? []] } : result;
     } catch (error) {
       onError?.();
       throw error;
@@ -104,10 +175,36 @@ export class Generation {
     }
   }
 
+  /** Answers until one is the last. @param {GenerateArgs} args */
+  async #rounds(args) {
+    const { signal, onAnswer } = this.#plan, { signal: left } = this.#leaving;
+    const deaf = onAbort(signal, () => this.#leaving.abort());
+    try {
+      let answer = await this.#ask(args);
+      for (let prompt; (prompt = await onAnswer?.(answer, left));) {
+        this.#earlier.push(...answer.toolCalls ?? []);
+        this.#calls = [];
+        this.#unacked = 0;
+        answer = await this.#ask({ ...args, prompt });
+      }
+      const stopped = left.aborted && answer.finishReason === 'tool-calls';
+      return stopped ? { ...answer, finishReason: /** @type {const} */ ('aborted') } : answer;
+    } finally {
+      deaf();
+    }
+  }
+
   /** @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
-    const { connection, signal } = this.#plan;
-    if (signal?.aborted) return emptyResult(args);
+    const { line, signal } = this.#plan;
+    return line.ask((connection) => this.#askOnce(connection, args), signal, () => !this.#text && !this.#steps.length);
+  }
+
+  /** @param {Connection} connection @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
+  async #askOnce(connection, args) {
+    const { signal } = this.#plan;
+    if (signal?.aborted || this.#leaving.signal.aborted) return emptyResult(args);
+    this.#connection = connection;
     let heard = false, leave = () => {};
     const onEvent = (/** @type {Event} */ event) => {
       heard = true;
@@ -118,22 +215,24 @@ export class Generation {
     });
     const { id, answer } = connection.call('generate', args, signal, onEvent);
     this.#id = id;
-    signal?.addEventListener('abort', leave);
+    const deaf = onAbort(signal, () => leave());
     try {
       return await Promise.race([answer, left]);
     } catch (error) {
       if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args);
       throw error;
     } finally {
-      signal?.removeEventListener('abort', leave);
+      deaf();
     }
   }
 
   /** @param {Event} event */
   #onEvent(event) {
     if (event.kind === 'progress') return this.#plan.onPrefillProgress?.(/** @type {PrefillProgress} */ (event.value));
-    this.#pieces.push(...event.pieces);
-    this.#unacked += event.pieces.length;
+    this.#calls = event.calls ?? this.#calls;
+    this.#steps.push(...event.steps);
+    for (const { text } of event.steps) this.#text += text;
+    this.#unacked += event.steps.length;
     if (this.#free) this.#ack(this.#unacked);
     this.#wake();
   }
@@ -142,11 +241,27 @@ export class Generation {
   #ack(count) {
     if (!count) return;
     this.#unacked -= count;
-    this.#plan.connection.ack(this.#id, count);
+    this.#connection?.ack(this.#id, count);
   }
 }
 
-/** Of an answer that never began. @param {GenerateArgs} args @returns {GenerateResult} */
+/** @param {GenerateArgs} args */
+function isJson({ format }) {
+  return format === 'json' || (format !== null && 'schema' in format);
+}
+
+/** @param {GenerateResult} result @param {GenerateArgs} args */
+function valueOf({ text, finishReason }, args) {
+  if (!args.format || finishReason !== 'stop') return {};
+  return { value: isJson(args) ? JSON.parse(text) : text };
+}
+
+/** What can be shown of each. @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
+async function* texts(steps) {
+  for await (const { text } of steps) if (text) yield text;
+}
+
+/** Of an answer that never began. @param {GenerateArgs} args @returns {GenerateAnswer} */
 function emptyResult({ seed, logprobs }) {
   return {
     text: '',

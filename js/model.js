@@ -2,48 +2,69 @@
  * given. docs/api.md explains the options. */
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatMessage, ChatOptions } from './chat.js' */
+/** @import { CacheEntry } from './download/cache.js' */
+/** @import { HubSource } from './download/hub.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelInfo } from './engine/info.js' */
 /** @import { Progress } from './engine/meter.js' */
-/** @import { Calls } from './link/protocol.js' */
+/** @import { Calls, Event } from './link/protocol.js' */
+/** @import { Match } from './matches.js' */
+/** @import { EmbedOptions } from './embed.js' */
+/** @import { InsideOptions } from './inside.js' */
+/** @import { Inside } from './engine/inside.js' */
 /** @import { Prompt as PostedPrompt } from './engine/vocabulary.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
 import { answersOf } from './link/answers.js';
 import { Connection } from './link/connection.js';
+import { Line } from './link/line.js';
+import { onAbort } from './link/signals.js';
 import { environment } from './platform/env.js';
-import { GemmaError, noTemplate, wrapped } from './errors.js';
+import { GemmaError, abortError, noTemplate, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
-  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable, rule,
+  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
+  postableFormat, rule,
   show, signal, string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
+import { onHub, withFile } from './download/hub.js';
+import { maskTimes } from './matches.js';
+import { StateCache } from './states.js';
 
 /** In one list: more than any context, or file of text, is worth. */
 const MOST_IDS = 1 << 24;
 
+/** What a model may call (docs/tools.md); execute: gives the result.
+ * @typedef {{ name: string, description?: string, parameters?: object,
+ *   execute?: (args: any, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
+/** The shape of an answer (docs/formats.md).
+ * @typedef {'json' | { schema: object | boolean, whitespace?: 'compact' | 'pretty' | 'any' }
+ *   | { regex: string | RegExp } | { grammar: string } | { choices: string[] }} Format */
 /** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
  *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
  *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
  *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
- *   signal?: AbortSignal,
+ *   format?: Format, forcedSpans?: boolean, tools?: Tool[], maxRounds?: number,
+ *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
+/** @typedef {Headers | Record<string, string> | [string, string][]} HeaderList */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
  *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
- *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache,
- *   sha256?: string | string[], token?: string, headers?: HeadersInit }} LoadOptions */
+ *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
+ *   sha256?: string | string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
+ *   hub?: string | URL }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
- *   | { repo: string, file: string, revision?: string }} SinglePart */
+ *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
 /** @typedef {SinglePart | SinglePart[]} ModelSource */
 /** @typedef {string | ArrayLike<number> | ChatMessage[]} Prompt */
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
-  return new Model(...await open(source, options, false));
+  return new Model(...await openLine(source, options, false));
 }
 
 /** @typedef {{ info: ModelInfo, version: number, alignment: number,
@@ -63,78 +84,111 @@ export async function inspectModel(source, options = {}) {
 
 /** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
-  return new HeaderModel(...await open(source, options, true));
+  return new HeaderModel(...await openLine(source, options, true));
 }
 
-/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
- * @returns {Promise<[Connection, ModelInfo]>} */
-async function open(source, options, headerOnly) {
+/** Bytes are held on to only where they are to be read again.
+ * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
+ * @returns {Promise<[Line, ModelInfo]>} */
+async function openLine(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
-  const { signal, onProgress, headers, token, cache, ...wanted } = options;
-  if (signal?.aborted) throw abortError(signal);
-  const parts = wrapped('unsupported-source', 'the model source cannot be read',
-    () => describeSource(source, environment.describe));
+  const { restart = false, ...others } = options;
+  const { connection, info, parts } = await openEngine(source, others, headerOnly);
+  const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
+  const held = parts.some(({ kind }) => kind === 'pull');
+  if (streamed || (held && !restart)) return [new Line(connection, undefined, restart), info];
+  const reopen = async (/** @type {AbortSignal} */ signal) => {
+    return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
+  };
+  return [new Line(connection, reopen, restart), info];
+}
+
+/** What to load, as the worker can be told.
+ * @param {ModelSource} source @param {LoadOptions} options @param {ModelCache} cache */
+export async function partsOf(source, { signal, headers, token, hub, cache: wanted }, cache) {
   const sent = headerPairs(headers) ?? [];
   if (token) sent.push(['authorization', `Bearer ${token}`]);
+  const entries = async () => (wanted === false ? [] : cache.list());
+  const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
+  const given = onHub(source) ? await withFile(source, { hub, headers: sent, signal, kept }) : source;
+  const parts = wrapped('unsupported-source', 'the model source cannot be read',
+    () => describeSource(given, environment.describe, hub));
   for (const { descriptor } of parts) {
     if (descriptor.kind === 'url') Object.assign(descriptor, { headers: sent, tuning: environment.tuning });
   }
+  return parts;
+}
+
+/** @param {string | URL} [assets] */
+function startWorker(assets) {
+  return wrapped('worker-failed', 'the worker cannot be started', () => {
+    const place = environment.place(assets && String(assets));
+    return { place, port: environment.createWorker(place) };
+  });
+}
+
+/** @param {ModelSource} source @param {LoadOptions} options @param {boolean} [headerOnly]
+ * @returns {Promise<{ connection: Connection, info: ModelInfo, parts: { kind: string, total?: number }[] }>} */
+export async function openEngine(source, options, headerOnly = false) {
+  const { signal, onProgress, headers, token, cache, assets, hub, restart, ...wanted } = options;
+  if (signal?.aborted) throw abortError(signal);
   const kept = cache instanceof ModelCache ? cache : modelCache;
-  const connection = new Connection(
-    wrapped('worker-failed', 'the worker cannot be started', environment.createWorker));
-  const onAbort = () => connection.kill(abortError(/** @type {AbortSignal} */ (signal)));
-  signal?.addEventListener('abort', onAbort);
+  const parts = await partsOf(source, options, kept);
+  if (signal?.aborted) throw abortError(signal);
+  const { place, port } = startWorker(assets);
+  const connection = new Connection(port);
+  const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
   const feeders = new Feeders(parts), descriptors = parts.map(({ descriptor }) => descriptor);
   try {
-    const options = { ...wanted, headerOnly, cache: cache === false ? undefined : kept.descriptor };
-    return [connection, await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
+    const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
+    const info = await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
       if (event.kind === 'progress') onProgress?.(/** @type {Progress} */ (event.value));
-    })];
+    });
+    return { connection, info, parts: descriptors };
   } catch (error) {
     connection.kill(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
     feeders.close();
-    signal?.removeEventListener('abort', onAbort);
+    deaf();
   }
-}
-
-/** @param {AbortSignal} signal */
-function abortError(signal) {
-  return new GemmaError('aborted', 'the call was aborted', { cause: signal.reason });
 }
 
 export class HeaderModel {
   /** @protected */
-  connection;
+  line;
 
-  /** @param {Connection} connection @param {ModelInfo} info */
-  constructor(connection, info) {
-    this.connection = connection;
+  /** @internal @param {Line} line @param {ModelInfo} info */
+  constructor(line, info) {
+    this.line = line;
     /** @readonly */
     this.info = Object.freeze(info);
   }
 
   /** With `special`, text can name control tokens: never for text of strangers.
-   * @param {string} text @param {{ bos?: boolean, special?: boolean }} [options]
+   * @param {string} text @param {{ bos?: boolean, special?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<number[]>} */
   async tokenize(text, options = {}) {
     checkValue('text', text, string);
-    checkOptions(options, { bos: boolean, special: boolean });
-    return this.call('tokenize', { text, ...options });
+    checkOptions(options, { bos: boolean, special: boolean, signal });
+    const { signal: given, ...how } = options;
+    return this.call('tokenize', { text, ...how }, given);
   }
 
   /** Without control tokens, unless `special`.
-   * @param {ArrayLike<number>} ids @param {{ special?: boolean }} [options]
+   * @param {ArrayLike<number>} ids @param {{ special?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<string>} */
   async detokenize(ids, options = {}) {
-    checkOptions(options, { special: boolean });
-    return this.call('detokenize', { ids: this.checkIds(ids, 0), ...options });
+    checkOptions(options, { special: boolean, signal });
+    const { signal: given, ...how } = options;
+    return this.call('detokenize', { ids: this.checkIds(ids, 0), ...how }, given);
   }
 
-  /** Tokens that generate(prompt) would evaluate. @param {Prompt} prompt @returns {Promise<number>} */
-  async countTokens(prompt) {
-    return this.call('count', { prompt: this.describePrompt(prompt) });
+  /** Tokens that generate(prompt) would evaluate.
+   * @param {Prompt} prompt @param {{ signal?: AbortSignal }} [options] @returns {Promise<number>} */
+  async countTokens(prompt, options = {}) {
+    checkOptions(options, { signal });
+    return this.call('count', { prompt: this.describePrompt(prompt) }, options.signal);
   }
 
   /** Everything in the header. @returns {Promise<Omit<Inspection, 'info'>>} */
@@ -142,14 +196,38 @@ export class HeaderModel {
     return this.call('inspect', {});
   }
 
+  /** Whether a text is of a format, token by token through the automaton that holds answers to it. Times are
+   * milliseconds. @param {Format} format @param {string} text @param {{ signal?: AbortSignal }} [options]
+   * @returns {Promise<Match>} */
+  async matches(format, text, options = {}) {
+    checkOptions(options, { signal });
+    checkValue('format', format, GENERATE_OPTIONS.format);
+    checkValue('text', text, string);
+    const { verdicts: [verdict = { accepted: false }], times, first, ...found } =
+      await this.call('match', { format: postableFormat(format), texts: [text] }, options.signal);
+    return { ...found, ...verdict, masks: maskTimes(times, first) };
+  }
+
   /** Bytes of the engine's heap. @returns {Promise<number>} */
   async heapBytes() {
     return this.call('heapBytes', {});
   }
 
+  /** When the worker, or one of its threads, dies or freezes: why. All calls have failed then, with the same error;
+   * after a restart this is about the new worker. @returns {Promise<GemmaError>} */
+  get lost() {
+    return this.line.lost;
+  }
+
+  /** Ends the worker, if it lives, and loads the model again, from the store if it is there. Calls that wait fail, or
+   * with the option `restart` are repeated. */
+  async restart() {
+    await this.line.restart();
+  }
+
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
+    await this.line.close(new GemmaError('disposed', 'the model was disposed of'));
   }
 
   /** Where the symbol is not known yet nobody can call it. */
@@ -158,10 +236,13 @@ export class HeaderModel {
   }
 
   /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
-   * @param {AbortSignal} [signal] @returns {Promise<Calls[M]['value']>} */
-  async call(method, args, signal) {
+   * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
+  async call(method, args, signal, onEvent) {
     if (signal?.aborted) throw abortError(signal);
-    return this.connection.call(method, args, signal).answer;
+    return this.line.ask(async (connection) => {
+      if (signal?.aborted) throw abortError(signal);
+      return connection.call(method, args, signal, onEvent).answer;
+    }, signal);
   }
 
   /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
@@ -196,24 +277,39 @@ export class HeaderModel {
 }
 
 export class Model extends HeaderModel {
+  /** @type {StateCache | undefined} */
+  #states;
+
   /** A string is raw text and gets one BOS; ids are taken as they are.
    * @param {Prompt} prompt @param {GenerateOptions} [options] */
   generate(prompt, options = {}) {
+    this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
+    if (options.tools && !('messages' in described)) {
+      throw new GemmaError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
+    }
     return this.#generation(() => described, options, {});
   }
 
   /** The options are defaults for each answer. @param {ChatOptions} [options] */
   chat(options = {}) {
+    this.#goesOn();
     if (!this.info.chatTemplate) throw noTemplate();
-    return new Chat((...answer) => this.#generation(...answer), options);
+    return new Chat({
+      ask: (...answer) => this.#generation(...answer),
+      save: (head, ids, signal) => this.call('save', { head, ids }, signal),
+      restore: (bytes) => this.line.ask(async (connection) => {
+        return connection.call('restore', { bytes }, undefined, undefined, [bytes.buffer]).answer;
+      }, undefined, () => false),
+    }, options);
   }
 
   /** After the last id, or with `all` after every id.
    * @param {ArrayLike<number>} ids @param {{ all?: boolean, signal?: AbortSignal }} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, options = {}) {
+    this.#goesOn();
     checkOptions(options, { all: boolean, signal });
     return this.call('logits', { ids: this.checkIds(ids, 1), all: options.all }, options.signal);
   }
@@ -222,6 +318,7 @@ export class Model extends HeaderModel {
    * @param {string} text @param {{ window?: number, signal?: AbortSignal }} [options]
    * @returns {Promise<{ perplexity: number, nll: number, tokens: number }>} */
   async perplexity(text, options = {}) {
+    this.#goesOn();
     checkValue('text', text, string);
     const { contextLength } = this.info;
     checkValue('contextLength', contextLength, rule('2 tokens at least, to score one', () => contextLength > 1));
@@ -229,11 +326,37 @@ export class Model extends HeaderModel {
     return this.call('perplexity', { text, window: options.window }, options.signal);
   }
 
+  /** A vector for each text (docs/embeddings.md).
+   * @template {string | string[]} T @param {T} input @param {EmbedOptions} [options]
+   * @returns {Promise<T extends string ? Float32Array : Float32Array[]>} */
+  async embed(input, options = {}) {
+    return (await import('./embed.js')).embed(this, input, options);
+  }
+
+  /** What the model makes of a prompt on the way: attention weights, logit lens, norms (docs/inside.md).
+   * @param {Prompt} prompt @param {InsideOptions} [options] @returns {Promise<Inside>} */
+  async inside(prompt, options = {}) {
+    const { insideArgs } = await import('./inside.js');
+    const args = { prompt: this.describePrompt(prompt), ...insideArgs(this.info, options) };
+    return this.call('inside', args, options.signal);
+  }
+
+  /** Conversations that were saved, for after a reload: in the store of models. */
+  get stateCache() {
+    return this.#states ??= new StateCache((args, signal) => this.call('stored', args, signal));
+  }
+
+  #goesOn() {
+    if (!this.info.embedding) return;
+    throw new GemmaError('embedding-model', 'this model makes vectors of texts, and cannot go on with them',
+      { expected: 'embed()' });
+  }
+
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks */
   #generation(prompt, options, hooks) {
     const { signal, onPrefillProgress } = options;
     const prepare = () => ({ prompt: prompt(), ...postable(options) });
-    const { connection } = this;
-    return new Generation({ connection, prepare, signal, onPrefillProgress, ...hooks });
+    const { line } = this;
+    return new Generation({ line, prepare, signal, onPrefillProgress, ...hooks });
   }
 }

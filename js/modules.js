@@ -1,7 +1,11 @@
-/* modules: where the wasm files are: beside this one. Literal URLs, one by one, so that bundlers see the files. */
+/* modules: where the worker's files are: beside this one. Literal URLs, one by one, so that bundlers see the files.
+ * The last ones are parts (platform/files.js). */
 export const MODULES = {
-  'simd128': new URL('./gemma-simd128.wasm', import.meta.url),
-  'simd128-threads': new URL('./gemma-simd128-threads.wasm', import.meta.url),
-  'relaxed': new URL('./gemma-relaxed.wasm', import.meta.url),
-  'relaxed-threads': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
+  'gemma-simd128.wasm': new URL('./gemma-simd128.wasm', import.meta.url),
+  'gemma-simd128-threads.wasm': new URL('./gemma-simd128-threads.wasm', import.meta.url),
+  'gemma-relaxed.wasm': new URL('./gemma-relaxed.wasm', import.meta.url),
+  'gemma-relaxed-threads.wasm': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
+  'grammar.js': new URL('./grammar.js', import.meta.url),
+  'look.js': new URL('./look.js', import.meta.url),
+  'template.js': new URL('./template.js', import.meta.url),
 };

@@ -25,11 +25,53 @@ const typed = (expected) => rule(expected, (value) => typeof value === expected.
 
 export const string = typed('a string');
 export const object = typed('an object');
-const callback = typed('a function');
+export const callback = typed('a function');
 export const boolean = typed('a boolean');
 /** @param {string[]} values */
-const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
+export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
+/** @param {string} what */
+const address = (what) => rule(`the address ${what}`,
+  (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
+
+/** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
+const SHAPES = {
+  schema: (value) => ['boolean', 'object'].includes(typeof value) && plain(value) !== null,
+  // Flags that change what an expression means have no place in a format.
+  regex: (value) => typeof value === 'string' || (value instanceof RegExp && !/[ims]/.test(value.flags)),
+  grammar: (value) => typeof value === 'string',
+  choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
+};
+const WHITESPACE = ['compact', 'pretty', 'any'];
+
+/** A copy as JSON has it; null if it has none. @param {any} value */
+export function plain(value) {
+  try {
+    return JSON.parse(JSON.stringify(value));
+  } catch {
+    return null;
+  }
+}
+
+/** @param {any} tools */
+function areTools(tools) {
+  if (!Array.isArray(tools) || new Set(tools.map((tool) => tool?.name)).size < tools.length) return false;
+  return tools.every((tool) => {
+    const { name, description = '', parameters = {}, execute = () => {} } = tool ?? {};
+    return typeof name === 'string' && /^[\w.-]{1,64}$/.test(name) && typeof description === 'string'
+      && object.fits(parameters) && SHAPES.schema(parameters) && typeof execute === 'function';
+  });
+}
+
+/** @param {any} format */
+function isFormat(format) {
+  if (format === 'json') return true;
+  if (!object.fits(format)) return false;
+  const { whitespace, ...shape } = format;
+  const [[name, value] = ['', null], ...more] = Object.entries(shape);
+  const spaced = whitespace === undefined || (name === 'schema' && WHITESPACE.includes(whitespace));
+  return !more.length && spaced && Object.hasOwn(SHAPES, name) && SHAPES[name](value);
+}
 
 /** @type {Record<string, Rule>} */
 export const GENERATE_OPTIONS = {
@@ -51,6 +93,14 @@ export const GENERATE_OPTIONS = {
   stop: rule('a string or an array of strings, none of them empty',
     (value) => [value].flat().every((s) => typeof s === 'string' && s !== '')),
   logprobs: integer(0, 64),
+  format: rule("'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: "
+    + WHITESPACE.join(', '), isFormat),
+  forcedSpans: boolean,
+  tools: rule('an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
+    (value) => areTools(value)),
+  toolChoice: rule("'auto', 'none', 'required' or { name }",
+    (value) => ['auto', 'none', 'required'].includes(value) || typeof value.name === 'string'),
+  maxRounds: integer(0, 1000),
   signal,
   onPrefillProgress: callback,
 };
@@ -71,7 +121,15 @@ export const LOAD_OPTIONS = {
   token: rule('a token, without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings',
     (value) => headerPairs(value) !== null),
+  restart: boolean,
+  stateBytes: integer(0, 2 ** 40),
+  assets: address('of a folder'),
+  hub: address('of a mirror of Hugging Face'),
 };
+
+export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
+  return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
+});
 
 /** undefined is the same as no option. @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
@@ -120,12 +178,37 @@ export function postable({ maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop 
     }),
     seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
     logprobs: rest.logprobs ?? null,
+    format: rest.format === undefined ? null : postableFormat(rest.format),
+    forced: rest.forcedSpans ?? true,
+    tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,
   };
 }
 
-/** @param {Map<number, number> | Record<string, number>} bias @returns {[number, number][]} */
-function biasEntries(bias) {
+/** @param {import('./model.js').GenerateOptions} options */
+function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
+  const list = tools.map(({ name, description, parameters }) => {
+    return { name, description, parameters: parameters && plain(parameters) };
+  });
+  const names = list.map(({ name }) => name);
+  if (typeof choice === 'object' && !names.includes(choice.name)) {
+    const expected = `one of the tools: ${names.join(', ')}`;
+    throw new GemmaError('bad-option', 'toolChoice', { expected, got: show(choice.name) });
+  }
+  if (!list.length || choice === 'none') return null;
+  if (format) throw new GemmaError('bad-option', 'format', { expected: 'none beside tools', got: show(format) });
+  return { list, choice };
+}
+
+/** @param {import('./model.js').Format} format @returns {import('./model.js').Format} */
+export function postableFormat(format) {
+  if (format === 'json') return format;
+  if ('regex' in format) return { regex: String(format.regex instanceof RegExp ? format.regex.source : format.regex) };
+  return 'schema' in format ? { ...format, schema: plain(format.schema) } : format;
+}
+
+/** @param {Map<number, number> | Record<number, number>} bias @returns {[number, number][]} */
+export function biasEntries(bias) {
   const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
   return entries.map(([id, value]) => [Number(id), value]);
 }

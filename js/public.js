@@ -3,4 +3,5 @@ export { loadModel, inspectModel, Model } from './model.js';
 export { Chat } from './chat.js';
 export { Generation } from './generation.js';
 export { ModelCache, modelCache, openCache } from './download/cache.js';
+export { probe } from './probe.js';
 export { GemmaError, CODES } from './errors.js';

@@ -1,10 +1,13 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
+import { Files, missing } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
 import { openStore } from './download/store-browser.js';
 
-const self = /** @type {any} */ (globalThis);
+// Not `self`: Vite up to 7 uses that name in what it makes of this.
+const scope = /** @type {any} */ (globalThis);
+const files = new Files(MODULES);
 const { port1, port2 } = new MessageChannel();
 
 /** A task of its own; timers would be slowed down. */
@@ -13,24 +16,32 @@ const breathe = () => new Promise((resolve) => {
   port2.postMessage(null);
 });
 
-/** @param {URL} url */
-async function compile(url) {
-  const response = await fetch(url);
-  if (!response.ok) throw new Error(`${response.status} for ${url.pathname}`);
-  return WebAssembly.compile(await response.arrayBuffer());
+/** @param {string} name */
+async function compile(name) {
+  const address = files.address(name);
+  try {
+    const response = await fetch(address);
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    return await WebAssembly.compile(await response.arrayBuffer());
+  } catch (cause) {
+    throw new Error(`${address}: ${missing(cause)}`, { cause });
+  }
 }
 
-const host = new Host((message, transfer = []) => self.postMessage(message, transfer), {
-  modules: MODULES,
+const host = new Host((message, transfer = []) => scope.postMessage(message, transfer), {
   compile,
+  load: (part) => files.load(part),
   parallelism: () => navigator.hardwareConcurrency || 1,
   createThread: () => {
     const channel = new MessageChannel();
     const port = channel.port2;
-    self.postMessage({ kind: 'thread', port }, [port]);
+    scope.postMessage({ kind: 'thread', port }, [port]);
     return channelPort(channel.port1, () => channel.port1.close());
   },
   breathe,
   openStore,
 });
-self.onmessage = (/** @type {MessageEvent} */ event) => host.receive(event.data);
+scope.onmessage = (/** @type {MessageEvent} */ { data }) => {
+  if (data.kind === 'open') files.settle(data.options.place);
+  host.receive(data);
+};

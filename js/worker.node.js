@@ -5,10 +5,12 @@ import { availableParallelism } from 'node:os';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
+import { Files } from './platform/files.js';
 import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
+const files = new Files(MODULES);
 
 /** @param {string} path */
 function openFile(path) {
@@ -22,12 +24,15 @@ function openFile(path) {
 }
 
 const host = new Host((message, transfer = []) => port.postMessage(message, transfer), {
-  modules: MODULES,
-  compile: async (url) => WebAssembly.compile(await readFile(url)),
+  compile: async (name) => WebAssembly.compile(await readFile(new URL(files.address(name)))),
+  load: (part) => files.load(part),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
   breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
   openFile,
-  openStore,
+  openStore: (where) => openStore(where, (lock) => port.postMessage({ kind: 'locked', ...lock })),
 });
-port.on('message', (message) => host.receive(message));
+port.on('message', (message) => {
+  if (message.kind === 'open') files.settle(message.options.place);
+  host.receive(message);
+});

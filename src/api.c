@@ -3,8 +3,10 @@
 #include "kernels/proof.h"
 #include "model/describe.h"
 #include "model/load.h"
-#include "run/session.h"
+#include "run/state.h"
+#include "text/matcher.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +19,10 @@ struct gw_model {
     gw_loader loader;
     gw_session session;
     gw_sampler *sampler;
+    gw_trie trie;            /* made when a grammar is first read */
     gw_buffer json;
+    gw_state_io state;
+    char state_key[17];
     int kv_type;             /* GW_KV_* */
     double limit;            /* of the whole heap, in bytes; 0: none */
     bool reserved;
@@ -39,6 +44,15 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
+/* As forward.c multiplies: only the feed-forward's activations are narrow. */
+static bool takes_narrow(const gw_file *f, const gw_matrix *m) {
+    for (uint32_t i = 0; i < f->config.n_layer; i++) {
+        const gw_layer *l = &f->weights.layers[i];
+        if (m == &l->gate.matrix || m == &l->up.matrix || m == &l->down.matrix) return true;
+    }
+    return false;
+}
+
 /* The kernels that the file's weights and caches need. */
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16, [GW_KV_F32] = GW_PROVE_F32,
@@ -50,7 +64,7 @@ static int prove_kernels(gw_model *m) {
         if (!matrix) continue;
         if (matrix->type != from) list.rounded |= 1u << from->id;
         if (matrix->low) list.planes = true;
-        else list.types |= 1u << matrix->type->id;
+        else *(takes_narrow(&m->file, matrix) ? &list.narrow : &list.wide) |= 1u << matrix->type->id;
     }
     return gw_prove_kernels(&list, &m->file.error);
 }
@@ -71,7 +85,9 @@ gw_model *gw_model_new(gw_pool *pool) {
 void gw_model_free(gw_model *m) {
     if (!m) return;
     gw_sampler_free(m->sampler);
+    gw_state_end(&m->state);
     gw_session_free(&m->session);
+    gw_trie_free(&m->trie);
     gw_loader_free(&m->loader);
     gw_file_free(&m->file);
     gw_buffer_free(&m->json);
@@ -141,14 +157,20 @@ static double heap_now(double held) {
 #endif
 }
 
+/* What makes vectors draws nothing. */
+static double sampler_bytes(const gw_config *c) {
+    return c->arch->both_ways ? 0 : (double)gw_sampler_bytes(c->n_vocab);
+}
+
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_session_need need = gw_session_measure(c, n_ctx, gw_file_kv_type(&m->file, m->kv_type));
     plan p = { .weights = (double)gw_file_weight_bytes(&m->file), .kv = (double)need.kv };
     p.scratch = (double)need.scratch;
-    p.sampler = (double)gw_sampler_bytes(c->n_vocab);
+    p.sampler = sampler_bytes(c);
     p.window = (double)gw_loader_window_bytes(&m->loader);
-    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store);
+    p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store)
+           + (double)m->trie.size;
     p.heap = m->reserved ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
                          : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
     return p;
@@ -200,8 +222,8 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
     int kv_type = gw_file_kv_type(&m->file, m->kv_type);
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
     if (bad) return bad;
-    m->sampler = gw_sampler_new(c->n_vocab);
-    if (!m->sampler) return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
+    if (!c->arch->both_ways && !(m->sampler = gw_sampler_new(c->n_vocab)))
+        return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
     return gw_loader_reserve(&m->loader);
 }
 
@@ -265,9 +287,11 @@ const char *gw_error_text(const gw_model *m, const char *part) {
 /* --- tokenizer --- */
 
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap) {
-    int n = gw_tokenizer_encode(m->file.tokenizer, text, len, special ? GW_TOKENIZE_SPECIAL : 0, ids, cap);
+    int n = gw_tokenizer_encode(m->file.tokenizer, text, len, special, ids, cap);
     return n < 0 ? gw_tokenizer_refusal(m->file.tokenizer, n, len, cap, &m->file.error) : n;
 }
+
+double gw_encode_taken(const gw_model *m) { return (double)gw_tokenizer_taken(m->file.tokenizer); }
 
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap) {
     int n = gw_tokenizer_decode_after(m->file.tokenizer, before, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
@@ -282,7 +306,86 @@ int gw_is_control(const gw_model *m, int32_t id) {
     return gw_tokenizer_type(m->file.tokenizer, id) == GW_TOKEN_CONTROL;
 }
 
+/* --- grammars --- */
+
+gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
+    gw_error *e = &m->file.error;
+    if (m->loader.state < GW_LOAD_PLAN) {
+        gw_fail(e, GW_E_BAD_STATE, "grammar\na header that is complete\nload state %d", m->loader.state);
+        return NULL;
+    }
+    if (!m->trie.block && gw_trie_make(&m->trie, gw_tokenizer_vocabulary(m->file.tokenizer), e)) return NULL;
+    gw_words words = { m->file.tokenizer, &m->trie, m->file.tokens.ends, m->file.tokens.n_ends };
+    return gw_matcher_new(bytes, n, words, e);
+}
+
+void gw_match_free(gw_model *m, gw_matcher *x) {
+    (void)m;
+    gw_matcher_free(x);
+}
+
+double gw_match_bytes(const gw_model *m, const gw_matcher *x) {
+    (void)m;
+    return (double)gw_matcher_bytes(x);
+}
+
+int gw_match_found(const gw_model *m, const gw_matcher *x) {
+    (void)m;
+    return (int)(gw_matcher_found(x) & INT32_MAX);
+}
+
+int gw_match_reset(gw_model *m, gw_matcher *x) {
+    (void)m;
+    return gw_matcher_reset(x);
+}
+
+int gw_match_accept(gw_model *m, gw_matcher *x, int32_t id) {
+    (void)m;
+    return gw_matcher_accept(x, id);
+}
+
+int gw_match_text(gw_model *m, gw_matcher *x, const char *text, size_t n) {
+    (void)m;
+    return gw_matcher_accept_text(x, text, n);
+}
+
+int gw_match_allows(gw_model *m, gw_matcher *x, int32_t id) {
+    (void)m;
+    return gw_matcher_allows(x, id);
+}
+
+const uint32_t *gw_match_mask(gw_model *m, gw_matcher *x) {
+    (void)m;
+    return gw_matcher_mask(x);
+}
+
+int gw_match_complete(const gw_model *m, const gw_matcher *x) {
+    (void)m;
+    return gw_matcher_complete(x) + gw_matcher_finished(x);
+}
+
+int gw_match_ended(const gw_model *m, const gw_matcher *x) {
+    (void)m;
+    return gw_matcher_ended(x);
+}
+
+int gw_match_forced(gw_model *m, gw_matcher *x, char *out, size_t cap) {
+    (void)m;
+    return gw_matcher_forced(x, out, cap);
+}
+
+int gw_match_joins(gw_model *m, gw_matcher *x, size_t forced, const char *text, size_t n) {
+    (void)m;
+    return gw_matcher_joins(x, text, n, forced);
+}
+
 /* --- evaluation --- */
+
+static int no_sampler(gw_model *m) {
+    if (m->sampler) return 0;
+    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved, and that goes on with texts\n"
+                   "load state %d", m->loader.state);
+}
 
 static int not_ready(gw_model *m) {
     if (m->loader.state == GW_LOAD_READY) return 0;
@@ -315,6 +418,57 @@ int gw_rehearse(gw_model *m, int streams, uint32_t quarter) {
     return quarter < 4 ? 0 : prove_kernels(m);   /* by code that the engine has optimised by now */
 }
 
+int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
+    int bad = not_ready(m);
+    return bad ? bad : gw_session_pack(&m->session, ids, lengths, texts, pooling);
+}
+
+const float *gw_vector(const gw_model *m, uint32_t text) { return gw_row(m->session.vectors.rows, (int)text); }
+
+/* --- a look inside --- */
+
+void gw_want_look(gw_model *m) { gw_session_want_look(&m->session); }
+
+double gw_look_number(const gw_model *m, const char *key) {
+    const gw_session *s = &m->session;
+    const gw_batch *b = &s->state.batch;
+    const gw_piece *p = &b->pieces[0];
+    if (!strcmp(key, "stage")) return s->stage;
+    if (!strcmp(key, "layer")) return s->layer;
+    if (!strcmp(key, "global")) return m->file.config.is_global[s->layer];
+    if (!strcmp(key, "first")) return (double)p->cache + p->pos;
+    return !strcmp(key, "rows") ? b->n : NAN;
+}
+
+void gw_look_norms(const gw_model *m, float *out) {
+    gw_view x = m->session.state.batch.x;
+    for (int r = 0; r < x.n; r++) {
+        const float *row = gw_row(x, r);
+        double sum = 0;
+        for (uint32_t i = 0; i < x.columns; i++) sum += (double)row[i] * row[i];
+        out[r] = (float)sqrt(sum);
+    }
+}
+
+void gw_look_attention(const gw_model *m, int row, int head, float *out) {
+    const gw_session *s = &m->session;
+    const gw_batch *b = &s->state.batch;
+    const gw_config *c = &m->file.config;
+    const gw_piece *p = b->pieces;
+    while (row >= p->row + p->n) p++;
+    gw_kv_layer rows = gw_forward_cache(&s->state, s->layer, p);
+    memset(out, 0, s->n_ids * sizeof *out);
+    gw_attention_weights(gw_forward_heads(c, s->layer, p->length), &rows, p->pos + (uint32_t)(row - p->row),
+                         gw_row(b->q, row) + (size_t)head * c->head_dim, head, out + p->cache);
+}
+
+int gw_look_lens(gw_model *m, int row) {
+    if (m->file.config.arch->both_ways)
+        return gw_fail(&m->file.error, GW_E_BAD_STATE, "logit lens\na model with logits\none that makes vectors");
+    gw_forward_logits(&m->session.state, row, 1);
+    return 0;
+}
+
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
 void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
@@ -331,26 +485,92 @@ uint32_t gw_position(const gw_model *m) { return m->session.state.kv.pos; }
 uint32_t gw_pending(const gw_model *m) { return m->session.n_ids - m->session.state.kv.pos; }
 int32_t *gw_abort_flag(gw_model *m) { return (int32_t *)&m->session.abort; }
 
+/* --- saved states --- */
+
+static gw_state_of state_of(gw_model *m) {
+    return (gw_state_of){ &m->session, m->sampler, gw_file_hash(&m->file), &m->file.error };
+}
+
+const char *gw_state_name(gw_model *m) {
+    if (m->loader.state != GW_LOAD_READY) return NULL;
+    gw_state_of of = state_of(m);
+    gw_state_key(&of, m->state_key);
+    return m->state_key;
+}
+
+int gw_save(gw_model *m, const int32_t *ids, uint32_t n) {
+    int bad = not_ready(m);
+    if (!bad) bad = no_sampler(m);
+    return bad ? bad : gw_state_save(&m->state, state_of(m), ids, n);
+}
+
+double gw_save_bytes(const gw_model *m) { return m->state.window ? (double)m->state.head.bytes : 0; }
+size_t gw_save_next(gw_model *m) { return gw_state_next(&m->state); }
+
+int gw_restore(gw_model *m, double bytes) {
+    int bad = not_ready(m);
+    if (!bad) bad = no_sampler(m);
+    return bad ? bad : gw_state_restore(&m->state, state_of(m), bytes);
+}
+
+void *gw_state_window(gw_model *m) { return m->state.window ? m->state.window + m->state.used : NULL; }
+size_t gw_state_left(const gw_model *m) { return gw_state_room(&m->state); }
+int gw_restore_commit(gw_model *m, size_t n) { return gw_state_commit(&m->state, n); }
+
 /* --- sampler --- */
 
 gw_sampler *gw_sampler_of(gw_model *m) { return m->sampler; }
-
-static int no_sampler(gw_model *m) {
-    if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "sampler\na model whose memory is reserved\nload state %d",
-                   m->loader.state);
-}
 
 int gw_set_option(gw_model *m, const char *name, double value) {
     int bad = no_sampler(m);
     return bad ? bad : gw_sampler_set(m->sampler, name, value, &m->file.error);
 }
 
+/* The first of n rows that is NaN, or +infinity, by its token. */
+static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
+    const gw_session *s = &m->session;
+    uint32_t n = m->file.config.n_vocab;
+    for (size_t i = 0; i < (size_t)rows * n; i++)
+        if (!(logits[i] <= FLT_MAX))
+            return gw_fail(&m->file.error, GW_E_NOT_FINITE, "logit of token %u after %u tokens\na number\n%g",
+                           (unsigned)(i % n), s->logit_first + (unsigned)(i / n) + 1, logits[i]);
+    return 0;
+}
+
+int gw_check_logits(gw_model *m) { return check_rows(m, gw_logits(m), m->session.logit_rows); }
+
 int32_t gw_draw(gw_model *m, const float *logits) {
     int bad = no_sampler(m);
     int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
     if (bad || id >= 0) return id;
-    return gw_fail(&m->file.error, id, "logits\nfinite ones, or -infinity, not all of them\nothers");
+    if ((bad = check_rows(m, logits, 1))) return bad;
+    return gw_fail(&m->file.error, id, "logits\none that is not -infinity, by bias or by itself\nnone");
+}
+
+static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_t words) {
+    for (uint32_t w = 0; w * 32 < n; w++) {
+        uint32_t bits = w < words ? mask[w] : 0, end = (uint32_t)gw_min(w * 32 + 32, n);
+        if (bits == UINT32_MAX) continue;
+        for (uint32_t i = w * 32; i < end; i++)
+            if (!(bits >> (i & 31) & 1)) logits[i] = -INFINITY;
+    }
+}
+
+int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
+    int32_t changed[GW_MOST_EXACT];
+    int bad = no_sampler(m);
+    if (bad) return bad;
+    if (!masked && gw_sampler_arg_max(m->sampler, changed, GW_MOST_EXACT) >= 0) {
+        int32_t id = gw_sampler_draw(m->sampler, logits);
+        int how = id < 0 ? 0 : gw_matcher_allows(x, id);
+        if (how) return how < 0 ? how : id;
+    }
+    const uint32_t *mask = gw_matcher_mask(x);
+    if (!mask) return m->file.error.code;
+    mask_logits(logits, m->file.config.n_vocab, mask, m->trie.words);
+    int32_t id = gw_sampler_draw(m->sampler, logits);
+    if (id >= 0) return id;
+    return gw_fail(&m->file.error, id, "logits of the tokens that the format allows\nfinite ones\nnone");
 }
 
 int gw_set_bias(gw_model *m, int32_t id, float bias) {

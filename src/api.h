@@ -8,10 +8,12 @@
 
 #include "base/base.h"
 #include "run/sampler.h"
+#include "base/checksum.h"
 #include "base/sha256.h"
 #include "base/threads.h"
 
 typedef struct gw_model gw_model;
+typedef struct gw_matcher gw_matcher;
 
 
 /* "simd128" or "relaxed", and "+threads" behind it in the threaded builds; natively "reference". */
@@ -96,7 +98,8 @@ uint32_t gw_largest_context(const gw_model *m, double bytes);
  * gw_model_number keys: context_length (the file's), n_ctx (reserved), n_vocab, n_layer, n_embd,
  * n_ff, n_head, n_head_kv, head_dim, window, parameters, parts (files), file_bytes (of all parts, up
  * to the last tensor's end in each), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos
- * (1/0), n_tensors, n_metadata.
+ * (1/0), add_eos, both_ways (1: it makes vectors of texts, and cannot go on with them), dense (n_embd where vectors go
+ * through dense layers, else 0), n_tensors, n_metadata.
  * NAN for what is not there.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the type that
  * holds most weights of the layers), chat_template. NULL for what is not there; else UTF-8, NUL-terminated. */
@@ -110,22 +113,52 @@ const char *gw_model_text(const gw_model *m, const char *key);
 const char *gw_metadata_json(gw_model *m, uint32_t i);
 const char *gw_tensor_json(gw_model *m, uint32_t i);
 
+/* --- search over vectors (scan.h): gw_scan, of no model ------------------------------------- */
+
 /* --- SHA-256 (sha256.h) ------------------------------------------------------------------------
  * s = gw_sha256_new(), NULL if no memory; gw_sha256_update(s, bytes, n) for each piece, which may lie
  * in the load window: hash before the commit; gw_sha256_hex(s) gives the 64 hexadecimal digits of
  * what came so far, NUL-terminated, and changes nothing; gw_free(s).
  * The first GW_SHA256_STATE (104) bytes at s are the whole state: they may be stored, and put back
- * into another gw_sha256_new(), also by another engine. */
+ * into another gw_sha256_new(), also by another engine.
+ * gw_checksum (checksum.h) needs no model, and nothing but the bytes. */
 
 /* The last error of this model or its session: name of its code, and three texts, "" if empty. */
 const char *gw_error_text(const gw_model *m, const char *part);   /* "code" "what" "expected" "got" */
 
 /* --- tokenizer (in state READY or earlier, from PLAN on) -------------------------------------- */
+/* special: GW_TOKENIZE_* of tokenizer.h: 1 control pieces match, 2 the text goes on where another one ended, 4 more of
+ * it follows: then gw_encode_taken says where its rest begins. */
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap);
+double gw_encode_taken(const gw_model *m);
 /* `before`: the token that the id stands behind, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap);
 int gw_is_end(const gw_model *m, int32_t id);   /* 1 if generation stops on id: eos, eot, <end_of_turn> */
 int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control token */
+
+/* --- grammars: matcher.h's functions with the model's error (from PLAN on) -----------------------
+ * x = gw_match_new(m, bytes, n): reads a grammar (grammar.h); NULL with an error. The first one makes the vocabulary's
+ *   trie, which stays. gw_match_free(m, x); gw_match_bytes(m, x): heap it holds;
+ *   gw_match_found(m, x): states whose tokens masks had to look for.
+ * gw_match_mask(m, x): address of the mask, bit id % 32 of word id / 32; NULL with an error.
+ * gw_match_complete(m, x): 1 where the text so far is a whole one, 2 where nothing can follow it.
+ * gw_match_draw(m, x, logits): as gw_draw, of the tokens that are allowed: the other logits become -INFINITY, and what
+ *   is asked of them afterwards (gw_logprob) is of the distribution that is left. For an arg max they stay as they are
+ *   where it is allowed anyway and `masked` is 0. GW_E_BAD_STATE where nothing is allowed. */
+gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n);
+void gw_match_free(gw_model *m, gw_matcher *x);
+double gw_match_bytes(const gw_model *m, const gw_matcher *x);
+int gw_match_found(const gw_model *m, const gw_matcher *x);
+int gw_match_reset(gw_model *m, gw_matcher *x);
+int gw_match_accept(gw_model *m, gw_matcher *x, int32_t id);
+int gw_match_text(gw_model *m, gw_matcher *x, const char *text, size_t n);
+int gw_match_allows(gw_model *m, gw_matcher *x, int32_t id);
+const uint32_t *gw_match_mask(gw_model *m, gw_matcher *x);
+int gw_match_complete(const gw_model *m, const gw_matcher *x);
+int gw_match_ended(const gw_model *m, const gw_matcher *x);
+int gw_match_forced(gw_model *m, gw_matcher *x, char *out, size_t cap);
+int gw_match_joins(gw_model *m, gw_matcher *x, size_t forced, const char *text, size_t n);
+int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 
 /* --- evaluation: one session per model, made by gw_load_reserve --------------------------------
  * gw_sync(m, ids, n): make the context equal ids[0..n). Keeps the longest prefix that the KV cache
@@ -141,7 +174,7 @@ int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control toke
  * gw_position(m): ids evaluated so far. gw_pending(m): ids that wait.
  * gw_abort_flag(m): address of an int32 that any thread may set to 1; gw_run clears it when it
  *   returns GW_E_ABORTED; gw_sync clears it too. */
-/* enum GW_RUN_* of session.h: DONE 0, MORE 1, LOGITS 2 */
+/* enum GW_RUN_* of session.h: DONE 0, MORE 1, LOGITS 2, LOOK 3 */
 
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
@@ -158,7 +191,26 @@ void gw_want_all(gw_model *m, int on);
  * would give anyway, as long as the sampler is told nothing between gw_run and the draw. The next gw_sync turns it
  * off. */
 void gw_want_top(gw_model *m, int on);
+/* Vectors of texts, in place of gw_sync: ids of `texts` texts, one behind the other. Where texts are seen both ways
+ * (gw_model_number "both_ways") that many go through together as have n_ctx ids, at most GW_TEXTS (64); else one.
+ * pooling: 0 the mean of all tokens, 1 the last one. Then gw_run, and gw_vector(i) is text i's [n_embd], before any
+ * normalisation. A text's bits do not depend on the others. */
+int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
+const float *gw_vector(const gw_model *m, uint32_t text);
+/* A look inside: call gw_sync or gw_pack, then gw_want_look. It keeps nothing of the cache; gw_run then gives
+ *   GW_RUN_LOOK     a batch of tokens stands before the first layer, or behind the attention or the end of a layer;
+ *                   look now, and call again. No logits are made at the end.
+ * gw_look_number: "stage" (GW_LOOK_…: 0 before, 1 between, 2 behind), "layer", "global" (1: that layer has no window),
+ * "first" (index of the batch's first token in the ids), "rows". gw_look_norms: length of each row of the residual
+ * stream. gw_look_attention, in stage 1: the weights that a head of the row gives to each id, 0 where it sees none.
+ * gw_look_lens: gw_logits() becomes what the final norm and the output make of the row. */
+void gw_want_look(gw_model *m);
+double gw_look_number(const gw_model *m, const char *key);
+void gw_look_norms(const gw_model *m, float *out);
+void gw_look_attention(const gw_model *m, int row, int head, float *out);
+int gw_look_lens(gw_model *m, int row);
 const float *gw_logits(gw_model *m);
+int gw_check_logits(gw_model *m);   /* 0, or GW_E_NOT_FINITE, which says of which token one is NaN or +infinity */
 uint32_t gw_logit_rows(const gw_model *m);
 uint32_t gw_logit_first(const gw_model *m);
 uint32_t gw_position(const gw_model *m);
@@ -167,11 +219,30 @@ int32_t *gw_abort_flag(gw_model *m);
 /* Forget the cache (the next gw_sync keeps nothing). */
 void gw_clear(gw_model *m);
 
+/* --- saved states (state.h): what is evaluated and the sampler, as bytes, from state READY on --------------
+ * gw_state_name(m): 16 hexadecimal digits for the model, the type of its cache and the layout that a state must fit.
+ * gw_save(m, ids, n): a state of these ids begins: 0, then gw_save_bytes(m) is its size and gw_save_next(m) puts the
+ *   next bytes at gw_state_window(m) and says how many, 0 at the end; 1: they are not all evaluated, or the rings
+ *   of windows have moved on: gw_sync and gw_run first. No other call of this model may come in between.
+ * gw_restore(m, bytes): a state of so many bytes comes: put up to gw_state_left(m) of them at gw_state_window(m),
+ *   gw_restore_commit(m, n): 1 more, please; 0: all is there, the next gw_sync keeps what it begins with;
+ *   GW_E_BAD_SAVED: it is over. commit(0) says that no more come. A state of another model, cache type or layout is
+ *   refused by its header, and nothing has changed; any later flaw leaves the context empty.
+ *   With another context length it fits as long as its ids do. */
+const char *gw_state_name(gw_model *m);
+int gw_save(gw_model *m, const int32_t *ids, uint32_t n);
+double gw_save_bytes(const gw_model *m);
+size_t gw_save_next(gw_model *m);
+int gw_restore(gw_model *m, double bytes);
+void *gw_state_window(gw_model *m);
+size_t gw_state_left(const gw_model *m);
+int gw_restore_commit(gw_model *m, size_t n);
+
 /* --- sampler: sampler.h's functions with the model's error in place of gw_error* --------------- */
 gw_sampler *gw_sampler_of(gw_model *m);                                 /* made by gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);
-int32_t gw_draw(gw_model *m, const float *logits);   /* an id, or GW_E_BAD_STATE where the logits are none */
+int32_t gw_draw(gw_model *m, const float *logits);   /* an id, GW_E_NOT_FINITE, or GW_E_BAD_STATE: all are banned */
 /* also exported as they are: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs
  * gw_alloc gw_free gw_error_name */
 

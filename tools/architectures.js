@@ -7,7 +7,7 @@
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./make-model.js').ModelSpec} ModelSpec
  * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  but for its type
- * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
+ * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma-embedding' | 'gpt2' | 'llama' | 'qwen3'} ArchitectureName
  *
  * @typedef {object} Architecture
  * @property {string} keys       of the header, in order; a key whose value the spec does not give is left out
@@ -18,6 +18,7 @@
  * @property {boolean} [biased]  a bias beside every matrix and norm of a layer
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
+ * @property {boolean} [embeds]  it makes vectors of texts: an end behind each, and dense layers where the spec says so
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
  */
@@ -27,16 +28,21 @@ const OLD_GEMMA = 'context_length embedding_length block_count feed_forward_leng
 const LLAMA = 'block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv '
   + 'rope.freq_base attention.layer_norm_rms_epsilon attention.key_length attention.value_length ';
 
+const GEMMA3 = 'context_length embedding_length block_count feed_forward_length attention.head_count '
+  + 'attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base attention.sliding_window '
+  + 'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa';
+
 /** @type {Record<ArchitectureName, Architecture>} */
 export const ARCHITECTURES = {
   gemma: { keys: OLD_GEMMA, scaled: true, tokenizer: 'gemma', defaults: { eps: 1e-6 } },
   gemma2: { keys: `${OLD_GEMMA} attn_logit_softcapping final_logit_softcapping attention.sliding_window`,
     scaled: true, postNorms: true, tokenizer: 'gemma',
     defaults: { eps: 1e-6, window: 32, attentionCap: 50, finalCap: 30 } },
-  gemma3: { keys: 'context_length embedding_length block_count feed_forward_length attention.head_count '
-    + 'attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base attention.sliding_window '
-    + 'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa',
-  scaled: true, postNorms: true, qkNorm: true, tokenizer: 'gemma', defaults: { eps: 1e-6, window: 32, ropeBase: 1e6 } },
+  gemma3: { keys: GEMMA3, scaled: true, postNorms: true, qkNorm: true, tokenizer: 'gemma',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6 } },
+  'gemma-embedding': { keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
+    scaled: true, postNorms: true, qkNorm: true, embeds: true, tokenizer: 'gemma',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, pooling: 1 } },
   gpt2: { keys: 'block_count context_length embedding_length feed_forward_length attention.head_count '
     + 'attention.layer_norm_epsilon', fused: true, plain: true, learned: true, biased: true, tokenizer: 'gpt-2',
   defaults: { eps: 1e-5, context: 256 } },
@@ -66,6 +72,11 @@ const KEYS = {
   'rope.dimension_count': ['u32', 'headDim'],
   'attn_logit_softcapping': ['f32', 'attentionCap'],
   'final_logit_softcapping': ['f32', 'finalCap'],
+  'pooling_type': ['u32', 'pooling'],
+  'dense_2_feat_in': ['u32', 'denseIn'],
+  'dense_2_feat_out': ['u32', 'dense'],
+  'dense_3_feat_in': ['u32', 'dense'],
+  'dense_3_feat_out': ['u32', 'denseIn'],
 };
 
 /** The architecture's own part of the header.
@@ -115,6 +126,7 @@ export function architectureTensors(s, vocabSize, sorted) {
   const behind = [['output_norm', [s.dModel]]];
   if (learned) before.push(['position_embd', [s.dModel, s.context]]);
   if (s.ropeScaling) before.push(['rope_freqs', [s.headDim / 2]]);
+  if (s.dense) behind.push(['dense_2', [s.dModel, s.dense]], ['dense_3', [s.dense, s.dModel]]);
   if (s.ownOutput) behind.push(['output', [s.dModel, vocabSize]]);
   const byName = (/** @type {[string, number[]][]} */ list) => list.sort((a, b) => (a[0] < b[0] ? -1 : 1));
   /** @type {Part[]} */
@@ -153,12 +165,13 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
  * for a wrong position to show. Embeddings are short, so that a random tied model does not just repeat its last token,
  * and the final norm makes up for it. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
-  const { scaled, qkNorm } = ARCHITECTURES[s.architecture], first = s.architecture === 'gemma3', d = s.dModel;
+  const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture], first = s.architecture === 'gemma3', d = s.dModel;
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   const short = s.loud ? 2 : 1;   // loud rows shall not drown what the layers add
   const room = s.loud && s.architecture === 'gemma2' ? 4 : 1;   // nor the best all press against the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
+  if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : short / room * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;

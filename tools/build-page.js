@@ -14,24 +14,13 @@ import {
   copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
 } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { extname, join, relative } from 'node:path';
-import { copyModules } from './build-package.js';
-import { at, cli, isMain, root } from './proc.js';
+import { extname, join } from 'node:path';
+import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package.js';
+import { at, cli, isMain } from './proc.js';
 import { contentSecurityPolicy, isolationHeaders } from './serve.js';
 
-const ENTRIES = ['web/app.js', 'js/worker.js', 'js/thread.js'];
+const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
-
-/** Fails the build when a module that only Node has is about to get into the page. */
-const noNodeModules = {
-  name: 'no-node-modules',
-  /** @param {import('esbuild').PluginBuild} build */
-  setup(build) {
-    build.onResolve({ filter: /^node:|[-.]node\.js$/ }, ({ path, importer }) => ({
-      errors: [{ text: `${path} (from ${relative(root, importer)}) is for Node and must not be in the page` }],
-    }));
-  },
-};
 
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {

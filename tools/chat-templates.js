@@ -79,6 +79,7 @@ const QWEN3 = `{%- for turn in messages %}
 
 /** @param {string} architecture @param {string} tokenizer @returns {string | null} null: such files have none */
 export function chatTemplateOf(architecture, tokenizer) {
+  if (architecture === 'gemma-embedding') return null;
   if (architecture === 'gemma3') return GEMMA3;
   if (tokenizer === 'gemma') return GEMMA;
   return { 'llama-bpe': LLAMA3, 'smollm': CHATML, 'qwen2': QWEN3 }[tokenizer] ?? null;

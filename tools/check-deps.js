@@ -1,11 +1,11 @@
 /**
  * check-deps: the layers are one-way. For C and for the package's JavaScript a table of rooms (folders) says which
  * room may use which, and the order of the modules in each; the page may use the package's front door only.
- * A file that no table knows is an error, so that it gets a place on purpose.
+ * A file that no table knows is an error, so that it gets a place on purpose. What tests import must be there.
  *
  *   node tools/check-deps.js
  */
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { posix } from 'node:path';
 import ts from 'typescript';
 import { at } from './proc.js';
@@ -15,19 +15,19 @@ import { at } from './proc.js';
  * before it, and all of the rooms that its own may use. `name_part.c` is a part of the module `name`.
  */
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
-  base: { uses: '', modules: 'base half sha256 threads pure' },
+  base: { uses: '', modules: 'base half checksum sha256 hash threads pure' },
   file: { uses: 'base', modules: 'formats types gguf store' },
-  text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer' },
-  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof' },
-  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward' },
-  run: { uses: 'base model', modules: 'sampler session' },
+  text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer trie grammar states plain masks matcher' },
+  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof scan' },
+  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward vectors' },
+  run: { uses: 'base model', modules: 'sampler session state' },
   api: { uses: 'base file text kernels model run', modules: 'api' },
 });
 
 /** Headers from outside the project: the C standard's, and the platform's where they belong. */
 const STANDARD = /^(limits|math|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|float)\.h$/;
 const PLATFORM = /** @type {Record<string, RegExp>} */ ({
-  'base/threads': /^pthread\.h$/,
+  'base/threads': /^(pthread|time)\.h$/,
   'kernels/simd': /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/,
 });
 /** The only modules that may ask what they are compiled for. */
@@ -40,13 +40,25 @@ const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
  */
 const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   errors: { uses: '', modules: 'errors' },
-  platform: { uses: 'errors', modules: 'port env' },
-  download: { uses: 'errors platform', modules: 'pump describe feeder identity http entries store cache shelf requests lanes download source' },
-  link: { uses: 'errors platform download', modules: 'protocol answers asking connection' },
-  engine: { uses: 'errors download link', modules: 'features heap helper engine text template vocabulary runner jobs meter stream info loading host' },
-  front: { uses: 'errors platform download link', modules: 'options generation chat model public index' },
-  cli: { uses: 'errors front', modules: 'flags output chat inspect bench main' },
-  entries: { uses: 'platform download engine cli', modules: 'modules thread worker cli' },
+  platform: { uses: 'errors', modules: 'features files start port lock env' },
+  download: { uses: 'errors platform', modules: 'pump hub describe feeder identity http checksum checks entries store cache entry shelf states requests lanes download source' },
+  link: { uses: 'errors platform download', modules: 'signals protocol answers asking connection line' },
+  grammar: { uses: 'errors', modules: 'refusal ranges nodes ordered regex-parse regex gbnf language numbers text-formats layout references schema-arms schema-arrays schema-objects schema-logic schema-emit trim schema graph spell regular automaton simplify lower index' },
+  tools: { uses: 'errors grammar', modules: 'partial reading messages build functiongemma dialects index' },
+  engine: { uses: 'errors platform download link grammar', modules: 'heap helper checker engine text strip template vocabulary grammar forcing shape runner jobs saving embed inside matching meter stream info replay loading host' },
+  front: {
+    uses: 'errors platform download link tools',
+    modules: 'probe options matches calls saved states generation chat embed inside model public index',
+  },
+  shared: {
+    uses: 'errors platform download link front', modules: 'hall wanted desk relay owner link member load',
+  },
+  search: { uses: 'errors engine', modules: 'segments folder scan index open' },
+  cli: { uses: 'errors front', modules: 'flags format output exact-json match chat inspect bench embed inside main' },
+  entries: {
+    uses: 'errors platform download grammar tools engine search shared cli',
+    modules: 'isolate shared modules template grammar look thread worker search cli',
+  },
 });
 const IN_JS_ITSELF = ['errors', 'front', 'entries'];
 
@@ -136,6 +148,70 @@ function checkWeb(file) {
   }
 }
 
+/** Files of the project, each parsed once. @type {Map<string, ts.SourceFile>} */
+const parsed = new Map();
+
+/** @param {string} path */
+function parse(path) {
+  const known = parsed.get(path);
+  const source = known ?? ts.createSourceFile(path, readFileSync(at(path), 'utf8'), ts.ScriptTarget.ES2022);
+  parsed.set(path, source);
+  return source;
+}
+
+/** Names that a module exports; null: those of another one too, so that nobody can say without looking there.
+ * @param {string} path @returns {Set<string> | null} */
+function exportsOf(path) {
+  /** @type {Set<string>} */
+  const names = new Set();
+  for (const statement of parse(path).statements) {
+    if (ts.isExportAssignment(statement)) names.add('default');
+    if (ts.isExportDeclaration(statement)) {
+      const { exportClause: clause } = statement;
+      if (!clause) return null;
+      const found = ts.isNamedExports(clause) ? clause.elements.map(({ name }) => name) : [clause.name];
+      found.forEach(({ text }) => names.add(text));
+    }
+    const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : [];
+    if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) continue;
+    namesOf(statement).forEach((name) => names.add(name));
+  }
+  return names;
+}
+
+/** What a statement declares. @param {ts.Statement} statement @returns {string[]} */
+function namesOf(statement) {
+  const named = ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement);
+  if (named) return [statement.name?.text ?? 'default'];
+  if (!ts.isVariableStatement(statement)) return [];
+  return statement.declarationList.declarations.flatMap(({ name }) => {
+    if (ts.isIdentifier(name)) return [name.text];
+    return name.elements.flatMap((one) => ('name' in one && ts.isIdentifier(one.name) ? [one.name.text] : []));
+  });
+}
+
+/** A test whose imports are gone fails before it says what it tests. @param {string} file */
+function checkTest(file) {
+  const path = `tests/${file}`;
+  for (const statement of parse(path).statements) {
+    if (!ts.isImportDeclaration(statement) || !ts.isStringLiteral(statement.moduleSpecifier)) continue;
+    const { text } = statement.moduleSpecifier, target = posix.join(posix.dirname(path), text);
+    if (!text.startsWith('.')) continue;
+    if (!existsSync(at(target))) problems.push(`${path}: there is no ${text}`);
+    else if (text.endsWith('.js')) checkNames(path, statement, target);
+  }
+}
+
+/** @param {string} path @param {ts.ImportDeclaration} statement @param {string} target a module that is there */
+function checkNames(path, { importClause }, target) {
+  const bindings = importClause?.namedBindings, there = exportsOf(target);
+  if (!there || !bindings || !ts.isNamedImports(bindings)) return;
+  for (const { name, propertyName } of bindings.elements) {
+    const wanted = (propertyName ?? name).text;
+    if (!there.has(wanted)) problems.push(`${path}: ${target} does not export ${wanted}`);
+  }
+}
+
 /** @param {string} folder @param {RegExp} names @param {(file: string) => unknown} check */
 function each(folder, names, check) {
   const files = readdirSync(at(folder), { recursive: true }).map(String).filter((name) => names.test(name));
@@ -148,6 +224,7 @@ const counts = {
   src: each('src', /\.[ch]$/, checkC),
   js: each('js', /\.js$/, checkPackage),
   web: each('web', /\.js$/, checkWeb),
+  tests: each('tests', /^(c|e2e|faults|fuzz|js)\/[^/]*\.js$/, checkTest),
 };
 for (const problem of problems) console.log(problem);
 const files = Object.entries(counts).map(([folder, count]) => `${count} files in ${folder}`).join(', ');

@@ -16,6 +16,7 @@ const HARNESSES = {
   load: { length: 512, words: true },
   tokenizer: { length: 512, words: false },
   bpe: { length: 512, words: false },
+  grammar: { length: 512, words: false },
   sampler: { length: 256, words: false },
 };
 /** Bytes of a file that may go into the corpus, and of all that one harness adds. */

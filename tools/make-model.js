@@ -42,6 +42,8 @@
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
  * @property {boolean} [attentionBias]  biases beside q, k, v and the attention's output (llama)
+ * @property {number} [pooling]     pooling_type of models that make vectors of texts: 1, the mean
+ * @property {number} [dense]       width between the two dense layers that vectors of texts go through
  * @property {boolean} [ownOutput]  an output matrix that is not the embedding
  * @property {number} [outliers]    how much larger the largest weights of norms are than the others: a few channels
  *   of every norm but q's, up to this factor, as trained models have them
@@ -81,6 +83,9 @@ export const PRESETS = Object.freeze({
     headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
   '270m': { name: 'Gemma 3 270M shape, random weights', layers: 18, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1,
     headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
+  'embedding-300m': { architecture: 'gemma-embedding', name: 'EmbeddingGemma 300M shape, random weights', layers: 24,
+    dModel: 768, ffn: 1152, heads: 3, kvHeads: 1, headDim: 256, window: 512, context: 2048, dense: 3072,
+    vocab: 'gemma3', type: 'Q8_0', direct: true },
   'gemma-2b': { architecture: 'gemma', name: 'Gemma 1 2B shape, random weights', layers: 18, dModel: 2048,
     ffn: 16384, heads: 8, kvHeads: 1, headDim: 256, context: 8192, vocab: 256000, type: 'Q4_0', direct: true,
     ...CLEAR },
@@ -126,7 +131,7 @@ function metadataOf(s, vocab) {
     ['general.architecture', 'string', s.architecture],
     ['general.type', 'string', 'model'],
     ['general.name', 'string', s.name],
-    ...architectureKeys({ ...s, vocabSize: vocab.pieces.length }),
+    ...architectureKeys({ ...s, vocabSize: vocab.pieces.length, denseIn: s.dense && s.dModel }),
   ];
   if (s.alignment !== 32) list.push(['general.alignment', 'u32', s.alignment]);
   list.push(...tokenizerKeys(vocab));
@@ -329,7 +334,8 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
 /** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
-  const s = complete(spec), vocab = vocabularyOf(s.tokenizer, s.vocab, s.seed);
+  const s = complete(spec), { embeds } = ARCHITECTURES[s.architecture];
+  const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(embeds && { addEos: true }) };
   const tensors = tensorsOf(s, vocab.pieces.length), rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };
   s.edit?.(file);
@@ -341,7 +347,7 @@ export async function makeModel(spec, path) {
 
 const NUMBERS = /** @type {const} */ (['seed', 'layers', 'd-model', 'ffn', 'heads', 'kv-heads', 'head-dim', 'window',
   'context', 'eps', 'rope-base', 'rope-base-swa', 'pattern', 'attention-cap', 'final-cap', 'outliers', 'branch', 'loud',
-  'version', 'alignment']);
+  'dense', 'version', 'alignment']);
 
 /** @param {string} text @returns {TypeName} */
 function typeNamed(text) {

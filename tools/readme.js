@@ -52,7 +52,7 @@ function unmentioned() {
   const text = readFileSync(at('docs', 'api.md'), 'utf8');
   const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation].flatMap((type) => {
     return Object.getOwnPropertyNames(type.prototype);
-  }).filter((name) => !['constructor', 'connection', 'checkIds', 'describePrompt'].includes(name));
+  }).filter((name) => !['constructor', 'line', 'checkIds', 'describePrompt'].includes(name));
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 

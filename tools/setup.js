@@ -55,6 +55,8 @@ const needs = {
     { package: 'libsimde-dev', what: 'SIMDe', here: () => onDebian('/usr/include/simde/wasm/simd128.h') },
     { package: 'chromium', what: 'Chromium (or its path in GW_CHROMIUM)', here: () => Boolean(browsers.chromium()) },
     { package: 'firefox-esr', what: 'Firefox (or its path in GW_FIREFOX)', here: () => Boolean(browsers.firefox()) },
+    { package: 'webkit2gtk-driver', what: 'WebKitWebDriver', here: () => onDebian('/usr/bin/WebKitWebDriver') },
+    { package: 'xvfb', what: 'Xvfb', here: () => onDebian('/usr/bin/Xvfb') },
     { package: 'fonts-noto-color-emoji', what: 'fonts', here: () => onDebian(`${FONTS}/noto/NotoColorEmoji.ttf`) },
     { package: 'fonts-dejavu-core', what: 'fonts', here: () => onDebian(`${FONTS}/dejavu/DejaVuSans.ttf`) },
   ],
@@ -161,10 +163,7 @@ export const builds = {
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
   package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),
-  types: always('write its types', () => {
-    const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
-    return must('types', process.execPath, [tsc, '-p', 'tsconfig.types.json']);
-  }),
+  types: always('write its types', () => must('types', process.execPath, [at('tools', 'build-types.js')])),
 };
 
 const tools = [packages('build'), emcc, acorn];

@@ -33,7 +33,7 @@ function options() {
 
 /** What the page is made of, and what is made on the way. */
 const INPUTS = ['src', 'js', 'web', 'models/storyteller', 'cmake', 'CMakeLists.txt', 'CMakePresets.json',
-  'package-lock.json', 'tools/setup.js', 'tools/build-page.js', 'tools/build-package.js', 'tools/strip-comments.js',
+  'package-lock.json', 'tools/setup.js', 'tools/build-page.js', 'tools/build-package.js',
   'tools/serve.js'];
 const MADE = /\.wasm$/;
 /** Remembers the last start that built: when it began (mtime) and ended (ctime). Lies in the folder that

@@ -40,7 +40,7 @@ const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
 const LONG = new RegExp('^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)'
-  + '|js-(bpe|cache|cli|download|memory|source|store-faults))$');
+  + '|js-(bpe|cache|cli|download|memory|source|store-(faults|checks|locks)))$');
 
 /** @type {string[]} */
 let filters = [];
@@ -54,8 +54,12 @@ function list(folder, pattern) {
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
  * and memory, which end to end tests with the relaxed build in Chromium. */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
-  'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'errors', 'hostile', 'hostile-template', 'lanes',
-  'memory', 'options', 'package', 'quantise', 'source', 'split', 'store-faults', 'template', 'text', 'tokenizer',
+  'answers', 'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'embed', 'errors', 'format-fuzz',
+  'grammar', 'grammar-answers', 'grammar-engine', 'hostile', 'hostile-formats', 'hostile-template', 'inside',
+  'laboratory', 'lanes', 'long-texts', 'matches', 'memory', 'options',
+  'package', 'page-archive', 'partial', 'quantise', 'schema-suite', 'search', 'source', 'split',
+  'states', 'store-browser', 'store-checks',
+  'store-faults', 'store-locks', 'template', 'text', 'text-formats', 'tokenizer', 'tools',
 ].join('|')})\\.test\\.js$`);
 
 /**
@@ -154,6 +158,9 @@ const stages = [
   { name: 'js', needs: ['wasm'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
   { name: 'js-relaxed', needs: ['wasm'], counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
+  // A part that fits; the whole: node tests/apps/run.js.
+  { name: 'bundlers', needs: ['wasm', 'package', 'types'], counted: 'node',
+    pieces: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }] },
   { name: 'e2e', needs: ['wasm', 'page', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 

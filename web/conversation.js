@@ -1,11 +1,13 @@
 /**
- * conversation: one chat with one model: sends, retries, stops, and tells the views what happens.
- * Knows the package's chat object and the transcript; no form, no layout.
+ * conversation: one talk with whatever model is there: sends, edits, retries, stops, steps through versions, and tells
+ * the views and the archive what happens. It outlives its model: without one it can be read.
+ * Knows the package's chat object, the tree and the transcript; no form, no layout, no storage.
  * @module
  */
-import { action } from './dom.js';
+import { action, announce } from './dom.js';
 import { codeOf } from './errors.js';
 import { plural, rate, shortTime } from './format.js';
+import { Tree, newId, titleOf } from './tree.js';
 
 /** How often the running numbers change, in milliseconds. */
 const STATS_EVERY = 250;
@@ -14,138 +16,294 @@ const READING = 'Reading…';
 
 /** @typedef {import('../js/index.js').Model} Model */
 /** @typedef {import('./transcript.js').Answer} Answer */
+/** @typedef {import('./tree.js').Said} Said */
+/** @typedef {import('./archive.js').Head} Head */
+/** @typedef {import('./archive.js').ModelNote} ModelNote */
 
-/**
+/** An answer that is being made.
  * @typedef {object} Turn
- * @property {string} text
+ * @property {Said} question
+ * @property {Said} said
  * @property {Answer} answer
- * @property {boolean} kept     the chat holds an answer to it
- * @property {number} before    tokens of context in use before it
- * @property {number} prompt    and with its message, as far as known
+ * @property {string | null} before   the leaf that was shown before, should it come to nothing
+ * @property {number} used            tokens of context in use before it
+ * @property {number} prompt          and with its message, as far as known
  */
 
 /**
  * @typedef {object} Hooks
  * @property {() => object} options          of the next answer
- * @property {() => string} system           the system prompt of the next chat
+ * @property {() => string} system           the system prompt of a new conversation
  * @property {() => (Node | string)[]} welcome          what an empty conversation shows
  * @property {(busy: boolean) => void} busy
  * @property {(text: string) => void} edit  put a message back into its field
  * @property {(used: number) => void} used   tokens of context in use
+ * @property {(head: Head) => void} begun    it has its first message
+ * @property {(now: boolean) => void} changed   keep it; now: a turn has begun or ended
+ * @property {(branch: { head: Head, tree: Tree }) => void} branched
  * @property {(error: unknown) => void} lost   the model can no longer be used
  */
 
 export class Conversation {
-  /** @type {Model} */ #model;
+  /** @type {Model | null} */ #model = null;
+  /** @type {ModelNote | undefined} */ #note;
   /** @type {import('./transcript.js').Transcript} */ #transcript;
   /** @type {Hooks} */ #hooks;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
+  /** The last answer, and its question, that the chat holds. */
+  #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
   /** @type {AbortController | null} */ #abort = null;
+  /** @type {Turn | null} */ #turn = null;
   #used = 0;
   /** @type {Promise<void>} */ #running = Promise.resolve();
+  /** A message is being edited: what is sent takes its place. @type {Said | null} */
+  #editing = null;
+  /** @type {Head | null} */ head = null;
+  tree = new Tree();
 
   /**
-   * @param {Model} model
    * @param {import('./transcript.js').Transcript} transcript
    * @param {Hooks} hooks
    */
-  constructor(model, transcript, hooks) {
-    this.#model = model;
+  constructor(transcript, hooks) {
     this.#transcript = transcript;
     this.#hooks = hooks;
-    this.#empty();
+    transcript.on = {
+      version: (said, step) => this.#step(said, step),
+      retry: (said) => this.#retry(said),
+      edit: (said) => this.#edit(said),
+      branch: (said) => this.#branch(said),
+    };
   }
 
   get busy() {
     return this.#abort !== null;
   }
 
-  #empty() {
+  /** Another model, or none: the next answer is its. @param {Model | null} model @param {ModelNote} [note] */
+  use(model, note) {
+    this.#model = model;
+    this.#note = note;
     this.#chat = null;
-    this.#transcript.clear(this.#hooks.welcome());
-    this.#used = 0;
-    this.#hooks.used(0);
+    this.#count();
   }
 
-  /** The chat begins with its first message, so that it takes the system prompt of that moment. */
-  #open() {
-    const system = this.#hooks.system();
-    this.#chat ??= this.#model.chat(system ? { system } : {});
-    return this.#chat;
+  /** This conversation from the archive, null for a new one. @param {{ head: Head, tree: Tree } | null} [kept] */
+  async open(kept = null) {
+    await this.halt();
+    this.#chat = null;
+    this.#editing = null;
+    this.head = kept?.head ?? null;
+    this.tree = kept?.tree ?? new Tree();
+    if (this.tree.leaf === null) this.#transcript.clear(this.#hooks.welcome());
+    else this.#show();
+    this.#count();
+  }
+
+  /** What an empty one shows has changed: another model is there. */
+  welcome() {
+    if (this.tree.leaf === null) this.#transcript.clear(this.#hooks.welcome());
+  }
+
+  #show() {
+    this.#transcript.show(this.#rows(this.tree.path()));
+  }
+
+  /** @param {Said[]} path */
+  #rows(path) {
+    return path.map((said, i) => {
+      const versions = this.tree.versions(said);
+      const forgotten = said.role === 'user' && path[i + 1]?.role === 'user';
+      return { said, at: versions.indexOf(said), of: versions.length, last: i === path.length - 1, forgotten };
+    });
+  }
+
+  /** How much of the context what is shown takes. */
+  #count() {
+    const [model, messages] = [this.#model, this.#messages(this.tree.leaf)];
+    this.#used = 0;
+    this.#hooks.used(0);
+    if (!model || !messages.length) return;
+    void model.countTokens(messages).then((used) => {
+      if (this.busy || model !== this.#model) return;
+      this.#used = used;
+      this.#hooks.used(used);
+    }, () => {});   // a template that refuses says so when it is asked for an answer
+  }
+
+  /** @param {string | null} until */
+  #messages(until) {
+    const messages = /** @type {import('../js/chat.js').ChatMessage[]} */ (this.tree.messages(until));
+    const system = this.head?.system;
+    if (!system || !messages.length) return messages;
+    return [{ role: /** @type {const} */ ('system'), content: system }, ...messages];
   }
 
   /** @param {string} text */
   send(text) {
-    if (this.busy) return;
-    const answer = this.#transcript.addTurn(text);
-    this.#start({ text, answer, kept: false, before: this.#used, prompt: 0 });
+    if (this.busy || !this.#model) return false;
+    const instead = this.#editing;
+    this.#editing = null;
+    const before = this.tree.leaf;
+    const parent = instead ? instead.parent : before;
+    const question = this.tree.add(parent, 'user', text);
+    if (!this.head) this.#begin(text);
+    this.#start(question, before);
+    return true;
   }
 
-  /** @param {Turn} turn */
-  #retry(turn) {
-    if (this.busy) return;
-    turn.answer.waiting(READING);
-    this.#start(turn);
+  /** @param {string} text */
+  #begin(text) {
+    const now = Date.now(), system = this.#hooks.system();
+    this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, ...(system && { system }) };
+    this.#hooks.begun(this.head);
   }
 
-  /** @param {Turn} turn */
-  #start(turn) {
-    const abort = new AbortController();
-    this.#abort = abort;
+  /** Another answer; or one to a question that has none. @param {Said} said */
+  #retry(said) {
+    if (this.#hindered()) return;
+    const question = said.role === 'user' ? said : this.tree.get(said.parent);
+    if (question) this.#start(question, this.tree.leaf);
+  }
+
+  #hindered() {
+    if (this.busy) announce('Wait for the answer, or stop it.');
+    if (!this.#model) announce('Load a model first.');
+    return this.busy || !this.#model;
+  }
+
+  /** @param {Said} said */
+  #edit(said) {
+    if (this.#hindered()) return;
+    this.#editing = said;
+    this.#hooks.edit(said.text);
+  }
+
+  /** What is written next is a message of its own again. */
+  leaveEditing() {
+    this.#editing = null;
+  }
+
+  get editing() {
+    return this.#editing !== null;
+  }
+
+  /** @param {Said} said @param {number} step */
+  #step(said, step) {
+    if (this.busy) return;
+    const versions = this.tree.versions(said);
+    const next = versions[versions.indexOf(said) + step];
+    if (!next) return;
+    this.tree.choose(next);
+    this.#show();
+    this.#transcript.focus(next.id, `.versions button:${step < 0 ? 'first' : 'last'}-child:enabled, .versions button:enabled`);
+    this.#count();
+    this.#hooks.changed(true);
+  }
+
+  /** @param {Said} said */
+  #branch(said) {
+    if (this.busy || !this.head) return;
+    const now = Date.now();
+    /** @type {Head} */
+    const head = { ...this.head, id: newId(), pinned: 0, created: now, updated: now };
+    head.title += ' (branch)';
+    this.#hooks.branched({ head, tree: this.tree.branch(said.id) });
+  }
+
+  /** @param {Said} question @param {string | null} before */
+  #start(question, before) {
+    this.tree.leaf = question.id;
+    const rows = this.#rows(this.tree.path());
+    this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
+    const said = this.tree.add(question.id, 'assistant');
+    said.model = this.#note?.label;
+    if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
+    const answer = this.#transcript.running(said);
+    const turn = { question, said, answer, before, used: this.#used, prompt: 0 };
+    const abort = this.#abort = new AbortController();
+    this.#turn = turn;
     this.#hooks.busy(true);
+    this.#hooks.changed(true);
     this.#running = this.#run(turn, abort.signal).finally(() => {
-      this.#abort = null;
+      this.#abort = this.#turn = null;
       this.#hooks.busy(false);
+      this.#hooks.changed(true);
     });
   }
 
-  /**
-   * The package's chat keeps a turn only when it has an answer: what it does not hold is sent, what it
-   * holds is retried.
-   * @param {Turn} turn @param {AbortSignal} signal */
+  /** @param {Turn} turn @param {AbortSignal} signal */
   async #run(turn, signal) {
-    const { answer, text } = turn;
-    const retry = () => this.#retry(turn);
+    const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.before + total);   // a retry evaluates less anew
+      turn.prompt = Math.max(turn.prompt, turn.used + total);   // a retry evaluates less anew
       this.#hooks.used(turn.prompt);
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
     };
-    const options = { ...this.#hooks.options(), signal, onPrefillProgress };
     try {
-      const out = turn.kept ? this.#open().retry(options) : this.#open().send(text, options);
-      await this.#stream(answer, out, (pieces) => this.#hooks.used(turn.prompt + pieces));
-      const result = await out.result();
-      this.#finish(turn, result, retry);
+      const out = this.#ask(turn.question, { ...this.#hooks.options(), signal, onPrefillProgress });
+      await this.#stream(turn, out);
+      this.#finish(turn, await out.result());
     } catch (error) {
-      answer.fail(error, this.#wayOut(error, turn));
-      if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
+      this.#failed(turn, error);
     }
   }
 
-  /** A message that is too long is better edited than sent again. @param {unknown} error @param {Turn} turn */
-  #wayOut(error, turn) {
-    if (codeOf(error) !== 'context-exceeded') return action('Try again', () => this.#retry(turn));
-    return action('Edit the message', () => this.#hooks.edit(turn.text));
+  /** The package's chat goes on where it stands; elsewhere a new one takes its place, and the engine keeps what both
+   * have in common. @param {Said} question @param {object} options */
+  #ask(question, options) {
+    if (this.#chat && this.#held.question === question.id) return this.#chat.retry(options);
+    let parent = this.tree.get(question.parent);
+    while (parent?.role === 'user') parent = this.tree.get(parent.parent);   // unanswered: the chat does not have it
+    if (!this.#chat || this.#held.answer !== (parent?.id ?? null)) {
+      const messages = this.#messages(question.parent);
+      const system = !messages.length && this.head?.system;
+      this.#chat = /** @type {Model} */ (this.#model).chat(system ? { system } : { messages });
+      this.#held = { answer: parent?.id ?? null, question: null };
+    }
+    return this.#chat.send(question.text, options);
   }
 
-  /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result @param {() => void} retry */
-  #finish(turn, result, retry) {
-    const { usage, seed } = result;
-    const nothing = result.finishReason === 'aborted' && result.text === '';
-    if (nothing && turn.answer.restore(retry)) return;
-    turn.kept ||= !nothing;
-    turn.answer.finish({ stats: summary(result), hint: `seed ${seed}`, kept: turn.kept }, retry);
-    if (nothing) return;
+  /** What was there before stays in the tree. @param {Turn} turn @param {unknown} error */
+  #failed({ answer, said, question }, error) {
+    said.text = answer.text;
+    if (said.text) said.state = 'cut';
+    else this.tree.remove(said);
+    this.tree.leaf = said.text ? said.id : question.id;
+    // A message that is too long is better edited than sent again.
+    const help = codeOf(error) === 'context-exceeded' ? action('Edit the message', () => this.#edit(question))
+      : action('Try again', () => this.#retry(question));
+    answer.fail(error, help);
+    if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
+  }
+
+  /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result */
+  #finish({ said, answer, question, before }, result) {
+    const { usage, seed, finishReason } = result;
+    Object.assign(said, { text: result.text, stats: summary(result), hint: `seed ${seed}` });
+    said.state = finishReason === 'stop' || finishReason === 'stop-sequence' ? 'whole' : 'cut';
+    const nothing = finishReason === 'aborted' && result.text === '';
+    if (nothing) return this.#cameToNothing(said, answer, before);
+    this.#held = { answer: said.id, question: question.id };
+    this.#transcript.settled(answer, this.#rows([question, said])[1]);
     this.#used = usage.promptTokens + usage.completionTokens;
     this.#hooks.used(this.#used);
   }
 
-  /** @param {Answer} answer @param {AsyncIterable<string>} out @param {(pieces: number) => void} used */
-  async #stream(answer, out, used) {
-    let pieces = 0;
-    let first = 0;
-    let shown = 0;
+  /** Stopped before its first character: back to the version before, or to a question without an answer.
+   * @param {Said} said @param {Answer} answer @param {string | null} before */
+  #cameToNothing(said, answer, before) {
+    this.tree.remove(said);
+    const old = this.tree.get(before);
+    if (old?.role === 'assistant' && old.parent === said.parent) this.tree.leaf = before;
+    else this.tree.leaf = said.parent;
+    if (this.tree.leaf === before) return this.#show();
+    this.#transcript.settled(answer, { said, at: 0, of: 1, last: true });
+  }
+
+  /** @param {Turn} turn @param {AsyncIterable<string>} out */
+  async #stream({ answer, said, prompt }, out) {
+    let pieces = 0, first = 0, shown = 0;
     for await (const piece of out) {
       if (!piece) continue;
       const now = performance.now();
@@ -153,9 +311,16 @@ export class Conversation {
       answer.add(piece);
       if (now - shown < STATS_EVERY) continue;
       shown = now;
+      said.text = answer.text;
       answer.stats(rate((pieces - 1) / ((now - first) / 1000)));
-      used(pieces);
+      this.#hooks.used((this.#turn?.prompt ?? prompt) + pieces);
+      this.#hooks.changed(false);
     }
+  }
+
+  /** What is there of a running answer goes into the tree: the page may be about to go. */
+  flush() {
+    if (this.#turn) this.#turn.said.text = this.#turn.answer.text;
   }
 
   stop() {
@@ -166,11 +331,6 @@ export class Conversation {
   async halt() {
     this.stop();
     await this.#running;
-  }
-
-  async reset() {
-    await this.halt();
-    this.#empty();
   }
 }
 

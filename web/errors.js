@@ -83,7 +83,7 @@ const WORDS = {
     'Nothing of the old file is kept. Start again to get the new one.',
   ],
   'cache-failed': [
-    'The models on this computer cannot be read or changed.',
+    'The models on this device cannot be read or changed.',
     'Another tab may be using them: close it and try again.',
   ],
   'unsupported-source': [

@@ -65,6 +65,13 @@ export class Follow {
     this.#show();
   }
 
+  /** To the beginning, of something that is to be read from there. */
+  toStart() {
+    this.#on = false;
+    this.#scroller.scrollTop = this.#last = 0;
+    this.#show();
+  }
+
   /** Go to the end and stay there. */
   toEnd() {
     this.#on = true;

@@ -67,7 +67,15 @@ function sanitised(html) {
     link.target = '_blank';
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
+  for (const table of fragment.querySelectorAll('table')) addScroll(table);
   return fragment;
+}
+
+/** Tables that are too wide scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
+function addScroll(table) {
+  const frame = el('div', { className: 'wide-table', tabIndex: 0, role: 'group', ariaLabel: 'Table' });
+  table.replaceWith(frame);
+  frame.append(table);
 }
 
 /** A head over the code: its language as the model named it, and a button that copies it.

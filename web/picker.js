@@ -18,7 +18,7 @@ import { askToken, hideToken } from './token.js';
  * @property {string} [token]   for Hugging Face
  * @property {number} [contextLength]   instead of the one in the form
  * @property {boolean} [anyway]   although it seems not to fit
- * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this computer
+ * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
  */
 
 /** @param {string} id */
@@ -68,7 +68,11 @@ export function showPickerError(error, ...buttons) {
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
-    const start = preset.gated ? action('Enter token…', () => askToken(choiceOfPreset(preset)))
+    const ask = () => {
+      showPickerError(null);   // what failed before is another matter
+      askToken(choiceOfPreset(preset));
+    };
+    const start = preset.gated ? action('Enter token…', ask)
       : action('Start', () => attempt(() => choiceOfPreset(preset)));
     const lines = [preset.note, `${preset.repo} / ${preset.file}`];
     return modelRow({ name: preset.name, lines, size: sizeOf(preset), buttons: [start] });
@@ -165,15 +169,16 @@ function setUpFiles(take) {
   setUpDrop(take);
 }
 
-/** Files may be dropped anywhere while a model is being picked. @param {(files: File[]) => void} take */
+/** Files may be dropped anywhere, but not while another model is on its way.
+ * @param {(files: File[]) => void} take */
 function setUpDrop(take) {
   const veil = box('drop-veil');
-  const picking = () => document.body.dataset.state === 'picking';
+  const open = () => /^(picking|ready|reading)$/.test(document.body.dataset.state ?? '');
   const carriesFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
   addEventListener('dragover', (event) => {
     if (!carriesFiles(event)) return;
     event.preventDefault();   // else the browser would leave the page for the file
-    veil.hidden = !picking();
+    veil.hidden = !open();
   });
   addEventListener('dragleave', (event) => {
     if (!event.relatedTarget) veil.hidden = true;
@@ -183,7 +188,7 @@ function setUpDrop(take) {
     event.preventDefault();
     veil.hidden = true;
     const files = [...(event.dataTransfer?.files ?? [])];
-    if (files.length && picking()) take(files);
+    if (files.length && open()) take(files);
   });
 }
 

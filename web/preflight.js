@@ -26,7 +26,7 @@ function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** Files on this computer and the page's own model need no download. @param {Choice} choice */
+/** Files on this device and the page's own model need no download. @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
@@ -53,6 +53,7 @@ export async function preflight(choice, options, signal) {
       return (await inspectModel(source, { ...wanted, contextLength })).info.memory;
     }));
   }
+  if (!isDownload(choice)) return [`${bytes(memory)} of memory`];
   const here = (await storedBytes(addressOf(source)))?.stored ?? 0;
   const left = Math.max(0, info.fileBytes - here);
   const { usage, quota } = await room();

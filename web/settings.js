@@ -17,11 +17,15 @@ const NAMES = /** @type {Name[]} */ (Object.keys(GEMMA));
 const field = (name) => input(`opt-${name}`);
 const system = () => byId('opt-system', HTMLTextAreaElement);
 
-/** @param {HTMLInputElement} control */
+/** What is wrong stands under the field. @param {HTMLInputElement} control */
 function check(control) {
   const good = control.checkValidity();
   control.setAttribute('aria-invalid', String(!good));
-  control.title = good ? '' : control.validationMessage;
+  const said = control.parentElement?.querySelector('.wrong')
+    ?? el('span', { className: 'wrong', id: `${control.id}-wrong`, role: 'alert' });
+  said.textContent = good ? '' : control.validationMessage;
+  if (!said.isConnected) control.after(said);
+  control.setAttribute('aria-describedby', said.id);
   return good;
 }
 
@@ -41,7 +45,57 @@ function chosen() {
   return Object.fromEntries(differs.map((name) => [name, field(name).value]));
 }
 
-const save = () => remember('settings', chosen());
+/** @type {() => void} */
+let changed = () => {};
+
+const save = () => {
+  remember('settings', chosen());
+  showMood();
+  changed();
+};
+
+/** Ways to draw, by name; balanced are the model's own. @type {Record<string, Partial<typeof GEMMA>>} */
+const MOODS = {
+  exact: { temperature: 0 },
+  balanced: {},
+  playful: { temperature: 1.3, topK: 0, topP: 0.98 },
+};
+const MOVED = /** @type {const} */ (['temperature', 'topK', 'topP']);
+
+/** @param {string} mood */
+const valuesOf = (mood) => ({ ...defaults, ...MOODS[mood] });
+
+/** Which of them the fields show, if one. */
+function showMood() {
+  for (const mood of Object.keys(MOODS)) {
+    const values = valuesOf(mood);
+    const same = MOVED.every((name) => field(name).value === String(values[name]));
+    button(`mood-${mood}`).setAttribute('aria-pressed', String(same));
+  }
+}
+
+function setUpMoods() {
+  for (const mood of Object.keys(MOODS)) {
+    button(`mood-${mood}`).addEventListener('click', () => {
+      const values = valuesOf(mood);
+      for (const name of MOVED) field(name).value = String(values[name]);
+      for (const name of MOVED) check(field(name));
+      save();
+    });
+  }
+}
+
+/** What a conversation keeps. */
+export const conversationSettings = chosen;
+
+/** What a conversation had; a new one has what was chosen last, and no system prompt.
+ * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
+export function takeSettings(head) {
+  fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
+  if (head) system().value = head.system ?? '';
+  system().readOnly = head !== null;
+  showMood();
+}
 
 /** A model may do best with other settings than Gemma; those that a person has changed stay.
  * @param {Partial<typeof GEMMA>} better */
@@ -49,9 +103,14 @@ export function setDefaults(better) {
   const kept = chosen();
   defaults = { ...GEMMA, ...better };
   fill(kept);
+  showMood();
 }
 
-export function setUpSettings() {
+/** @param {() => void} onChange */
+export function setUpSettings(onChange) {
+  changed = onChange;
+  setUpMoods();
+  showMood();
   fill(recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
   const form = byId('settings-form', HTMLFormElement);
   form.addEventListener('submit', (event) => event.preventDefault());

@@ -81,6 +81,11 @@ export async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
+/** What is stored, as it would be loaded. */
+export async function modelsHere() {
+  return (await storedModels()).map((model) => ({ choice: choiceOf(model), complete: model.complete }));
+}
+
 /** Bytes that are here already of the model at this address. @param {string} url */
 export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
@@ -137,7 +142,7 @@ function twice(control, question, act) {
   control.addEventListener('click', () => {
     if (timer) {
       reset();
-      return void act().catch(() => announce('That could not be deleted.')).then(showRoom);
+      return void act().catch(notDeleted).then(showRoom);
     }
     control.textContent = question();
     control.classList.add('danger');
@@ -147,11 +152,21 @@ function twice(control, question, act) {
   control.addEventListener('blur', reset);
 }
 
+/** Another tab may be reading or fetching it. */
+async function notDeleted() {
+  await showStored();
+  const said = 'That could not be deleted: another tab is using it. Close that tab, or stop its download, and try again.';
+  box('stored-kept').textContent = said;
+  announce(said);
+}
+
 /** How much of its storage the browser still has, and whether it may clear it by itself. */
 async function showRoom() {
-  const { usage, quota, persisted } = await room();
+  const { quota, persisted } = await room();
+  // Not the browser's own figure: it counts a file that has only begun as large as it will be.
+  const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
   box('stored-room').textContent = quota
-    ? `This page uses ${bytes(usage)} of the ${bytes(quota)} that the browser offers it.` : '';
+    ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
   button('stored-keep').hidden = persisted;
 }
 

@@ -2,6 +2,7 @@
  * threads: says plainly when the page runs on one thread, and why.
  * @module
  */
+import { probe } from '../js/index.js';
 import { box } from './dom.js';
 
 const NOT_ISOLATED = 'Running on one thread, so slower than it could be: the server of this page '
@@ -23,12 +24,12 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
   if (!globalThis.crossOriginIsolated) return NOT_ISOLATED;
   if (isolated && asked === 1) return '';
   return reason === 'there is one core'
-    ? 'Running on one thread: this computer shows the browser one processor only.'
+    ? 'Running on one thread: this device shows the browser one processor only.'
     : `Running on one thread, so slower than it could be: ${reason}.`;
 }
 
 /** How many there can be, beside the field. */
 export function showThreadsHint() {
-  const cores = navigator.hardwareConcurrency;
-  box('threads-hint').textContent = globalThis.crossOriginIsolated && cores ? `this computer offers ${cores}` : 'one, for want of shared memory';
+  const { isolated, threads } = probe();
+  box('threads-hint').textContent = isolated ? `this device offers ${threads}` : 'one, for want of shared memory';
 }

@@ -1,5 +1,6 @@
 /**
- * transcript: the conversation as elements: what the user said (text, never HTML) and answers.
+ * transcript: the conversation as elements: what the user said (text, never HTML) and answers, each with what can
+ * be done about it. Shows rows; which ones, and what a button does, is the conversation's affair.
  * @module
  */
 import { action, announce, copy, el } from './dom.js';
@@ -9,10 +10,21 @@ import { MarkdownView } from './markdown.js';
 /** Longer answers are announced by their beginning only. */
 const ANNOUNCED = 600;
 
+/** @typedef {import('./tree.js').Said} Said */
+
+/** A thing said, which of its versions it is, whether it ends the conversation, and whether nobody answered it.
+ * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean }} Row */
+
 /**
- * Numbers under an answer; kept: the model remembers it.
- * @typedef {{ stats: string, hint: string, kept: boolean }} End
+ * What can be asked for, at any row.
+ * @typedef {object} On
+ * @property {(said: Said, step: number) => void} version   the one before or behind it
+ * @property {(said: Said) => void} retry                   another answer
+ * @property {(said: Said) => void} edit                    ask differently
+ * @property {(said: Said) => void} branch                  go on from here, in a conversation of its own
  */
+
+/** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
 
 /** One answer: waiting, streaming, then finished with its numbers, or failed. */
 export class Answer {
@@ -20,18 +32,11 @@ export class Answer {
   /** @type {MarkdownView | null} */ #view = null;
   #stats = el('span', { className: 'stats' });
   /** @type {() => void} */ #changed;
-  /** The last complete answer, for a retry that comes to nothing. @type {{ text: string, end: End } | null} */
-  #whole = null;
 
   /** @param {() => void} changed   called when the element has changed its size */
   constructor(changed) {
     this.#changed = changed;
     this.waiting('Reading…');
-  }
-
-  /** Whether the model remembers this turn. */
-  get kept() {
-    return this.#whole?.end.kept ?? false;
   }
 
   get text() {
@@ -52,7 +57,7 @@ export class Answer {
 
   #open() {
     if (this.#view) return this.#view;
-    const body = el('div');
+    const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
     this.element.replaceChildren(body, el('div', { className: 'answer-foot' }, this.#stats));
     return this.#view;
@@ -64,23 +69,20 @@ export class Answer {
     this.#changed();
   }
 
-  /** @param {End} end @param {() => void} retry */
-  finish(end, retry) {
+  /** As it was kept: nothing streams, nothing is announced. @param {Said} said @param {HTMLElement[]} buttons */
+  restore(said, buttons) {
+    this.#open().add(said.text);
     this.#open().finish();
-    this.#whole = { text: this.text, end };
-    this.#foot(end, retry);
-    const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
-    announce(short ? `Answer: ${short}` : end.stats);
+    const cut = said.state === 'partial' ? 'interrupted: the page was closed' : '';
+    this.#foot([said.stats, cut].filter(Boolean).join(' · '), said.hint ?? '', buttons);
   }
 
-  /** Back to the answer before the retry, if there was one. @param {() => void} retry */
-  restore(retry) {
-    const whole = this.#whole;
-    if (!whole) return false;
-    this.#view = null;
-    this.add(whole.text);
-    this.finish(whole.end, retry);
-    return true;
+  /** @param {Said} said @param {HTMLElement[]} buttons */
+  finish({ stats = '', hint = '' }, buttons) {
+    this.#open().finish();
+    this.#foot(stats, hint, buttons);
+    const short = this.text.length > ANNOUNCED ? `${this.text.slice(0, ANNOUNCED)} …` : this.text;
+    announce(short ? `Answer: ${short}` : stats);
   }
 
   /** @param {unknown} error @param {HTMLButtonElement} button   what may help */
@@ -93,14 +95,13 @@ export class Answer {
     this.#changed();
   }
 
-  /** @param {End} end @param {() => void} retry */
-  #foot({ stats, hint }, retry) {
+  /** @param {string} stats @param {string} hint @param {HTMLElement[]} buttons */
+  #foot(stats, hint, buttons) {
     const copyButton = action('Copy', () => this.#copy(copyButton), 'quiet small');
-    const retryButton = action('Retry', retry, 'quiet small retry');
     copyButton.hidden = !this.text;
     this.stats(stats);
     this.#stats.title = hint;
-    this.element.querySelector('.answer-foot')?.replaceChildren(copyButton, retryButton, this.#stats);
+    this.element.querySelector('.answer-foot')?.replaceChildren(copyButton, ...buttons, this.#stats);
     this.#changed();
   }
 
@@ -111,10 +112,14 @@ export class Answer {
   }
 }
 
+/** @param {Row} row */
+const keyOf = ({ said, at, of, last, forgotten = false }) => [said.id, at, of, last, forgotten].join();
+
 export class Transcript {
   /** @type {HTMLElement} */ #log;
   /** @type {import('./follow.js').Follow} */ #follow;
-  /** @type {{ question: HTMLElement, answer: Answer } | null} */ #last = null;
+  /** @type {Shown[]} */ #shown = [];
+  /** @type {On} */ on = { version() {}, retry() {}, edit() {}, branch() {} };
 
   /** @param {HTMLElement} log @param {import('./follow.js').Follow} follow */
   constructor(log, follow) {
@@ -125,23 +130,94 @@ export class Transcript {
 
   /** @param {(Node | string)[]} welcome   what an empty conversation shows */
   clear(welcome) {
-    this.#last = null;
+    this.#shown = [];
     this.#log.replaceChildren(el('div', { className: 'empty' }, ...welcome));
+    this.#follow.toStart();
+  }
+
+  /** Exactly these rows; those that are there already stay as they are. @param {Row[]} rows */
+  show(rows) {
+    this.#log.querySelector('.empty')?.remove();
+    let same = 0;
+    while (same < rows.length && this.#shown[same]?.key === keyOf(rows[same])) same++;
+    for (const { elements } of this.#shown.splice(same)) for (const gone of elements) gone.remove();
+    for (const row of rows.slice(same)) {
+      const elements = row.said.role === 'user' ? this.#question(row) : [this.#answer(row)];
+      this.#log.append(...elements);
+      this.#shown.push({ key: keyOf(row), elements });
+    }
     this.#follow.toEnd();
   }
 
-  /** A message and the place of its answer. Only the last answer can be retried.
-   * @param {string} text */
-  addTurn(text) {
-    this.#log.querySelector('.empty')?.remove();
-    for (const old of this.#log.querySelectorAll('.retry, .error button')) old.remove();
-    if (this.#last && !this.#last.answer.kept) this.#last.question.classList.add('forgotten');
-    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' }, text);
+  /** The place of an answer that is about to come, behind what is shown. @param {Said} said */
+  running(said) {
     const answer = new Answer(() => this.#follow.update());
-    this.#log.append(question, answer.element);
-    this.#last = { question, answer };
+    this.#log.append(answer.element);
+    this.#shown.push({ key: `${said.id} running`, elements: [answer.element] });
     this.#follow.toEnd();
     return answer;
+  }
+
+  /** It has come to its end: its buttons, and its row. @param {Answer} answer @param {Row} row */
+  settled(answer, row) {
+    answer.finish(row.said, this.#buttons(row));
+    this.#shown[this.#shown.length - 1].key = keyOf(row);
+  }
+
+  /** @param {Row} row */
+  #answer(row) {
+    const answer = new Answer(() => this.#follow.update());
+    answer.restore(row.said, this.#buttons(row));
+    return answer.element;
+  }
+
+  /** Only the last answer can be asked for again: the others would take with them what follows. @param {Row} row */
+  #buttons(row) {
+    const buttons = [];
+    if (row.last) buttons.push(action('Retry', () => this.on.retry(row.said), 'quiet small retry'));
+    if (row.of > 1) buttons.push(this.#versions(row, 'answer'));
+    const branch = action('Branch', () => this.on.branch(row.said), 'quiet small later');
+    branch.title = 'Go on from here in a conversation of its own';
+    return [...buttons, branch];
+  }
+
+  /** @param {Row} row */
+  #question(row) {
+    const { said } = row;
+    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' }, said.text);
+    if (row.forgotten) question.classList.add('forgotten');
+    const edit = action('Edit', () => this.on.edit(said), 'quiet small later');
+    edit.setAttribute('aria-label', 'Edit this message');
+    const foot = el('div', { className: 'question-foot' }, edit);
+    if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
+    const elements = [question, foot];
+    if (row.last) elements.push(this.#unanswered(said));
+    return elements;
+  }
+
+  /** The page was closed, or the model gone, before an answer began. @param {Said} said */
+  #unanswered(said) {
+    const retry = action('Answer this', () => this.on.retry(said), 'quiet small retry');
+    return el('div', { className: 'answer-foot' }, retry);
+  }
+
+  /** @param {Row} row @param {string} what */
+  #versions({ said, at, of }, what) {
+    const step = (/** @type {string} */ sign, /** @type {number} */ by, /** @type {string} */ name) => {
+      const button = action(sign, () => this.on.version(said, by), 'quiet small');
+      button.setAttribute('aria-label', `${name} version of this ${what}`);
+      button.disabled = at + by < 0 || at + by >= of;
+      return button;
+    };
+    return el('span', { className: 'versions', role: 'group', ariaLabel: `Versions of this ${what}` },
+      step('‹', -1, 'Previous'), el('span', {}, `${at + 1}/${of}`), step('›', 1, 'Next'));
+  }
+
+  /** A place in it, after its versions were stepped through. @param {string} id @param {string} selector */
+  focus(id, selector) {
+    const found = this.#shown.find(({ key }) => key.startsWith(`${id},`));
+    const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);
+    if (target instanceof HTMLElement) target.focus();
   }
 }
 

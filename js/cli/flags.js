@@ -7,7 +7,7 @@ export class UsageError extends Error {}
 const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
   + 'frequency-penalty presence-penalty penalty-window';
 export const SAMPLING = `${NUMBERS} stop system`;
-const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache'];
+const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
 
 /** @param {string[]} args @param {string} flags */
 export function parse(args, flags) {

@@ -5,8 +5,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
+import { EMBED, embed } from './embed.js';
 import { SAMPLING, UsageError, idList, number, parse, samplingOptions } from './flags.js';
+import { FORMAT, formatOf } from './format.js';
+import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
+import { match } from './match.js';
 import { print, using } from './output.js';
 import { GemmaError, loadModel } from '../index.node.js';
 import { openHeader } from '../model.js';
@@ -18,15 +22,23 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   inspect MODEL [--json]                   metadata, tensors, types, memory plan
   tokenize MODEL TEXT [--bos] [--json]     ids of a text
   detokenize MODEL --ids 2,105,... [--json]
+  match MODEL --schema FILE --text FILE [--json]       whether a text is of a shape; or --regex, --grammar FILE
+  match MODEL --cases FILE.jsonl           lines of { name, schema, tests: [{ valid, data }] }
   generate MODEL --prompt TEXT [--chat] [--system TEXT] [sampling] [--json]
   chat MODEL [--system TEXT] [sampling]    interactive
   logits MODEL --ids 2,105,... [--all] --out FILE      little-endian float32
   perplexity MODEL --file FILE [--window N] [--json]
+  embed MODEL --text TEXT | --file FILE (a text a line)  vectors of texts; --out FILE: little-endian float32, rows
+        [--task query|document|similarity|classification|clustering|code|question|fact] [--title TEXT]
+        [--instruction TEXT] [--dimensions N] [--pooling mean|last] [--truncate] --out FILE | --json
+  inside MODEL --prompt TEXT [--layer N,...] [--head N,...] [--position N,...] [--lens K] [--norms] [--json]
+                                           attention weights, most likely tokens and norms, layer by layer
   bench MODEL [--prompt-tokens N] [--gen-tokens N] [--runs N] [--json]
 
 sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical-p P --seed S
           --repetition-penalty X --frequency-penalty X --presence-penalty X --penalty-window N
           --stop TEXT (may be repeated) --logprobs N
+shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,... (of generate and chat)
 common    --threads N --context N --variant auto|relaxed|simd128
           --float-matrices auto|keep|q8_0 (auto: as in the file)
           --kv-type auto|f32|i16|q8_0 (how the context is kept)
@@ -34,13 +46,18 @@ common    --threads N --context N --variant auto|relaxed|simd128
 HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
 
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
+/** Of js/cli/ in a checkout, or of dist/. */
+const STORYTELLER = ['../../', '../'].map((up) => {
+  return fileURLToPath(new URL(`${up}models/storyteller/storyteller.gguf`, import.meta.url));
+}).find(existsSync) ?? '';
 
 /** words: behind MODEL; needs: flags that must be there; flags: the others.
  * @type {Record<string, { words?: string[], needs?: string, flags: string,
  *   run: (values: Values) => Promise<void> }>} */
 const COMMANDS = {
   inspect: { flags: 'json', run: inspect },
+
+  match: { flags: 'schema regex grammar choices text cases draft json', run: match },
 
   tokenize: {
     words: ['TEXT'],
@@ -64,10 +81,10 @@ const COMMANDS = {
 
   generate: {
     needs: 'prompt',
-    flags: `chat json ${SAMPLING}`,
+    flags: `chat json ${SAMPLING} ${FORMAT}`,
     async run(values) {
       const { prompt, system, chat = system !== undefined } = values;
-      const options = samplingOptions(values);
+      const options = { ...samplingOptions(values), format: await formatOf(values) };
       await using(loadModel, values, async (model) => {
         const out = chat ? model.chat({ system }).send(prompt, options) : model.generate(prompt, options);
         if (values.json) return print(values, await out.result());
@@ -77,9 +94,9 @@ const COMMANDS = {
   },
 
   chat: {
-    flags: SAMPLING,
+    flags: `${SAMPLING} ${FORMAT}`,
     async run(values) {
-      const options = { ...samplingOptions(values), system: values.system };
+      const options = { ...samplingOptions(values), system: values.system, format: await formatOf(values) };
       await using(loadModel, values, (model) => interact(model, options));
     },
   },
@@ -107,6 +124,10 @@ const COMMANDS = {
     },
   },
 
+  embed: { flags: EMBED, run: embed },
+
+  inside: { needs: 'prompt', flags: INSIDE, run: inside },
+
   bench: { flags: 'prompt-tokens gen-tokens runs json', run: bench },
 };
 
@@ -130,7 +151,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
   if (missing) throw new UsageError(`${name} needs --${missing}`);
   const [source, text] = positionals;
-  await run({ ...values, source, text });
+  await run({ ...values, source, ...(text !== undefined && { text }) });
 }
 
 /** @param {any} error @returns {number} the exit status */

@@ -1,7 +1,7 @@
 /* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
  * Loading with the option `cache` fills it (download.js). */
 /** @import { Store } from '../platform/env.js' */
-import { isComplete, isName, readJournal } from './entries.js';
+import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure } from '../errors.js';
 
@@ -23,7 +23,7 @@ export class ModelCache {
   /** Latest use first. @returns {Promise<CacheEntry[]>} */
   async list() {
     return this.#with(async (store) => {
-      const entries = (await store.list()).map(async (key) => {
+      const entries = (await store.list()).filter((name) => !isState(name)).map(async (key) => {
         const journal = await readJournal(store, key);
         const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
         return {
@@ -50,13 +50,13 @@ export class ModelCache {
 
   /** @param {string} key */
   async delete(key) {
-    if (!isName(key)) throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()' });
+    if (!isModel(key)) throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()' });
     return this.#with((store) => store.remove(key));
   }
 
   clear() {
     return this.#with(async (store) => {
-      for (const key of (await store.list()).filter(isName)) await store.remove(key);
+      for (const key of (await store.list()).filter(isModel)) await store.remove(key);
     });
   }
 

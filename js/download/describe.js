@@ -1,18 +1,18 @@
 /* describe: what a user gave as the source of a model, as descriptors that can be posted to the worker. */
 import { GemmaError } from '../errors.js';
+import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../link/protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
 /** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
-const HUB = 'https://huggingface.co';
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
 
 /** The parts of a model: one, unless it is split. @param {any} source see loadModel
- * @param {(text: string) => SourceDescriptor} describeString @returns {Part[]} */
-export function describeSource(source, describeString) {
+ * @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub] @returns {Part[]} */
+export function describeSource(source, describeString, hub) {
   const given = Array.isArray(source) ? source : [source];
-  const parts = given.map((one) => describePart(one, describeString));
+  const parts = given.map((one) => describePart(one, describeString, hub));
   if (parts.length === 1) return allParts(parts[0]);
   const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
   // Files that were chosen together come in any order.
@@ -36,8 +36,12 @@ function allParts(part) {
 /** @param {any} descriptor @returns {string} */
 const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
 
-/** @param {any} source @param {(text: string) => SourceDescriptor} describeString @returns {Part} */
-function describePart(source, describeString) {
+/** Of the cache's list: an address of a file. @param {any} source */
+const isEntry = (source) => typeof source?.key === 'string' && typeof source.url === 'string';
+
+/** @param {any} source @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub]
+ * @returns {Part} */
+function describePart(source, describeString, hub) {
   if (source instanceof URL) return describePart(source.href, describeString);
   if (typeof source === 'string') return { descriptor: describeText(source, describeString) };
   if (typeof Blob !== 'undefined' && source instanceof Blob) {
@@ -46,11 +50,12 @@ function describePart(source, describeString) {
   }
   const whole = asBytes(source);
   if (whole) return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole].values() };
-  if (source && typeof source.repo === 'string') return { descriptor: hubFile(source) };
+  if (onHub(source)) return { descriptor: { kind: 'url', url: hubAddress(source, hub) } };
+  if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url } };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
   throw new GemmaError('unsupported-source', 'model source', {
-    expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, or { repo, file, revision }',
+    expected: 'a URL, Blob, bytes, a ReadableStream or iterable of bytes, { repo, file, revision } or { repo, quant }',
     got: source?.constructor?.name ?? (source ? typeof source : String(source)),
   });
 }
@@ -75,18 +80,6 @@ function cloneable(blob) {
   } catch {
     return false;
   }
-}
-
-/** @param {{ repo: string, file: string, revision?: string }} source @returns {SourceDescriptor} */
-function hubFile({ repo, file, revision = 'main' }) {
-  if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    throw new GemmaError('unsupported-source', 'Hugging Face source',
-      { expected: '{ repo: "owner/name", file: "path.gguf" }', got: JSON.stringify({ repo, file }) });
-  }
-  /** @param {string} path */
-  const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
-  const url = `${HUB}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
-  return { kind: 'url', url };
 }
 
 /** @param {any} value @returns {Uint8Array | null} */

@@ -1,10 +1,12 @@
 /* download: one file from a server, in order, in spite of what networks do: each piece comes from the shelf if it is
  * there, else from the network, and is put there on the way; what fails is asked for again. */
 /** @import { Store } from '../platform/env.js' */
-/** @import { Entry } from './entries.js' */
+/** @import { Entry } from './entry.js' */
 /** @import { Answer, UrlSource } from './http.js' */
+/** @import { Version } from './identity.js' */
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
+import { pieceOf } from './checks.js';
 import { TUNING, patiently } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
@@ -17,11 +19,14 @@ const CHECKED = 1 << 20;
 /** How a model begins. */
 const MAGIC = 'GGUF';
 
-/** hash: of a text; counted: bytes that came, and whether the cache had them; readOnly: the cache stays as it is.
+/** hash: of a text; sum: a checksum of bytes; room: bytes where that is fastest, if there are any left;
+ * watched: what another tab or process has fetched of it; counted: bytes that came, and whether the cache had them;
+ * readOnly: the cache stays as it is.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
+ *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
  *   counted: (bytes: number, cached: boolean) => void,
- *   notice: (code: string, message: string) => void }} Surroundings */
+ *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} Surroundings */
 
 export class Download {
   /** Whether bytes come from the network. */
@@ -43,6 +48,11 @@ export class Download {
   #wrong;
   /** Whether the shelf is to get a copy. */
   #fresh = false;
+  /** Whether bytes are read from the stored copy alone, and how many were. */
+  #direct = false;
+  #read = 0;
+  /** Whether bytes are fetched that were stored and are damaged. */
+  #mending = false;
 
   /** @param {UrlSource} source @param {Surroundings} around */
   constructor(source, around) {
@@ -52,8 +62,9 @@ export class Download {
     this.#tuning = { ...TUNING, ...source.tuning };
     this.#shelf = new Shelf(around, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
-    this.#requests.checked = () => this.digest !== '';
-    this.#lanes = new Lanes(this.#tuning.segment, (range, before) => this.#fill(range, before));
+    this.#requests.checked = () => this.digest !== '' || this.#mending;
+    const { segment } = this.#tuning, room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
+    this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
   /** Bytes, once known. */
@@ -71,12 +82,14 @@ export class Download {
     return wanted === this.#shelf.sha256 ? '' : wanted;
   }
 
-  /** Asks the server what it has, and the cache what it has of that. */
+  /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
   async open() {
-    const { hash, notice } = this.#around;
-    const copies = await this.#shelf.find(keyOf(this.#url, hash));
+    const { notice, watched } = this.#around, key = keyOf(this.#url, this.#around.hash);
+    const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
     if (whole && await this.#keeps(whole)) return;
+    // What another one stores meanwhile is ours too.
+    if (await this.#shelf.lock(key, watched)) return this.open();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#first(part);
     const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
@@ -98,10 +111,15 @@ export class Download {
         if (copy.complete) return copy;
         continue;
       }
-      const got = await this.#digestOf(copy);
+      const { got, lost } = await this.#digestOf(copy);
+      if (lost) {
+        this.#wrong = this.#damaged(lost);
+        copy.journal.sha256 = '';
+        return copy;
+      }
       if (got === expected) {
         copy.journal.sha256 = got;
-        if (!copy.complete) await this.#shelf.mark(copy, false);
+        if (!copy.complete || got !== sha256) await this.#shelf.mark(copy, false);
         this.#proved = copy;
         return copy;
       }
@@ -111,16 +129,24 @@ export class Download {
     return undefined;
   }
 
-  /** Empty where it cannot be read. @param {Entry} copy */
+  /** Of all bytes, or what is damaged; neither where it cannot be read. @param {Entry} copy */
   async #digestOf(copy) {
     const hasher = this.#around.hasher(), bytes = new Uint8Array(CHECKED), { total } = copy.journal;
     for (let at = 0; at < total; at += CHECKED) {
       const piece = bytes.subarray(0, total - at);
       this.#requests.mustBeOpen();
-      if (!await this.#shelf.look(copy, at, piece)) return '';
+      const count = await this.#shelf.look(copy, at, piece);
+      if (count !== piece.length) return { got: '', lost: count === undefined ? '' : copy.lost(at + count) };
       hasher.update(piece);
     }
-    return hasher.hex();
+    return { got: hasher.hex(), lost: '' };
+  }
+
+  /** @param {string} lost what is @param {unknown} [cause] why it stays so */
+  #damaged(lost, cause) {
+    const got = cause ? `other ones, and none from the server: ${/** @type {Error} */ (cause).message}` : 'other ones';
+    return new GemmaError('copy-damaged', `${lost} of the stored copy of ${this.#requests.shown}`,
+      { expected: 'the bytes that were stored', got, cause });
   }
 
   /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
@@ -141,7 +167,7 @@ export class Download {
       why = 'what the server gives now is no model';
     }
     if (verdict !== 'same') this.#unsure(why);
-    await this.#resume(whole, answer);
+    await this.#resume(whole, answer, verdict === 'same' ? answer?.version : undefined);
     return true;
   }
 
@@ -190,13 +216,16 @@ export class Download {
     this.#fresh = true;
   }
 
-  /** @param {Entry} stored @param {Answer} [answer] none: from the copy alone */
-  async #resume(stored, answer) {
+  /** @param {Entry} stored @param {Answer} [answer] none: from the copy alone
+   * @param {Version} [version] as it is called now, if that is another name */
+  async #resume(stored, answer, version) {
     await this.#shelf.use(stored);
-    if (!stored.whole) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
+    if (!stored.wasWhole) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
     if (answer) this.#requests.done(answer);
-    this.#identity.pin(stored.journal);
+    this.#identity.total = stored.journal.total;
+    this.#identity.pin(version ?? stored.journal);
     this.network = false;
+    this.#direct = true;
   }
 
   /** A new copy in the cache. */
@@ -211,6 +240,7 @@ export class Download {
     await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
       url: shownUrl(this.#url).slice(0, 1000), guarded: this.#guarded || undefined,
       etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
+      piece: pieceOf(total, this.#tuning.segment),
     });
   }
 
@@ -221,10 +251,21 @@ export class Download {
     this.#shelf.need(need);
   }
 
+  /** From the stored copy straight to where bytes are wanted, as far as that goes; gives the count. From where it ends,
+   * and where there is none, they come by `next`. @param {Uint8Array} into */
+  async read(into) {
+    if (!this.#direct) return 0;
+    const at = this.#read, count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
+    this.#around.counted(count, true);
+    this.#read += count;
+    this.#direct = count > 0;
+    return count;
+  }
+
   /** Bytes, valid until the next call; null at the end. */
   async next() {
     if (this.#fresh) await this.#create();
-    return this.#lanes.next(() => {
+    return this.#lanes.next(this.#read, () => {
       if (this.#planned) this.#requests.settle();
       return { lanes: this.#requests.lanes, end: Math.min(this.total ?? Infinity, this.#requests.limit) };
     });
@@ -238,9 +279,24 @@ export class Download {
       if (held) this.#came(range, await this.#shelf.read(range.at, range.room(held)), true);
       else {
         const receive = () => this.#receive(range, Math.min(end(), this.#shelf.gap(range.at)), before);
-        await this.#patiently(this.#tuning.attempts, receive, () => range.filled);
+        await this.#mend(range, () => this.#patiently(this.#tuning.attempts, receive, () => range.filled));
       }
     }
+  }
+
+  /** Says what was damaged, and that it is no more, or cannot be fetched again. @param {Range} range
+   * @param {() => Promise<void>} fetch */
+  async #mend(range, fetch) {
+    const lost = this.#shelf.lost(range.at);
+    if (!lost) return fetch();
+    this.#mending = true;
+    try {
+      await fetch();
+    } catch (error) {
+      const still = this.#shelf.lost(range.at) || lost;
+      throw /** @type {GemmaError} */ (error).code === 'aborted' ? error : this.#damaged(still, error);
+    }
+    this.#around.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
   }
 
   /** @param {Range} range @param {number} count @param {boolean} cached */
@@ -256,13 +312,14 @@ export class Download {
     let answer;
     try {
       answer = await requests.connect(range.at, end, before);
-      const start = range.at, last = Math.min(end, answer.end), { journalEvery } = requests;
+      const start = range.at, last = Math.min(end, answer.end);
+      const how = { journalEvery: requests.journalEvery, same: requests.isSame(answer) };
       while (range.at < last) {
         const bytes = await answer.read(last - range.at);
         requests.mustBeOpen();
         if (!bytes.length) return requests.ended(range.at);
         range.room(bytes.length).set(bytes);
-        await this.#shelf.put(range.at, bytes, journalEvery);
+        if (!await this.#shelf.put(range, range.at, range.at + bytes.length, how)) throw requests.other();
         this.#came(range, bytes.length, false);
         requests.progress(answer, range.at - start);
       }
@@ -282,6 +339,7 @@ export class Download {
   /** @param {GemmaError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
+    if (!error) await this.#shelf.wait(this.#lanes.settled());
     this.#requests.close();
     await this.#shelf.finish(digest, error);
   }

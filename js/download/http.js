@@ -1,6 +1,6 @@
 /* http: requests for pieces of one file on a server: which version of it answered, what a failure
  * means, and whether asking again may help. */
-/** @import { ErrorDetails } from '../errors.js' */
+/** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
 import { GemmaError } from '../errors.js';
 import { cutter, pumpOf } from './pump.js';
@@ -19,25 +19,28 @@ const MAX_REDIRECTS = 10;
 
 /** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
-/** A failure that may pass; after: when the server says to ask again, in ms. */
+/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence. */
 export class Passing extends GemmaError {
   after = 0;
+  stalled = false;
 }
 
 /** @param {number} ms */
 export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
-/** What f gives, in spite of failures that pass. Attempts count as long as there is no progress.
+/** What f gives, in spite of failures that pass. Attempts count as long as there is no progress; where a connection
+ * fell silent that is a quarter of a range: else a file could take for ever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
  * @param {() => void} onRetry @param {() => number} [progress] */
-export async function patiently({ backoffMs, longestMs }, attempts, f, onRetry, progress = () => 0) {
+export async function patiently({ backoffMs, longestMs, segment }, attempts, f, onRetry, progress = () => 0) {
   for (let attempt = 1; ; attempt++) {
     const before = progress();
     try {
       return await f();
     } catch (error) {
-      if (progress() > before) attempt = 1;
-      if (!(error instanceof Passing) || attempt >= attempts || error.after > longestMs) throw error;
+      const passes = error instanceof Passing, least = passes && error.stalled ? segment / 4 : 1;
+      if (progress() - before >= least) attempt = 1;
+      if (!passes || attempt >= attempts || error.after > longestMs) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
       await sleep(Math.max(wait, error.after));
@@ -116,10 +119,14 @@ export class Remote {
   }
 
   /** Neither an answer nor its next bytes may take for ever.
-   * @template T @param {AbortController} abort @param {string} code @param {string} what @param {Promise<T>} promise
+   * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
-    const timer = setTimeout(() => abort.abort(new Error(`nothing came for ${this.#stallMs} ms`)), this.#stallMs);
+    let stalled = false;
+    const timer = setTimeout(() => {
+      stalled = true;
+      abort.abort(new Error(`nothing came for ${this.#stallMs} ms`));
+    }, this.#stallMs);
     try {
       return await promise;
     } catch (error) {
@@ -128,7 +135,8 @@ export class Remote {
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       const got = tells ? 'none' : cause.message || cause.code || String(cause);
-      throw new Passing(code, what, { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause });
+      const why = { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause };
+      throw Object.assign(new Passing(code, what, why), { stalled });
     } finally {
       clearTimeout(timer);
     }

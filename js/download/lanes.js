@@ -41,7 +41,7 @@ class Lane {
  * @typedef {(range: Range, before?: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
-  #size;
+  #room;
   #fill;
   /** From the one that is being given. @type {Lane[]} */
   #lanes = [];
@@ -50,15 +50,16 @@ export class Lanes {
   /** Of those that were given. @type {Uint8Array[]} */
   #spare = [];
 
-  /** @param {number} size of a range @param {Fill} fill */
-  constructor(size, fill) {
-    this.#size = size;
+  /** @param {() => Uint8Array} room for a range: all of one size @param {Fill} fill */
+  constructor(room, fill) {
+    this.#room = room;
     this.#fill = fill;
   }
 
-  /** Bytes, valid until the next call; null at the end. settings: how many lanes there may be now, and where no
-   * more are begun. @param {() => { lanes: number, end: number }} settings */
-  async next(settings) {
+  /** Bytes, valid until the next call; null at the end. from: where the first lane begins; settings: how many there may
+   * be now, and where no more are begun. @param {number} from @param {() => { lanes: number, end: number }} settings */
+  async next(from, settings) {
+    this.#next = Math.max(this.#next, from);
     for (;;) {
       this.#begin(settings());
       const [lane] = this.#lanes;
@@ -80,11 +81,16 @@ export class Lanes {
   /** @param {{ lanes: number, end: number }} settings */
   #begin({ lanes, end }) {
     while (this.#lanes.length < lanes && this.#next < end) {
-      const lane = new Lane(this.#next, this.#spare.pop() ?? new Uint8Array(this.#size));
+      const lane = new Lane(this.#next, this.#spare.pop() ?? this.#room());
       lane.settled = this.#run(lane, this.#lanes.at(-1)?.settled);
       this.#lanes.push(lane);
       this.#next = lane.end;
     }
+  }
+
+  /** When those that were begun are full, or failed. */
+  async settled() {
+    for (const lane of this.#lanes) await lane.settled;
   }
 
   /** @param {Lane} lane @param {Promise<void>} [before] */

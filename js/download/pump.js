@@ -50,7 +50,16 @@ export function pumpOf(body) {
     const reader = body.getReader({ mode: 'byob' });
     return async () => taken(await reader.read(new Uint8Array(buffer)));
   } catch {
+    // WebKit. What was consumed would wait for the collector: hundreds of megabytes. Detached, it is free at once.
     const reader = body.getReader();
-    return async () => taken(await reader.read());
+    /** @type {any} */
+    let last;
+    return async () => {
+      last?.transfer?.(0);
+      const { done, value } = await reader.read();
+      if (done) return null;
+      last = value.buffer;
+      return value;
+    };
   }
 }

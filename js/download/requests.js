@@ -135,6 +135,16 @@ export class Requests {
       { expected: nameOf(first), got: nameOf(version) });
   }
 
+  /** Whether it says that it is of the version that counts. @param {Answer} answer */
+  isSame({ version }) {
+    return this.#identity.pin(version) === 'same' && this.#identity.named;
+  }
+
+  /** That bytes came which are not those of the version that was stored. */
+  other() {
+    return new GemmaError('source-changed', `${this.shown} has other bytes than were stored of it`);
+  }
+
   /** An answer that goes on at `at`. @param {number} at @param {number} end of what is wanted for this lane
    * @param {Promise<void>} [before] when the lane before it is full */
   async connect(at, end, before) {
@@ -169,8 +179,13 @@ export class Requests {
       this.#check(this.#stream);
     }
     const stream = this.#stream;
-    while (stream.at < at) {
-      if (!(await stream.read(at - stream.at)).length) this.ended(stream.at);
+    try {
+      while (stream.at < at) {
+        if (!(await stream.read(at - stream.at)).length) this.ended(stream.at);
+      }
+    } catch (error) {
+      this.#stream = this.drop(stream);
+      throw error;
     }
     return stream;
   }
@@ -199,7 +214,8 @@ export class Requests {
   /** @param {Answer} [answer] that no more is taken of */
   failed(answer) {
     this.drop(answer);
-    this.#stream = this.drop(this.#stream);
+    // One for the whole file is the other lanes' too.
+    if (this.#way !== 'whole' || answer === this.#stream) this.#stream = this.drop(this.#stream);
   }
 
   /** How many bytes come while an answer is waited for. */

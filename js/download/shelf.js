@@ -5,19 +5,26 @@
  *   a copy that proves to be wrong is marked (`doubt`) and not complete any more, but stays until then
  *   what was begun in this load goes with it when it proves to be no model, or cannot be written
  *   a short read is read on, a short write is written on; one that gets nowhere is an error
- *   no store is waited for longer than a stalled connection */
+ *   no store is waited for longer than a stalled connection
+ *   one tab or process stores a file at a time (Store.lock); others wait as long as it gets on, and read its copy */
 /** @import { GemmaError } from '../errors.js' */
 /** @import { Store } from '../platform/env.js' */
 /** @import { Journal } from './entries.js' */
-import { Entry } from './entries.js';
+/** @import { Means } from './entry.js' */
+/** @import { Range } from './lanes.js' */
+import { Entry } from './entry.js';
+import { sleep } from './http.js';
 
 /** Failures that do not make the stored bytes doubtful. */
-const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part', 'aborted'];
+const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part', 'aborted',
+  'copy-damaged'];
+/** Between two looks at what another one has. */
+const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
 
 /** @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
-async function within(ms, promise) {
+export async function within(ms, promise) {
   /** @type {any} */
   let timer;
   const late = new Promise((_, reject) => {
@@ -44,21 +51,25 @@ export class Shelf {
   kept = 'none';
   #store;
   #readOnly;
+  #means;
   #notice;
   #patience;
   /** @type {Entry | undefined} */
   #entry;
+  /** @type {import('../platform/env.js').Lock | undefined} */
+  #lock;
   /** All that were found. @type {Entry[]} */
   #found = [];
 
   /** readOnly: the cache stays as it is; patience: ms.
-   * @param {{ store?: Store, readOnly: boolean, notice: (code: string, message: string) => void }} around
+   * @param {Means & { store?: Store, notice: (code: string, message: string) => void }} around
    * @param {number} patience */
-  constructor({ store, readOnly, notice }, patience) {
+  constructor(around, patience) {
     this.#patience = patience;
-    this.#store = store;
-    this.#readOnly = readOnly;
-    this.#notice = notice;
+    this.#means = around;
+    this.#store = around.store;
+    this.#readOnly = around.readOnly;
+    this.#notice = around.notice;
   }
 
   /** Whether a copy can be begun. */
@@ -66,17 +77,37 @@ export class Shelf {
     return Boolean(this.#store) && !this.#readOnly && !this.#entry;
   }
 
+  /** The right to store a file: waits for who has it, as long as that one gets on. Gives whether it had to wait.
+   * @param {string} key @param {(have: number, total: number) => void} watch */
+  async lock(key, watch) {
+    const store = this.#store;
+    if (!store?.lock || this.#readOnly || this.#lock) return false;
+    for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
+      this.#lock = await this.#try(async () => store.lock?.(key));
+      if (this.#lock || !this.#store) return waited;
+      const [{ journal } = { journal: undefined }] = await this.find(key), now = `${journal?.turn} ${journal?.total}`;
+      if (journal) watch(journal.have.reduce((sum, [a, b]) => sum + b - a, 0), journal.total);
+      if (now !== seen) [seen, since] = [now, Date.now()];
+      else if (Date.now() - since > 2 * this.#patience) {
+        await this.#try(async () => { throw new DOMException('', 'NoModificationAllowedError'); });
+        this.#found = [];
+        return waited;
+      }
+      await sleep(WAIT_MS);
+    }
+  }
+
   /** The copies that are there, which are not used yet: the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;
-    if (store) this.#found = await this.#try(() => Entry.find(store, key)) ?? [];
+    if (store) this.#found = await this.#try(() => Entry.find(store, key, this.#means)) ?? [];
     return this.#found;
   }
 
-  /** All of `into`, from a copy that is not used yet.
+  /** From a copy that is not used yet, up to the first piece that is not what was written; gives the count.
    * @param {Entry} entry @param {number} at @param {Uint8Array} into */
   look(entry, at, into) {
-    return this.#try(() => entry.read(at, into).then(() => true));
+    return this.#try(() => entry.read(at, into));
   }
 
   /** A copy proved to be wrong, and is not complete from now on; or to be right.
@@ -88,7 +119,7 @@ export class Shelf {
 
   /** @param {Entry} entry that was found */
   async use(entry) {
-    if (entry.whole) this.kept = 'cached';
+    if (entry.wasWhole) this.kept = 'cached';
     else if (!this.#readOnly && !await this.#try(() => entry.save().then(() => true))) return;
     this.#entry = entry;
   }
@@ -101,7 +132,9 @@ export class Shelf {
       const free = await missing(store, journal.total);
       if (free) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
-      const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal);
+      const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#means);
+      // Without a journal it is none: nobody knows what it was, or where it ended.
+      if (!taken && await store.size(entry.name)) await store.remove(entry.name);
       try {
         await entry.save();
         this.#entry = entry;
@@ -138,16 +171,37 @@ export class Shelf {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** All of `into`, or nothing; gives the count. @param {number} at @param {Uint8Array} into */
+  /** As much of `into` as is best read at once. @param {number} at @param {Uint8Array} into */
+  pieces(at, into) {
+    return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
+  }
+
+  /** Up to the first piece that is not what was written; gives the count.
+   * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    const count = await this.#try(async () => this.#entry?.read(at, into).then(() => into.length));
+    const count = await this.#try(async () => this.#entry?.read(at, into));
     if (count === undefined) this.kept = 'none';
     return count ?? 0;
   }
 
-  /** @param {number} at @param {Uint8Array} bytes @param {number} journalEvery bytes that may be lost */
-  async put(at, bytes, journalEvery) {
-    if (!this.#readOnly && this.#entry) await this.#try(async () => this.#entry?.put(at, bytes, journalEvery), true);
+  /** What is wrong with what lies at `at`, if it was found to be damaged. @param {number} at */
+  lost(at) {
+    return this.#entry?.lost(at) ?? '';
+  }
+
+  /** Bytes of a lane; false: they are not what was lost.
+   * @param {Range} lane @param {number} at @param {number} end
+   * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that may be lost; same: see Entry */
+  async put(lane, at, end, how) {
+    return await this.#try(async () => {
+      if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
+      return this.#entry?.put(lane, at, end, how);
+    }, true) ?? true;
+  }
+
+  /** For what makes the copy complete. @param {Promise<void>} rest */
+  async wait(rest) {
+    if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
 
   /** @param {string} digest that the bytes were found to have @param {GemmaError} [error] why loading failed */
@@ -159,6 +213,8 @@ export class Shelf {
     } catch (problem) {
       // Another tab may have a whole copy, which does not matter.
       if (this.kept === 'none') this.tell(problem);
+    } finally {
+      this.#lock?.free();
     }
   }
 
@@ -166,7 +222,7 @@ export class Shelf {
   async #leave(entry, digest, error) {
     if (this.#readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
-    if (this.kept === 'cached' && !error && !digest && entry.complete) {
+    if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
       // When it was used; another tab may have it, which does not matter, and is not waited for.
       entry.close().catch(() => {});
       return;
@@ -177,6 +233,7 @@ export class Shelf {
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
     if (error || !entry.complete || this.kept !== 'none') return;
+    if (!await entry.there()) throw new Error('the copy was removed, or changed, while it was written');
     this.kept = 'stored';
     await this.#clear((old) => old !== entry);
   }
@@ -204,7 +261,7 @@ export class Shelf {
     } catch (error) {
       const entry = this.#entry;
       this.#entry = this.#store = undefined;
-      const gone = writing && ours(error) && !entry?.whole ? entry?.remove() : entry?.leave();
+      const gone = writing && ours(error) && !entry?.wasWhole ? entry?.remove() : entry?.leave();
       if (gone) await within(this.#patience, gone).catch(() => {});
       this.tell(error);
       return undefined;

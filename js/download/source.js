@@ -13,6 +13,8 @@ import { cutter, filler, pumpOf } from './pump.js';
 /** @typedef {{ size?: number, read: (into: Uint8Array) => number, close: () => void }} FileReader */
 /** @typedef {{ openFile?: (path: string) => FileReader }} Files */
 
+const SLICE = 8 << 20;
+
 /** @param {SourceDescriptor} descriptor @param {Files} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
  * @param {Surroundings} surroundings @returns {Promise<Source>} */
@@ -33,7 +35,8 @@ async function openUrl(download) {
     await download.close();
     throw error;
   }
-  const read = readerOf(() => download.next());
+  const next = readerOf(() => download.next());
+  const read = async (/** @type {Uint8Array} */ into) => await download.read(into) || next(into);
   return { download, total: download.total, read, close: (error) => download.close(error) };
 }
 
@@ -45,10 +48,24 @@ async function openPath(path, { openFile }) {
   return { total: file.size, read, close: file.close };
 }
 
+/** Where streams cannot fill a buffer of ours (WebKit) that of a file runs ahead of its reader: there it is read in
+ * slices. @param {Blob} blob */
+function pumpOfBlob(blob) {
+  if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());
+  let at = 0, pump = pumpOf(new Blob([]).stream());
+  return async () => {
+    for (;;) {
+      const piece = await pump();
+      if (piece || at >= blob.size) return piece;
+      pump = pumpOf(blob.slice(at, at += SLICE).stream());
+    }
+  };
+}
+
 /** @param {Blob} blob @returns {Source} */
 function openBlob(blob) {
   const name = 'name' in blob ? String(blob.name) : 'Blob';
-  const fill = filler(pumpOf(blob.stream()));
+  const fill = filler(pumpOfBlob(blob));
   return { total: blob.size, read: (into) => reading(name, () => fill(into)), close() {} };
 }
 

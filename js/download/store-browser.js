@@ -29,56 +29,78 @@ function absent(error) {
 export function openStore() {
   const { storage } = navigator;
   const folder = async () => {
-    if (!storage?.getDirectory) throw new Error('a page has storage for files only over https');
+    if (!storage?.getDirectory) {
+      const why = isSecureContext ? 'this browser has none' : 'a page has one only over https';
+      throw new Error(`storage for files: ${why}`);
+    }
     return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
   };
-  /** Files that are open for writing, and those only for reading. @type {Map<string, any>[]} */
-  const [writing, reading] = [new Map(), new Map()];
+  /** Files that are open, or about to be: from the first call on, for a second one would wait for the first's lock.
+   * @type {Map<string, { file: Promise<any>, writable: boolean }>} */
+  const open = new Map();
   /** @param {string} name @param {boolean} create @returns {Promise<any>} */
   const handle = async (name, create) => (await folder()).getFileHandle(name, { create });
   /** @param {string} name @returns {Promise<Blob>} */
   const blob = (name) => handle(name, false).then((file) => file.getFile());
-  /** Many tabs may read, where the browser knows of that. @param {string} name */
+  /** Many tabs may read, where the browser knows of that; nothing if it does not. @param {string} name */
   const reader = async (name) => {
     const file = await handle(name, false);
-    const opened = await file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
-    if (opened) reading.set(name, opened);
-    return opened;
+    return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
   };
+  /** @param {string} name */
+  const writer = async (name) => {
+    const file = await handle(name, true);
+    return patiently(() => file.createSyncAccessHandle());
+  };
+  /** Who reads has the file closed when somebody is to write. @param {string} name @param {boolean} writable */
+  const opened = (name, writable) => {
+    const known = open.get(name);
+    if (known && (known.writable || !writable)) return known.file;
+    const file = Promise.resolve(known?.file).catch(() => {}).then((old) => {
+      old?.close();
+      return (writable ? writer : reader)(name);
+    });
+    open.set(name, { file, writable });
+    const forget = () => void (open.get(name)?.file === file && open.delete(name));
+    file.then((there) => there ?? forget(), forget);
+    return file;
+  };
+  /** Of one that is open. @param {string} name */
+  const known = async (name) => open.get(name)?.file;
   return {
     async list() {
       const names = [];
       for await (const name of /** @type {any} */ (await folder()).keys()) names.push(name);
       return names;
     },
-    size: async (name) => writing.get(name)?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
+    size: async (name) => (await known(name))?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
     async read(name, at, into) {
-      const file = writing.get(name) ?? reading.get(name) ?? (into.length > SMALL && await reader(name));
+      const file = await (into.length > SMALL ? opened(name, false) : known(name));
       if (file) return file.read(into, { at });
       // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
       return filler(pumpOf((await blob(name)).slice(at, at + into.length).stream()))(into);
     },
     async write(name, at, bytes) {
-      if (!writing.has(name)) {
-        await this.close?.(name);
-        const file = await handle(name, true);
-        writing.set(name, await patiently(() => file.createSyncAccessHandle()));
-      }
-      if (writing.get(name).write(bytes, { at }) === bytes.length) return;
+      if ((await opened(name, true)).write(bytes, { at }) === bytes.length) return;
       throw new DOMException('the storage is full', 'QuotaExceededError');
     },
-    flush: async (name) => writing.get(name)?.flush(),
+    flush: async (name) => void (open.get(name)?.writable && (await known(name)).flush()),
     async close(name) {
-      for (const files of [writing, reading]) {
-        files.get(name)?.close();
-        files.delete(name);
-      }
+      const file = known(name);
+      open.delete(name);
+      (await file.catch(() => {}))?.close();
     },
     async remove(name) {
       await this.close?.(name);
       const from = await folder();
       await patiently(() => from.removeEntry(name));
     },
+    lock: (name) => new Promise((resolve, reject) => {
+      navigator.locks.request(`gemma-wasm ${name}`, { ifAvailable: true }, (lock) => {
+        if (lock) return new Promise((free) => { resolve({ lost: false, free: () => free(null) }); });
+        return resolve(undefined);
+      }).catch(reject);
+    }),
     estimate: async () => ({ ...await storage.estimate(), persisted: await storage.persisted() }),
     persist: () => storage.persist(),
   };

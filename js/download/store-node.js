@@ -4,6 +4,7 @@ import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { lockFile } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
 /** So little is read without keeping the file open. */
@@ -16,8 +17,10 @@ const absent = (instead) => (error) => {
   throw error;
 };
 
-/** @type {import('../platform/env.js').OpenStore} */
-export function openStore(where) {
+/** told: of locks, for whoever outlives this thread.
+ * @param {string} [where] @param {(lock: { path: string, owner: string }) => void} [told]
+ * @returns {import('../platform/env.js').Store} */
+export function openStore(where, told = () => {}) {
   const { XDG_CACHE_HOME } = process.env;
   const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
   const path = (/** @type {string} */ name) => {
@@ -66,6 +69,10 @@ export function openStore(where) {
       const known = open.get(name);
       open.delete(name);
       if (known) closeSync(known.file);
+    },
+    async lock(name) {
+      await mkdir(folder, { recursive: true });
+      return lockFile(path(`${name}.gguf`).replace(/gguf$/, 'lock'), told);
     },
     async remove(name) {
       await this.close?.(name);

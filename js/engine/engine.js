@@ -1,11 +1,12 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
  * that throw GemmaError. Knows nothing of prompts, sources or messages. */
-/** @typedef {typeof import('../modules.js').MODULES} Modules */
+/** @import { ErrorCode } from '../errors.js' */
 /** @import { ToThread } from '../link/protocol.js' */
 /** @import { OpenStore, Port } from '../platform/env.js' */
 /** @typedef {Port<ToThread, boolean>} Helper a helper thread */
-import { GemmaError } from '../errors.js';
-import { probe } from './features.js';
+import { GemmaError, failure } from '../errors.js';
+import { features } from '../platform/features.js';
+import { checkerOf } from './checker.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
 
 const MAX_THREADS = 64;
@@ -16,20 +17,27 @@ const MAX_TOP = 64;
 /** Ids that a text gets room for at first: more text than any context holds. */
 const FIRST_IDS = 2 ** 20;
 
+/** Of gw_encode. */
+const CONTINUES = 2, MORE = 4;
+
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
-export const RUN = { DONE: 0, LOGITS: 2 };
+export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
 
-/** modules: the wasm files; breathe: lets waiting messages be handled.
- * @typedef {{ modules: Modules, compile: (url: URL) => Promise<WebAssembly.Module>, parallelism: () => number,
+/** compile: a wasm file, by its name; load: a part of the JavaScript (platform/files.js); breathe: lets waiting
+ * messages be handled.
+ * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
+ *   parallelism: () => number,
  *   createThread: () => Helper, breathe: () => Promise<unknown>,
  *   openStore: OpenStore,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
+/** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
 /** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
 export class Engine {
+  #module;
   #exports;
   #heap;
   #helpers;
@@ -39,9 +47,9 @@ export class Engine {
   #piece = { address: 0, size: 0 };
   #tops = 0;
 
-  /** @param {Exports} exports @param {WebAssembly.Memory} memory
-   * @param {Helper[]} helpers workers that hold the module and wait */
-  constructor(exports, memory, helpers) {
+  /** @param {Parts} parts @param {Helper[]} helpers workers that hold the module and wait */
+  constructor({ exports, memory, module }, helpers) {
+    this.#module = module;
     this.#exports = exports;
     this.#heap = new Heap(memory, exports);
     this.#helpers = helpers;
@@ -88,9 +96,48 @@ export class Engine {
   #error(result) {
     /** @param {string} part */
     const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
-    const name = this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state';
+    const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
     if (text('code') !== name) return new GemmaError(name, 'the engine refused the call');
     return new GemmaError(name, text('what'), { expected: text('expected'), got: text('got') });
+  }
+
+  /** gw_NAME that gives an address, with some bytes in the heap behind the model; 0 is an error.
+   * @param {string} name @param {Uint8Array} bytes */
+  make(name, bytes) {
+    const address = this.#heap.with(bytes, (p) => this.#raw(name, p, bytes.length)) >>> 0;
+    return address || this.refuse();
+  }
+
+  /** gw_NAME(model, object, ...more) with some bytes and their number behind them.
+   * @param {string} name @param {number} object @param {Uint8Array} bytes @param {number[]} more */
+  send(name, object, bytes, ...more) {
+    return this.#heap.with(bytes, (p) => this.call(name, object, ...more, p, bytes.length));
+  }
+
+  /** gw_NAME(model, object) that gives the address of words: a copy of so many of them; 0 is an error.
+   * @param {string} name @param {number} object @param {number} count */
+  words(name, object, count) {
+    const address = this.#raw(name, object) >>> 0;
+    return this.#heap.copy(Uint32Array, address || this.refuse(), count);
+  }
+
+  /** gw_NAME(model, object, room, its size) that gives how many bytes it wrote there: a copy of them.
+   * @param {string} name @param {number} object @param {number} most */
+  bytes(name, object, most) {
+    const room = this.#heap.reserve(most);
+    try {
+      return this.#heap.copy(Uint8Array, room, this.call(name, object, room, most));
+    } finally {
+      this.#heap.release(room);
+    }
+  }
+
+  /** Throws the error that the engine has noted. @returns {never} */
+  refuse() {
+    /** @param {string} part */
+    const text = (part) => this.#heap.string(this.#ask('error_text', part)) ?? '';
+    const code = /** @type {import('../errors.js').ErrorCode} */ (text('code'));
+    throw new GemmaError(code, text('what'), { expected: text('expected'), got: text('got') });
   }
 
   /** Where the next bytes go; valid until the next call. */
@@ -107,6 +154,11 @@ export class Engine {
       update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
       hex: () => heap.string(hex(hash)) ?? '',
     };
+  }
+
+  /** Checksums (checksum.h), and rooms where they need no copying. */
+  checker() {
+    return checkerOf(this.#module, { heap: this.#heap, exports: this.#exports });
   }
 
   /** Before reserve(). @param {string} name @param {string} value */
@@ -157,14 +209,31 @@ export class Engine {
 
   /** @param {string} text @param {boolean} special control pieces in the text match @returns {Int32Array} */
   encode(text, special) {
-    const bytes = utf8(text);
+    return this.#encode(utf8(text), Number(special));
+  }
+
+  /** Of a text that comes in pieces: ids of its first bytes, and how many these are: what is still to come, if `more`
+   * does, may change the rest. begun: others went before.
+   * @param {Uint8Array} bytes @param {{ special: boolean, begun: boolean, more: boolean }} of */
+  encodePart(bytes, { special, begun, more }) {
+    const ids = this.#encode(bytes, Number(special) | (begun ? CONTINUES : 0) | (more ? MORE : 0));
+    return { ids, taken: this.#raw('encode_taken') };
+  }
+
+  /** Bytes that go on where tokens ended. @param {Uint8Array} bytes */
+  encodeMore(bytes) {
+    return this.#encode(bytes, CONTINUES);
+  }
+
+  /** @param {Uint8Array} bytes @param {number} flags @returns {Int32Array} */
+  #encode(bytes, flags) {
     const { length } = bytes;
     /** @param {number} p @param {number} room for ids: twice the bytes always suffices (where a blank is put in front
      * there may be more ids than bytes), a third mostly @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
         return this.#heap.with(new Int32Array(room), (ids) => {
-          return this.#heap.copy(Int32Array, ids, this.call('encode', p, length, Number(special), ids, room));
+          return this.#heap.copy(Int32Array, ids, this.call('encode', p, length, flags, ids, room));
         });
       } catch (error) {
         if (room === 2 * length || /** @type {GemmaError} */ (error).code !== 'bad-option') throw error;
@@ -181,9 +250,10 @@ export class Engine {
     return ids;
   }
 
-  /** @param {number} id @param {boolean} special name control tokens
+  /** A token's bytes, valid until the next call.
+   * @param {number} id @param {boolean} special name control tokens
    * @param {number} [before] the token that it stands behind, -1 at the beginning of a text */
-  decode(id, special, before = -1) {
+  piece(id, special, before = -1) {
     const piece = this.#piece;
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
@@ -193,7 +263,12 @@ export class Engine {
       piece.address = this.#heap.reserve(piece.size);
       n = read();
     }
-    return this.#heap.view(piece.address, n).slice();
+    return this.#heap.view(piece.address, n);
+  }
+
+  /** A copy of them. @param {number} id @param {boolean} special @param {number} [before] */
+  decode(id, special, before) {
+    return this.piece(id, special, before).slice();
   }
 
   /** Gives how many ids were in the context already. @param {ArrayLike<number>} ids */
@@ -201,8 +276,61 @@ export class Engine {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
+  /** Texts to make vectors of. @param {number[]} ids one text behind the other @param {number[]} lengths
+   * @param {boolean} last pooling by the last token */
+  pack(ids, lengths, last) {
+    this.#heap.with(Int32Array.from(ids), (p) => this.#heap.with(Int32Array.from(lengths), (q) => {
+      return this.call('pack', p, q, lengths.length, Number(last));
+    }));
+  }
+
+  /** @param {number} text @param {number} width */
+  vector(text, width) {
+    return this.#heap.copy(Float32Array, this.#raw('vector', text), width);
+  }
+
+  /** @param {'stage' | 'layer' | 'global' | 'first' | 'rows'} key */
+  look(key) {
+    return this.#ask('look_number', key);
+  }
+
+  /** What gw_look_NAME writes. @param {'norms' | 'attention'} name @param {number} count @param {number[]} args */
+  lookAt(name, count, ...args) {
+    const out = new Float32Array(count);
+    return this.#heap.with(new Int32Array(out.buffer), (p) => {
+      this.#raw(`look_${name}`, ...args, p);
+      return this.#heap.copy(Float32Array, p, count);
+    });
+  }
+
+  /** 16 hexadecimal digits: what a saved state must fit. */
+  get stateName() {
+    return this.#heap.string(this.#raw('state_name')) ?? '';
+  }
+
+  /** Whether the state after these ids is there; then saveNext() gives its savedBytes. @param {number[]} ids */
+  saves(ids) {
+    return this.#heap.with(Int32Array.from(ids), (p) => this.call('save', p, ids.length)) === 0;
+  }
+
+  get savedBytes() {
+    return this.#raw('save_bytes');
+  }
+
+  /** Valid until the next call; empty at the end. */
+  saveNext() {
+    const count = this.#raw('save_next');
+    return this.#heap.view(this.#raw('state_window'), count);
+  }
+
+  /** Where the next bytes of a state go. */
+  stateRoom() {
+    return this.#heap.view(this.#raw('state_window'), this.#raw('state_left'));
+  }
+
   /** A copy of the first rows. @param {number} [rows] */
   logits(rows = 1) {
+    this.call('check_logits');
     return this.#heap.copy(Float32Array, this.#row(0), rows * this.#vocab);
   }
 
@@ -254,6 +382,11 @@ export class Engine {
     return this.call('draw', this.#row(0));
   }
 
+  /** Of the tokens that a matcher allows. @param {number} matcher @param {boolean} masked the logits too, always */
+  drawUnder(matcher, masked) {
+    return this.call('match_draw', matcher, this.#row(0), Number(masked));
+  }
+
   get heapBytes() {
     return this.#heap.buffer.byteLength;
   }
@@ -261,12 +394,12 @@ export class Engine {
 
 /** @param {{ variant?: string, threads?: number }} options @param {Platform} platform */
 export async function createEngine({ variant = 'auto', threads }, platform) {
-  const features = probe();
-  const { isolated } = features;
-  const name = chooseVariant(variant, features);
+  const here = features();
+  const { isolated } = here;
+  const name = chooseVariant(variant, here);
   const wanted = Math.min(threads ?? platform.parallelism(), MAX_THREADS);
   const threaded = isolated && wanted > 1;
-  let { reason } = features;
+  let { reason } = here;
   if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
   let parts = await instantiate(name, threaded, platform);
   const { flaw } = parts;
@@ -274,17 +407,16 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
     throw new GemmaError('unsupported-variant', flaw, { expected: '"auto" or "simd128"', got: `"${variant}"` });
   }
   if (flaw) parts = await instantiate('simd128', threaded, platform);
-  const { exports, memory, module } = parts;
+  const { memory, module } = parts;
   const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
   if (threaded && !helpers.length) reason = 'the helper workers could not be started';
-  return { engine: new Engine(exports, memory, helpers), isolated, reason, flaw };
+  return { engine: new Engine(parts, helpers), isolated, reason, flaw };
 }
 
 /** A build, and why it cannot be right here ('' if it can).
  * @param {string} name @param {boolean} threaded @param {Platform} platform */
 async function instantiate(name, threaded, platform) {
-  const file = /** @type {keyof Modules} */ (threaded ? `${name}-threads` : name);
-  const module = await compile(platform.modules[file], platform);
+  const module = await compile(`gemma-${threaded ? `${name}-threads` : name}.wasm`, platform);
   const memory = createMemory(threaded);
   const instance = await WebAssembly.instantiate(module, imports(memory));
   const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
@@ -302,13 +434,12 @@ function chooseVariant(variant, { simd, relaxed }) {
     { expected: '"auto" or "simd128"', got: '"relaxed"' });
 }
 
-/** @param {URL} url @param {Platform} platform */
-async function compile(url, platform) {
+/** @param {string} name @param {Platform} platform */
+async function compile(name, platform) {
   try {
-    return await platform.compile(url);
+    return await platform.compile(name);
   } catch (cause) {
-    const name = url.pathname.split('/').pop();
-    throw new GemmaError('engine-missing', `${name} could not be loaded`, { cause });
+    throw failure('engine-missing', `${name} could not be loaded`, cause, 'a WebAssembly module');
   }
 }
 

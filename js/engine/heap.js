@@ -6,7 +6,8 @@ import { GemmaError } from '../errors.js';
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
 const MOST_PAGES = 65536;
-const LEAST_PAGES = 16384;
+/** Phones refuse maxima far above what they have: it is stepped down to this. */
+const LEAST_PAGES = 4096;
 
 const encoder = new TextEncoder();
 
@@ -104,7 +105,7 @@ export class Heap {
 
 /** As large as the platform lets it grow. @param {boolean} shared */
 export function createMemory(shared) {
-  for (let maximum = MOST_PAGES; ; maximum /= 2) {
+  for (let maximum = MOST_PAGES; ; maximum = Math.floor(maximum * 3 / 4)) {
     try {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {

@@ -9,19 +9,38 @@ import { packError } from '../link/protocol.js';
 import { createEngine } from './engine.js';
 import { describe } from './info.js';
 import { generate, logits, perplexity } from './jobs.js';
-import { chooseContext, load } from './loading.js';
+import { chooseContext, load, storeOf } from './loading.js';
+import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { Vocabulary } from './vocabulary.js';
 
 /** Calls that have the session for themselves. */
-const EVALUATING = { generate, logits, perplexity };
+const EVALUATING = {
+  generate, logits, perplexity,
+  /** @type {typeof import('./saving.js').save} */
+  save: async (...call) => (await call[0].load('look')).save(...call),
+  /** @type {typeof import('./saving.js').restore} */
+  restore: async (...call) => (await call[0].load('look')).restore(...call),
+  /** @type {typeof import('./embed.js').embed} */
+  embed: async (...call) => (await call[0].load('look')).embed(...call),
+  /** @type {typeof import('./inside.js').inside} */
+  inside: async (...call) => (await call[0].load('look')).inside(...call),
+};
 
 /** Calls that do not touch the session. @type {{ [M in Exclude<keyof Calls, keyof typeof EVALUATING>]:
- *   (c: Context, args: Calls[M]['args']) => Calls[M]['value'] }} */
+ *   (c: Context, args: Calls[M]['args'], job: QuickJob) => Calls[M]['value'] | Promise<Calls[M]['value']> }} */
 const QUICK = {
-  tokenize: ({ vocabulary }, { text, ...options }) => vocabulary.encode(text, options),
-  detokenize: ({ vocabulary }, { ids, special }) => vocabulary.decode(ids, special),
-  count: ({ vocabulary }, { prompt }) => vocabulary.ids(prompt).ids.length,
+  tokenize: ({ vocabulary, runner }, { text, ...options }, job) => {
+    return vocabulary.encodeAll(text, options, runner.pauses(job));
+  },
+  detokenize: ({ vocabulary, runner }, { ids, special = false }, job) => {
+    return vocabulary.decodeAll(ids, special, runner.pauses(job));
+  },
+  count: async ({ vocabulary, runner }, { prompt }, job) => {
+    return (await vocabulary.prompted(prompt, runner.pauses(job))).ids.length;
+  },
+  match: async (...call) => (await call[0].load('grammar')).match(...call),
+  stored: async (...call) => (await call[0].load('look')).stored(...call),
   heapBytes: ({ runner }) => runner.native.heapBytes,
   inspect: ({ runner: { native } }) => ({
     version: native.number('gguf_version'),
@@ -31,7 +50,14 @@ const QUICK = {
   }),
 };
 
+/** What engines say where an array, a buffer or a text is too large for them. */
+const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
+
+/** Bytes that stored conversations may take together, unless the client says otherwise. */
+const STATE_BYTES = 2 ** 30;
+
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
+/** @typedef {{ aborted: boolean }} QuickJob */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
 export class Host {
@@ -43,6 +69,8 @@ export class Host {
   #context = null;
   /** @type {HostJob[]} the first one is running */
   #queue = [];
+  /** Calls that do not touch the session, under way. @type {Map<number, QuickJob>} */
+  #quick = new Map();
   #asking;
 
   /** @param {Post} post @param {Platform} platform */
@@ -60,6 +88,7 @@ export class Host {
       case 'abort': return this.#abort(message.id);
       case 'ack': return this.#ack(message);
       case 'answer': return this.#asking.receive(message);
+      case 'beat': return this.#post(message);
       case 'dispose':
         this.#engine?.close();
         return this.#post({ kind: 'disposed' });
@@ -70,28 +99,47 @@ export class Host {
   async #answer(id, f) {
     try {
       const value = await f();
-      const transfer = value instanceof Float32Array ? [value.buffer] : [];
+      const transfer = ArrayBuffer.isView(value) ? [value.buffer] : [];
       this.#post({ kind: 'done', id, value }, transfer);
     } catch (error) {
       this.#fail(id, error);
     }
   }
 
-  /** @param {Open} message */
-  async #load({ id, source, options }) {
-    const platform = this.#platform, { variant, headerOnly } = options;
+  /** A build whose kernels are wrong here gives way to the plain one, unless somebody asked for it by its name, or what
+   * was read cannot be read again. @param {Open} message */
+  async #load(message) {
+    const { variant = 'auto' } = message.options, pieces = new Replay((part) => this.#asking.pull(part));
+    try {
+      return await this.#open(message, variant, pieces);
+    } catch (error) {
+      const { code, message: why } = /** @type {GemmaError} */ (error), faulty = this.#engine;
+      if (code !== 'engine-fault' || variant !== 'auto' || !pieces.possible) throw error;
+      if (!faulty?.variant.startsWith('relaxed')) throw error;
+      faulty.close();
+      this.#engine = null;
+      return this.#open(message, 'simd128', pieces, why);
+    }
+  }
+
+  /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] of another build */
+  async #open({ id, source, options }, variant, pieces, fault) {
+    const platform = this.#platform, { headerOnly } = options;
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
     const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
     const loaded = await load(source, options, {
-      native, platform, asking: this.#asking, report: (value) => this.#post({ kind: 'progress', id, value }),
+      native, platform, asking: this.#asking, pieces, report: (value) => this.#post({ kind: 'progress', id, value }),
     });
     this.#context = {
       runner: new Runner(native, platform),
-      vocabulary: new Vocabulary(native),
+      vocabulary: new Vocabulary(native, (part) => platform.load(part)),
       contextLength: chooseContext(native, options.contextLength),
+      load: (part) => platform.load(part),
+      store: storeOf(options.cache, { platform, asking: this.#asking }),
+      stateBytes: options.stateBytes ?? STATE_BYTES,
     };
-    const variantReason = [flaw, native.variantNote].filter(Boolean).join('; ');
+    const variantReason = [fault ?? flaw, native.variantNote].filter(Boolean).join('; ');
     return describe(this.#context, { ...facts, variantReason, ...loaded });
   }
 
@@ -100,7 +148,7 @@ export class Host {
     const context = /** @type {Context} */ (this.#context);
     // A method and its arguments go together (protocol.js), which the types of tables do not say.
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
-    if (quick) return void this.#answer(id, () => quick(context, args));
+    if (quick) return void this.#hurry(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, Function>} */ (EVALUATING)[method];
     /** @type {HostJob} */
     const job = {
@@ -118,21 +166,33 @@ export class Host {
     if (this.#queue.length === 1) this.#work();
   }
 
+  /** @param {number} id @param {(job: QuickJob) => unknown} f */
+  async #hurry(id, f) {
+    const job = { aborted: false };
+    this.#quick.set(id, job);
+    await this.#answer(id, () => f(job));
+    this.#quick.delete(id);
+  }
+
   async #work() {
     for (let job; (job = this.#queue[0]); this.#queue.shift()) {
       await this.#answer(job.id, job.run);
     }
   }
 
-  /** An error that is not ours is a bug or a trap: the heap is lost. @param {number} id @param {unknown} error */
-  #fail(id, error) {
-    const kind = error instanceof GemmaError ? 'failed' : 'fatal';
+  /** An error that is not ours is a bug or a trap: the heap is lost, as it is without a helper thread. Only where there
+   * was no room for an object of JavaScript, nothing has happened. @param {number} id @param {unknown} cause */
+  #fail(id, cause) {
+    const ours = cause instanceof GemmaError, full = cause instanceof RangeError && NO_ROOM.test(cause.message);
+    const error = full ? new GemmaError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
+    const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
   }
 
   /** @param {number} id */
   #abort(id) {
-    const at = this.#queue.findIndex((job) => job.id === id);
+    const at = this.#queue.findIndex((job) => job.id === id), quick = this.#quick.get(id);
+    if (quick) quick.aborted = true;
     if (at < 0) return;
     this.#queue[at].aborted = true;
     this.#queue[at].wake();

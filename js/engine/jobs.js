@@ -1,55 +1,89 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
 import { GemmaError, wrapped } from '../errors.js';
-import { CREDIT } from '../link/protocol.js';
-import { strip } from './template.js';
+import { CREDIT, MAX_RESULT_BYTES } from '../link/protocol.js';
+import { forcedTokens } from './forcing.js';
+import { Grammar } from './grammar.js';
+import { utf8 } from './heap.js';
+import { shapeOf } from './shape.js';
+import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
-/** In one answer: Chromium posts no more. */
-const MAX_RESULT_BYTES = 2 ** 31 - 2 ** 21;
 
-/** @import { FinishReason, GenerateResult } from '../generation.js' */
+/** @import { FinishReason, GenerateResult, Step } from '../generation.js' */
 /** @import { FromWorker, Logits, Perplexity } from '../link/protocol.js' */
+/** @import { Store } from '../platform/env.js' */
+/** @import { CallReader } from '../tools/reading.js' */
+/** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
+/** @import { Begins } from './shape.js' */
 /** @import { Prompt, Vocabulary } from './vocabulary.js' */
-/** @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number }} Context */
-/** unacked: pieces that the consumer has not taken; stalled: until something changed.
+/** load: a part of the package's JavaScript (platform/files.js).
+ * store: of models and conversations, if there is one; stateBytes: that conversations may take there.
+ * @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number, store?: Store, stateBytes: number,
+ *   load: (part: string) => Promise<any> }} Context */
+/** unacked: steps that the consumer has not taken; stalled: until something changed.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 /** @typedef {{ id: number, logprob: number,
  *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
 
-/** @typedef {ReturnType<import('../options.js').postable> & { prompt: Prompt }} GenerateArgs */
+/** grammar: what lower() of js/grammar/ gives: the answer is held to it; forced: take what can only be so without
+ * drawing it.
+ * @typedef {ReturnType<import('../options.js').postable>
+ *   & { prompt: Prompt, grammar?: Uint8Array, forced?: boolean }} GenerateArgs */
 /** prefix: what the next turn of a conversation may build on.
  * @typedef {GenerateResult & { prefix?: import('./template.js').Prefix }} GenerateAnswer */
 
-/** One answer under way. @typedef {ReturnType<typeof begin>} Run */
+/** One answer under way. @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
-function begin(context, job, args) {
+async function begin(context, job, args) {
   const start = performance.now();
-  const { ids, text } = context.vocabulary.ids(args.prompt);
+  const { tools, prompt } = args, { vocabulary } = context;
+  const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
+  const pause = context.runner.pauses(job);
+  const { ids, text } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
+  const reader = tools ? await vocabulary.callReader() : null;
   return {
-    ...context, job, args, native: context.runner.native, prompt: ids, seamed: text,
-    assembler: new TextAssembler(args.stop), outbox: new Outbox(job),
+    ...context, job, args, native: context.runner.native, prompt: ids, seamed: text, reader,
+    assembler: new TextAssembler(args.stop), outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]), logprobs: /** @type {TokenLogprob[]} */ ([]),
     reused: 0, time: { start, prefill: 0, decode: 0, first: 0 },
+    ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
   };
+}
+
+/** A matcher that holds an answer from its beginning; or one that waits until the answer begins a call.
+ * @param {Matcher | null} matcher @param {Begins | null} begins */
+function held(matcher, begins) {
+  return { matcher: begins ? null : matcher, waiting: begins ? matcher : null, begins };
 }
 
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
 export async function generate(context, job, args) {
-  const run = begin(context, job, args);
-  const { native, runner, outbox, assembler } = run;
+  const run = await begin(context, job, args);
+  try {
+    return await answer(run);
+  } finally {
+    run.matcher?.dispose();
+    run.waiting?.dispose();
+  }
+}
+
+/** @param {Run} run @returns {Promise<GenerateAnswer>} */
+async function answer(run) {
+  const { native, runner, outbox, assembler, args, matcher, waiting } = run;
   setSampler(run);
   run.reused = native.sync(run.prompt);
-  if (args.logprobs === null) native.call('want_top', 1);
+  // Under a grammar all logits are wanted: the greatest may be of a token that is not allowed.
+  if (args.logprobs === null && !matcher && !waiting) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof GemmaError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
-  if (finishReason !== 'stop-sequence') outbox.add(assembler.end());
+  if (finishReason !== 'stop-sequence') outbox.add({ text: assembler.end(), ids: [], forced: false });
   outbox.flush();
   return { ...resultOf(run, finishReason), prefix: prefixOf(run, finishReason) };
 }
@@ -65,21 +99,54 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
 
 /** @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
-  const { native, job, assembler, outbox, prompt, tokens, time, args: { maxTokens } } = run;
+  const { job, outbox, tokens, time, args: { maxTokens } } = run;
   await prefill(run);
   while (tokens.length < maxTokens) {
     if (job.aborted) return 'aborted';
-    const id = native.draw();
+    if (run.matcher?.finished) return 'stop';
+    const { ids, forced } = next(run);
     time.first ||= performance.now() - time.start;
-    if (native.call('is_end', id)) return 'stop';
-    take(run, id);
-    if (assembler.stopped !== null) return 'stop-sequence';
-    if (tokens.length === maxTokens) break;
-    if (prompt.length + tokens.length > run.contextLength) return 'context';
+    for (const id of ids) {
+      const reason = taken(run, id, forced);
+      if (reason) return reason;
+    }
     await outbox.settle();
-    await step(run, id);
+    await step(run, ids);
   }
   return 'length';
+}
+
+/** Tokens that come next: those that must, or one that is drawn. Of forced ones nobody asks for probabilities.
+ * @param {Run} run */
+function next(run) {
+  const { native, prompt, tokens, matcher, args } = run, before = prompt.at(-1) ?? -1;
+  if (!matcher) return { ids: [free(run)], forced: false };
+  if (args.forced && args.logprobs === null) {
+    const ids = forcedTokens(native, matcher, tokens, before);
+    if (ids.length) return { ids, forced: true };
+  }
+  return { ids: [matcher.draw(args.logprobs !== null)], forced: false };
+}
+
+/** A token that nothing holds; if it begins a call, what follows is held. @param {Run} run */
+function free(run) {
+  const { native, waiting, begins, tokens, args } = run, id = native.draw();
+  if (!waiting || !begins?.(id, tokens.length)) return id;
+  run.matcher = waiting;
+  return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
+}
+
+/** Takes a token; gives the reason if the answer ends with it. @param {Run} run @param {number} id
+ * @param {boolean} forced @returns {FinishReason | null} */
+function taken(run, id, forced) {
+  const { native, assembler, prompt, tokens, matcher, args: { maxTokens } } = run;
+  if (native.call('is_end', id)) return 'stop';
+  take(run, id, forced);
+  matcher?.accept(id);
+  if (assembler.stopped !== null) return 'stop-sequence';
+  if (matcher?.finished) return 'stop';
+  if (tokens.length === maxTokens) return 'length';
+  return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
 /** @param {Run} run */
@@ -98,10 +165,10 @@ async function prefill({ native, runner, job, time, args: { progress } }) {
   }
 }
 
-/** @param {Run} run @param {number} id */
-async function step({ native, runner, job, time }, id) {
+/** @param {Run} run @param {number[]} ids */
+async function step({ native, runner, job, time }, ids) {
   const before = performance.now();
-  native.call('append', id);
+  for (const id of ids) native.call('append', id);
   await runner.settle(job);
   await runner.pause();
   time.decode += performance.now() - before;
@@ -112,26 +179,36 @@ function lastOf(tokens, prompt) {
   return tokens.at(-1) ?? prompt.at(-1) ?? -1;
 }
 
-/** @param {Run} run @param {number} id */
-function take({ native, vocabulary, assembler, outbox, prompt, tokens, logprobs, args }, id) {
+/** @param {Run} run @param {number} id @param {boolean} forced */
+function take(run, id, forced) {
+  const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
   const before = lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);
-  if (args.logprobs !== null) {
-    const top = (args.logprobs ? native.topLogprobs(args.logprobs) : [])
-      .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true, before) }));
-    logprobs.push({ id, logprob: native.logprob(id), top });
-  }
-  outbox.add(assembler.add(native.decode(id, false, before)));
+  const said = args.logprobs === null ? {} : { logprobs: [logprobOf(run, id, before)] };
+  logprobs.push(...said.logprobs ?? []);
+  const bytes = native.decode(id, false, before);
+  const text = assembler.add(reader ? utf8(reader.add(id, bytes)) : bytes);
+  outbox.add({ text, ids: [id], forced, ...said });
+}
+
+/** @param {Run} run @param {number} id @param {number} before @returns {TokenLogprob} */
+function logprobOf({ native, vocabulary, args }, id, before) {
+  const top = (args.logprobs ? native.topLogprobs(args.logprobs) : [])
+    .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true, before) }));
+  return { id, logprob: native.logprob(id), top };
 }
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
-function resultOf({ assembler: { text, stopped }, prompt, tokens, logprobs, reused, time, args }, finishReason) {
+function resultOf(run, finishReason) {
+  const { assembler: { text, stopped }, prompt, tokens, logprobs, reused, reader, time, args } = run;
   const { prefill, decode, first } = time;
+  const calls = callsOf(run);
   return {
     text,
     tokens,
-    finishReason,
+    finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
+    ...(reader && { toolCalls: calls }),
     ...(stopped !== null && { stopSequence: stopped }),
     usage: { promptTokens: prompt.length, reusedTokens: reused, completionTokens: tokens.length },
     timings: {
@@ -146,10 +223,18 @@ function resultOf({ assembler: { text, stopped }, prompt, tokens, logprobs, reus
   };
 }
 
+/** The whole calls of an answer. Their ids go on from those of the conversation. @param {Run} run */
+function callsOf({ reader, args: { prompt } }) {
+  const messages = 'messages' in prompt ? prompt.messages : [];
+  const before = messages.reduce((sum, { toolCalls = [] }) => sum + toolCalls.length, 0);
+  const calls = reader?.said.calls.filter(({ done }) => done) ?? [];
+  return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
+}
+
 /** What the next turn may build on; without white space at the end, which templates trim.
  * @param {Run} run @param {string} finishReason @returns {import('./template.js').Prefix | undefined} */
-function prefixOf({ assembler: { text, incomplete }, vocabulary, seamed, prompt, tokens }, finishReason) {
-  if (seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
+function prefixOf({ assembler: { text, incomplete }, vocabulary, reader, seamed, prompt, tokens }, finishReason) {
+  if (reader || seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
   const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
@@ -158,7 +243,8 @@ function prefixOf({ assembler: { text, incomplete }, vocabulary, seamed, prompt,
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return undefined;
-  return { text: seamed + vocabulary.template.protect(answer), ids: [...prompt, ...kept] };
+  const { template } = vocabulary;
+  return { text: seamed + template.protect(answer), seam: template.seam, ids: [...prompt, ...kept] };
 }
 
 /** @param {number} count @param {number} milliseconds */
@@ -169,30 +255,33 @@ function rate(count, milliseconds) {
 /** Waits while the consumer is behind, unless other calls wait. */
 class Outbox {
   #job;
-  /** @type {string[]} */
-  #pieces = [];
+  /** @type {Step[]} */
+  #steps = [];
   #flushed = 0;
+  #reader;
 
-  /** @param {EvaluationJob} job */
-  constructor(job) {
+  /** @param {EvaluationJob} job @param {CallReader | null} reader of an answer with tools */
+  constructor(job, reader) {
     this.#job = job;
+    this.#reader = reader;
   }
 
-  /** @param {string} piece */
-  add(piece) {
-    if (piece !== '') this.#pieces.push(piece);
+  /** @param {Step} step */
+  add(step) {
+    if (step.text !== '' || step.ids.length) this.#steps.push(step);
   }
 
   flush() {
     this.#flushed = performance.now();
-    if (!this.#pieces.length) return;
-    this.#job.unacked += this.#pieces.length;
-    this.#job.post({ kind: 'pieces', id: this.#job.id, pieces: this.#pieces });
-    this.#pieces = [];
+    if (!this.#steps.length) return;
+    this.#job.unacked += this.#steps.length;
+    const calls = this.#reader?.said.calls ?? [];
+    this.#job.post({ kind: 'steps', id: this.#job.id, steps: this.#steps, ...(calls.length && { calls }) });
+    this.#steps = [];
   }
 
   async settle() {
-    const full = () => this.#job.unacked + this.#pieces.length >= CREDIT;
+    const full = () => this.#job.unacked + this.#steps.length >= CREDIT;
     if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();
     while (full() && !this.#job.aborted && !this.#job.othersWait()) await this.#job.stalled();
   }
@@ -220,7 +309,7 @@ export async function logits({ runner, vocabulary }, job, { ids, all }) {
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, vocabulary, contextLength }, job, { text, window }) {
-  const { ids } = vocabulary.ids({ text });
+  const { ids } = await vocabulary.ids({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
     throw new GemmaError('bad-option', 'text', { expected: 'at least one token to score', got: 'none' });
@@ -250,6 +339,7 @@ async function windowLoss(runner, job, ids, from) {
       for (let row = 0; row < rows; row++) {
         const next = first + row + 1;
         if (next >= from && next < ids.length) sum -= native.logprob(ids[next], row);
+        if (Number.isNaN(sum)) native.call('check_logits');
       }
     },
   });

@@ -5,9 +5,11 @@
 /** @import { Asking } from '../link/asking.js' */
 /** @import { SourceDescriptor } from '../link/protocol.js' */
 /** @import { Store } from '../platform/env.js' */
+/** @import { Place } from '../platform/files.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { ModelInfo } from './info.js' */
 /** @import { Progress } from './meter.js' */
+/** @import { Replay } from './replay.js' */
 import { openSource } from '../download/source.js';
 import { GemmaError } from '../errors.js';
 import { utf8 } from './heap.js';
@@ -19,24 +21,28 @@ const MEMORY_BOUND = 2e8, QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
 /** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
- * place, or the client's store.
+ * place, or the client's store. place: where the package's files lie.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   floatMatrices?: string, kvType?: string }} OpenOptions */
-/** What a load is done with, and where it is told how far it is.
- * @typedef {{ native: Engine, platform: Platform, asking: Asking, report: (progress: Progress) => void }} Means */
+ *   floatMatrices?: string, kvType?: string, stateBytes?: number, place?: Place }} OpenOptions */
+/** What a load is done with, and where it is told how far it is; pieces: of parts that the client holds.
+ * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
+ *   report: (progress: Progress) => void }} Means */
 
 /** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {Means} means
  * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
 export async function load(descriptors, options, means) {
-  const { native, platform, asking } = means, { headerOnly = false, contextLength } = options;
+  const { native, platform, pieces } = means, { headerOnly = false, contextLength } = options;
   setOptions(native, options);
   const meter = new Meter(means.report), digests = [options.sha256 ?? []].flat();
   const around = surroundings(options, means, meter);
   const open = (/** @type {number} */ i) => {
-    return openSource(descriptors[i], platform, () => asking.pull(i), { ...around, expected: digests[i] });
+    return openSource(descriptors[i], platform, pieces.reader(i), { ...around, expected: digests[i] });
   };
-  const plan = () => native.reserve(chooseContext(native, contextLength));
+  const plan = () => {
+    native.reserve(chooseContext(native, contextLength));
+    pieces.forget();
+  };
   /** @type {Source[]} */
   const sources = [];
   try {
@@ -61,17 +67,25 @@ function setOptions(native, { floatMatrices, kvType }) {
 /** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {Surroundings} */
 function surroundings({ cache, headerOnly = false }, { native, platform, asking }, meter) {
   return {
-    store: cache && (cache.remote ? asking.store() : platform.openStore(cache.folder)),
+    store: storeOf(cache, { platform, asking }),
     readOnly: headerOnly,
     hasher: () => native.hasher(),
+    ...native.checker(),
     hash(text) {
       const hasher = native.hasher();
       hasher.update(utf8(text));
       return hasher.hex();
     },
     counted: (bytes, cached) => meter.add(bytes, cached),
+    watched: (have, total) => meter.watch(have, total),
     notice: (code, message) => meter.notice(code, message),
   };
+}
+
+/** Where models are kept, if they are.
+ * @param {OpenOptions['cache']} cache @param {Pick<Means, 'platform' | 'asking'>} means */
+export function storeOf(cache, { platform, asking }) {
+  return cache && (cache.remote ? asking.store() : platform.openStore(cache.folder));
 }
 
 /** @param {Source[]} sources @param {GemmaError} [error] why loading failed, if it did */

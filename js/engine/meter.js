@@ -4,8 +4,8 @@
 const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
 
-/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`
- * or `changed`. @typedef {{ code: string, message: string }} Notice */
+/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`,
+ * `changed` or `mended`. @typedef {{ code: string, message: string }} Notice */
 /** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the
  * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
  * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
@@ -18,6 +18,8 @@ export class Meter {
   #phase = 'fetch';
   #loaded = 0;
   #fromCache = 0;
+  /** @type {{ time: number, loaded: number }[]} */
+  #watched = [];
   #marks = [{ time: performance.now(), loaded: 0 }];
   /** @type {number | undefined} */
   total;
@@ -46,6 +48,15 @@ export class Meter {
     marks.push({ time: now, loaded: this.#loaded });
     while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
     this.#send();
+  }
+
+  /** While another tab or process fetches it. @param {number} have @param {number} total */
+  watch(have, total) {
+    const now = performance.now(), marks = this.#watched;
+    marks.push({ time: now, loaded: have });
+    while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
+    const [{ time, loaded }] = marks, bytesPerSecond = (have - loaded) / Math.max(now - time, 1) * 1000;
+    this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
   /** @param {string} code @param {string} message */

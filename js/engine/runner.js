@@ -1,6 +1,7 @@
 /* runner: evaluates in slices so short that the worker hears its messages and can abort. The client's
  * thread does not see the flag: whoever sees a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
+import { GemmaError } from '../errors.js';
 import { RUN } from './engine.js';
 
 const SLICE_MS = 20;
@@ -21,8 +22,9 @@ export class Runner {
 
   /** Evaluate until nothing is pending; throws `aborted` when the job is. onRows: of logits.
    * @param {{ aborted: boolean }} job
-   * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void }} [hooks] */
-  async settle(job, { onSlice, onRows } = {}) {
+   * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void,
+   *   onLook?: () => Promise<void> }} [hooks] */
+  async settle(job, { onSlice, onRows, onLook } = {}) {
     // Batches differ in size: what fitted last time may be too much now.
     this.#layers.batch = 1;
     for (;;) {
@@ -31,6 +33,7 @@ export class Runner {
       if (state === RUN.LOGITS) {
         onRows?.(this.native.call('logit_rows'), this.native.call('logit_first'));
       }
+      if (state === RUN.LOOK) await onLook?.();
       onSlice?.();
       if (state === RUN.DONE) return;
       await this.pause();
@@ -50,6 +53,14 @@ export class Runner {
 
   async pause() {
     if (performance.now() - this.#lastBreath > BREATH_MS) await this.breathe();
+  }
+
+  /** For pieces of a job's work: throws when it is aborted. @param {{ aborted: boolean }} job */
+  pauses(job) {
+    return async () => {
+      await this.pause();
+      if (job.aborted) throw new GemmaError('aborted', 'the call was aborted');
+    };
   }
 
   async breathe() {

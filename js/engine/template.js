@@ -7,6 +7,7 @@
  * Templates are strangers': they run with limits on work, time and size. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { GemmaError } from '../errors.js';
+import { strip } from './strip.js';
 
 /** size: of a value with all in it; product: of what one operation takes. */
 const LIMITS = {
@@ -15,9 +16,15 @@ const LIMITS = {
 };
 const STEP = 64, ITEM = 8;
 
-/** @typedef {{ role: string, content: string }} Message */
-/** What the cache holds of a conversation: seamed text, and its ids.
- * @typedef {{ text: string, ids: number[] }} Prefix */
+/** Words that conversations and schemas are built of: they are not seamed where they are keys or name a type. */
+const BUILT_OF = new Set(`type function name description parameters properties required items enum string number
+  integer boolean object array null id tool_calls tool_call_id arguments role content response text assistant user
+  tool`.split(/\s+/));
+
+/** As templates take them; with more than these where tools are used.
+ * @typedef {{ role: string, content: any }} Message */
+/** What the cache holds of a conversation: seamed text, its seam, and its ids.
+ * @typedef {{ text: string, seam: string, ids: number[] }} Prefix */
 
 export class ChatTemplate {
   #program;
@@ -34,9 +41,10 @@ export class ChatTemplate {
   /** What templates may call. @type {Record<string, unknown>} */
   #builtins = builtins();
 
-  /** control: pieces and ids; encode: plain text to ids; variables: bos_token and the like.
+  /** control: pieces and ids; marks: those of them that the tokenizer would see in any text; encode: plain text to
+   * ids; variables: bos_token and the like.
    * @param {string} source
-   * @param {{ control: Map<string, number>, encode: (text: string) => ArrayLike<number>,
+   * @param {{ control: Map<string, number>, marks?: string[], encode: (text: string) => ArrayLike<number>,
    *   bos: number | null, variables: Record<string, string> }} vocabulary */
   constructor(source, vocabulary) {
     this.#vocabulary = vocabulary;
@@ -56,19 +64,51 @@ export class ChatTemplate {
     this.#program = guarded(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   }
 
+  get seam() {
+    return this.#seam;
+  }
+
   /** Uses prefix.ids again when the rendered text begins with prefix.text. Gives the seamed text too.
-   * @param {Message[]} messages @param {Prefix} [prefix] */
-  apply(messages, prefix) {
-    while (messages.some((m) => m.content.includes(this.#seam))) this.#seam = newSeam();
-    const text = this.#render(messages.map(({ role, content }) => {
-      return { role: role === 'model' ? 'assistant' : role, content: this.protect(content) };
-    }));
+   * @param {Message[]} messages @param {Prefix} [prefix] @param {object[]} [tools] */
+  apply(messages, prefix, tools) {
+    while (JSON.stringify([messages, tools]).includes(this.#seam)) this.#seam = newSeam();
+    const text = this.#render(messages.map(({ role, content, ...more }) => {
+      const as = role === 'model' ? 'assistant' : role;
+      return { role: as, content: this.#protected(content), ...this.#protected(more) };
+    }), this.#protected(tools));
     // Reuse is safe only where a control token begins: nothing merges across it.
-    const rest = prefix && text.startsWith(prefix.text) ? text.slice(prefix.text.length) : '';
+    const before = prefix?.text.replaceAll(prefix.seam, this.#seam) ?? '';
+    const rest = prefix && text.startsWith(before) ? text.slice(before.length) : '';
     if (prefix && this.#match(rest, 0, this.#exact)) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
     }
     return { ids: this.#oneBos(this.#tokens(text)), text };
+  }
+
+  /** All texts in a value. @param {any} value @returns {any} */
+  #protected(value) {
+    if (typeof value === 'string') return this.protect(value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((one) => this.#named(one));
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [this.#named(key), this.#named(one)]));
+  }
+
+  /** @param {any} value in a list or an object */
+  #named(value) {
+    return BUILT_OF.has(value) ? value : this.#protected(value);
+  }
+
+  /** What becomes of a tool: '' if the template takes none. */
+  get probe() {
+    const messages = [{ role: 'user', content: 'x' }];
+    const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
+    const tool = { type: 'function', function: { name: 'probe', description: 'a tool', parameters } };
+    try {
+      const text = this.#render(messages, [tool]);
+      return text === this.#render(messages) ? '' : text;
+    } catch {
+      return '';
+    }
   }
 
   /** Seam all that could be read as (part of) a control token. @param {string} content */
@@ -108,11 +148,11 @@ export class ChatTemplate {
     return found;
   }
 
-  /** @param {Message[]} messages */
-  #render(messages) {
+  /** @param {Message[]} messages @param {object[]} [tools] */
+  #render(messages, tools) {
     const environment = /** @type {any} */ (new Environment());
     const { variables } = this.#vocabulary;
-    const globals = { ...variables, ...this.#builtins, messages, add_generation_prompt: true };
+    const globals = { ...variables, ...this.#builtins, messages, ...(tools && { tools }), add_generation_prompt: true };
     for (const [name, value] of Object.entries(globals)) environment.set(name, value);
     return String(guarded(() => new LimitedInterpreter(environment).run(this.#program)).value);
   }
@@ -124,7 +164,9 @@ export class ChatTemplate {
     const ids = [];
     /** @param {string} part */
     const plain = (part) => {
-      for (const id of Array.from(encode(part.replaceAll(this.#seam, '')))) ids.push(id);
+      for (const text of this.#apart(part.replaceAll(this.#seam, ''))) {
+        for (const id of Array.from(encode(text))) ids.push(id);
+      }
     };
     let done = 0;
     for (const { index: at } of this.#candidates(text)) {
@@ -136,6 +178,15 @@ export class ChatTemplate {
     }
     plain(text.slice(done));
     return ids;
+  }
+
+  /** A text cut inside what the tokenizer would take for a mark. @param {string} text */
+  #apart(text) {
+    const marks = (this.#vocabulary.marks ?? []).filter((mark) => text.includes(mark));
+    return marks.reduce((parts, mark) => parts.flatMap((part) => {
+      const ends = part.split(mark);
+      return ends.map((end, i) => (i ? mark.slice(1) : '') + end + (i < ends.length - 1 ? mark[0] : ''));
+    }), [text]);
   }
 
   /** The template may or may not write a BOS; exactly one remains. @param {number[]} ids */
@@ -174,21 +225,8 @@ function strftime(format) {
   });
 }
 
-/** White space as Python has it: JavaScript's, with U+001C to U+001F and U+0085, and without U+FEFF. */
-const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
 /** The ends that Python's methods of texts look at. @type {Record<string, 'both' | 'left' | 'right'>} */
 const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
-
-/** A text without white space, or without such characters, at its ends. @param {string} text
- * @param {'both' | 'left' | 'right'} [ends] @param {string} [characters] */
-export function strip(text, ends = 'both', characters) {
-  const some = characters === undefined ? null : new Set(characters);
-  const goes = (/** @type {string} */ c) => (some ? some.has(c) : BLANK.test(c));
-  let start = 0, { length: end } = text;
-  if (ends !== 'right') while (start < end && goes(text[start])) start++;
-  if (ends !== 'left') while (end > start && goes(text[end - 1])) end--;
-  return text.slice(start, end);
-}
 
 function builtins() {
   return {

@@ -1,11 +1,17 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { noTemplate } from '../errors.js';
-import { textDecoder } from './heap.js';
-import { ChatTemplate } from './template.js';
+import { GemmaError, failure, noTemplate } from '../errors.js';
+import { textDecoder, utf8 } from './heap.js';
 
-/** @import { Message, Prefix } from './template.js' */
+/** @import { Dialect } from '../tools/dialects.js' */
+/** @import { Spoken, Tool } from '../tools/messages.js' */
+/** @import { Platform } from './engine.js' */
+/** @import { ChatTemplate, Message, Prefix } from './template.js' */
+/** @typedef {typeof import('../grammar.js')} Grammars */
 /** @typedef {{ text: string } | { ids: number[] }
- *   | { messages: Message[], prefix?: Prefix }} Prompt */
+ *   | { messages: Spoken[], prefix?: Prefix, tools?: Tool[] }} Prompt */
+
+/** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
+const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
 
 /** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
@@ -14,17 +20,45 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 {{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
+/** Bytes that are made text together: a decoder costs more to call than to use; room for a token's. */
+const DECODED_AT_ONCE = 1 << 14, ROOM = 16;
+/** Characters that are made tokens at once, and bytes of a text that nothing parts: more are refused. */
+const ENCODED_AT_ONCE = 1 << 16, MOST_REST = 1 << 24;
+
+/** Between pieces of work; throws where nobody waits for it any more. @typedef {() => Promise<unknown>} Pause */
+const NO_PAUSE = async () => {};
+
+/** A character of two halves stays whole. @param {string} text @param {number} at @param {number} end */
+function sliceOf(text, at, end) {
+  const halved = end < text.length && (text.charCodeAt(end) & 0xfc00) === 0xdc00;
+  return text.slice(at, halved ? end - 1 : end);
+}
+
+/** @param {Uint8Array} a @param {Uint8Array} b */
+function joined(a, b) {
+  if (!a.length) return b;
+  const all = new Uint8Array(a.length + b.length);
+  all.set(a);
+  all.set(b, a.length);
+  return all;
+}
+
 export class Vocabulary {
   #native;
+  #load;
   /** @type {ChatTemplate | null} */
   #template = null;
+  /** @type {Dialect | null} */
+  #dialect = null;
 
-  /** @param {import('./engine.js').Engine} native */
-  constructor(native) {
+  /** @param {import('./engine.js').Engine} native @param {Platform['load']} load */
+  constructor(native, load) {
     this.#native = native;
+    this.#load = load;
     this.size = native.number('n_vocab');
     this.bos = this.#id('bos');
     this.addsBos = native.number('add_bos') === 1;
+    this.eos = native.number('add_eos') === 1 ? this.#id('eos') : null;
   }
 
   /** @param {string} name */
@@ -39,33 +73,161 @@ export class Vocabulary {
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
+  /** The same of a text of any length, piece by piece.
+   * @param {string} text @param {{ bos?: boolean, special?: boolean }} options @param {Pause} pause */
+  async encodeAll(text, { bos = false, special = false }, pause) {
+    if (text.length <= ENCODED_AT_ONCE) return this.encode(text, { bos, special });
+    const ids = bos && this.bos !== null ? [this.bos] : [];
+    let rest = new Uint8Array(), begun = false;
+    for (let at = 0; at < text.length; await pause()) {
+      const slice = sliceOf(text, at, at + Math.max(ENCODED_AT_ONCE, rest.length));
+      const bytes = joined(rest, utf8(slice));
+      at += slice.length;
+      const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
+      for (const id of some) ids.push(id);
+      begun ||= taken > 0;
+      rest = bytes.slice(taken);
+      if (rest.length > MOST_REST) {
+        const expected = `at most ${MOST_REST} bytes that nothing parts`;
+        throw new GemmaError('bad-count', 'text to tokenise', { expected, got: 'more' });
+      }
+    }
+    return ids;
+  }
+
   /** Some files' tokenizers read a text as if a blank stood before it: such a blank is left out again, at the
    * beginning and behind control tokens, so the tokens before must be known.
    * @param {number[]} ids @param {boolean} [special] name control tokens
    * @param {number} [before] the token that they stand behind, -1 at the beginning of a text */
   decode(ids, special = false, before = -1) {
-    const decoder = textDecoder();
-    const parts = ids.map((id, i) => {
-      return decoder.decode(this.#native.decode(id, special, i ? ids[i - 1] : before), { stream: true });
-    });
-    return parts.join('') + decoder.decode();
+    return [...this.#texts(ids, special, before)].join('');
+  }
+
+  /** The same of any number of ids, piece by piece.
+   * @param {number[]} ids @param {boolean} special @param {Pause} pause */
+  async decodeAll(ids, special, pause) {
+    const parts = [];
+    for (const part of this.#texts(ids, special)) {
+      parts.push(part);
+      await pause();
+    }
+    return parts.join('');
+  }
+
+  /** @param {number[]} ids @param {boolean} special @param {number} [before] @returns {Generator<string>} */
+  * #texts(ids, special, before = -1) {
+    const decoder = textDecoder(), bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
+    let n = 0;
+    for (const [i, id] of ids.entries()) {
+      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice();   // also: no shared memory
+      if (n + piece.length > bytes.length) {
+        yield decoder.decode(bytes.subarray(0, n), { stream: true });
+        n = 0;
+      }
+      if (piece.length > bytes.length) {
+        yield decoder.decode(piece, { stream: true });
+      } else {
+        bytes.set(piece, n);
+        n += piece.length;
+      }
+    }
+    yield decoder.decode(bytes.subarray(0, n), { stream: true }) + decoder.decode();
   }
 
   /** For messages also the text that a later prompt may continue.
-   * @param {Prompt} prompt @returns {{ ids: number[], text?: string }} */
-  ids(prompt) {
-    // A text of nothing needs a beginning even where the file puts none before texts.
-    if ('text' in prompt) return { ids: this.encode(prompt.text, { bos: this.addsBos || !prompt.text }) };
+   * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string }>} */
+  async ids(prompt, pause) {
+    if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    return this.template.apply(prompt.messages, prompt.prefix);
+    return (await this.#ready()).apply(this.#heard(prompt.messages), prompt.prefix);
+  }
+
+  /** The part that knows of tools and formats. @returns {Promise<Grammars>} */
+  load() {
+    return this.#load('grammar');
+  }
+
+  async #ready() {
+    return this.#template ??= await this.#makeTemplate();
+  }
+
+  /** The same, of conversations with tools too. @param {Prompt} prompt @param {Pause} [pause] */
+  async prompted(prompt, pause) {
+    const calling = 'messages' in prompt && (prompt.tools
+      || prompt.messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls));
+    return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
+  }
+
+  /** Who sets the task has two names. @param {Message[]} messages */
+  #heard(messages) {
+    if (this.templateSource?.includes('developer')) return messages;
+    return messages.map((message) => (message.role === 'developer' ? { ...message, role: 'system' } : message));
+  }
+
+  /** @param {{ messages: Spoken[], prefix?: Prefix, tools?: Tool[] }} prompt */
+  async #withTools({ messages, prefix, tools = [] }) {
+    const { preceded } = await this.load(), template = await this.#ready();
+    const { opening, ...form } = (await this.dialect()).render(messages, tools);
+    const apply = (/** @type {Message[]} */ said) => template.apply(this.#heard(said), prefix, form.tools);
+    if (!opening) return apply(form.messages);
+    try {
+      return apply(preceded(form.messages, opening, true));
+    } catch (error) {
+      // Some forms have no system message.
+      if (!(error instanceof GemmaError && error.code === 'template-error')) throw error;
+      return apply(preceded(form.messages, opening, false));
+    }
+  }
+
+  /** How this model calls tools. */
+  async dialect() {
+    if (this.#dialect) return this.#dialect;
+    const { dialectOf } = await this.load(), { probe } = await this.#ready();
+    return this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null });
+  }
+
+  /** Reads one answer for calls. */
+  async callReader() {
+    const { CallReader } = await this.load(), { marks, parse } = await this.dialect();
+    return new CallReader(marks, (name) => this.idOf(name), parse);
+  }
+
+  /** The one token of a name, null if there is none. @param {string} name */
+  idOf(name) {
+    const [id, ...more] = this.encode(name, { special: true });
+    return !more.length && id !== undefined && this.decode([id], true) === name ? id : null;
+  }
+
+  /** The bytes of a token, none of one that controls. @param {number} id @param {number} before the token before it */
+  bytes(id, before) {
+    return this.#native.decode(id, false, before);
+  }
+
+  /** Whether no text is ever this token. @param {number} id */
+  isControl(id) {
+    return id >= 0 && this.#native.call('is_control', id) === 1;
+  }
+
+  /** A whole text: with its beginning and its end, where the file wants them.
+   * @param {string} text @param {Pause} [pause] */
+  async whole(text, pause) {
+    const ids = await this.#begun(text, pause);
+    return this.eos === null ? ids : [...ids, this.eos];
+  }
+
+  /** A text of nothing needs a beginning even where the file puts none before texts.
+   * @param {string} text @param {Pause} [pause] */
+  #begun(text, pause = NO_PAUSE) {
+    return this.encodeAll(text, { bos: this.addsBos || !text }, pause);
   }
 
   get endTokens() {
     return this.#native.where('is_end', this.size);
   }
 
+  /** That messages went through. */
   get template() {
-    return this.#template ??= this.#makeTemplate();
+    return /** @type {ChatTemplate} */ (this.#template);
   }
 
   /** The file's own, or that of its architecture; null: there is none. */
@@ -74,15 +236,22 @@ export class Vocabulary {
     return this.#native.text('chat_template') || (/^gemma\d*$/.test(architecture) ? GEMMA : null);
   }
 
-  #makeTemplate() {
+  /** @returns {Promise<ChatTemplate>} */
+  async #makeTemplate() {
     const source = this.templateSource;
     if (!source) throw noTemplate();
+    const { ChatTemplate } = await this.#load('template').catch((cause) => {
+      throw failure('engine-missing', 'the part for chat templates could not be loaded', cause, 'template.js');
+    });
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
     const control = this.#native.where('is_control', this.size);
+    const marks = MARKS.filter((mark) => this.idOf(mark) !== null && !control.includes(Number(this.idOf(mark))));
     return new ChatTemplate(source, {
-      control: new Map(control.map((id) => /** @type {const} */ ([name(id), id]))),
-      encode: (text) => this.#native.encode(text, false),
+      control: new Map([...control.map((id) => /** @type {const} */ ([name(id), id])),
+        ...marks.map((mark) => /** @type {const} */ ([mark, Number(this.idOf(mark))]))]),
+      marks,
+      encode: (/** @type {string} */ text) => this.#native.encode(text, false),
       bos: this.addsBos ? this.bos : null,
       variables: { bos_token: name(this.bos), eos_token: name(this.#id('eos')) },
     });

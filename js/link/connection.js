@@ -2,17 +2,35 @@
  * answered by whoever opened it (answers.js). */
 /** @import { ModelInfo } from '../engine/info.js' */
 /** @import { OpenOptions } from '../engine/loading.js' */
-/** @import { GemmaError } from '../errors.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Answering } from './answers.js' */
 /** @import { Calls, Event, FromWorker, Question, SourceDescriptor, ToWorker } from './protocol.js' */
-import { failure } from '../errors.js';
+import { GemmaError, failure } from '../errors.js';
 import { packError, unpackError } from './protocol.js';
+import { onAbort } from './signals.js';
 
 const GOODBYE_MS = 300;
+/** While somebody waits, the worker is asked for a sign this often. */
+const BEAT_MS = 250;
+/** While nobody waits; it costs next to nothing, and whoever asks next need not wait for what died before. */
+const IDLE_MS = 750, IDLE_BEATS = 4;
+/** Beats without a sign: 4.25 s; while the model loads 30 s, for pipes and disks may take their time. Beats are
+ * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
+const SILENT_BEATS = 16, LOADING_BEATS = 120;
+/** As many count at once, at most: in a hidden tab timers come once a second. */
+const SLOW = 4;
+/** Characters of text that become tokens, or a prompt, within a beat, on any platform: that is done in one go. */
+const BEAT_CHARACTERS = 50_000;
 
-/** onEvent hears of progress and pieces.
- * @typedef {{ resolve: (value: any) => void, reject: (error: GemmaError) => void,
+/** Beats that the text in a call's arguments may need besides. @param {any} args */
+function beatsFor({ text = '', prompt = {} }) {
+  const said = prompt.messages?.map((/** @type {any} */ { content }) => String(content).length) ?? [];
+  const length = [text.length, prompt.text?.length ?? 0, ...said].reduce((a, b) => a + b, 0);
+  return Math.floor(length / BEAT_CHARACTERS);
+}
+
+/** onEvent hears of progress and steps.
+ * @typedef {{ beats: number, resolve: (value: any) => void, reject: (error: GemmaError) => void,
  *   onEvent?: (event: Event) => void }} Pending */
 
 export class Connection {
@@ -27,12 +45,27 @@ export class Connection {
   #onDisposed = () => {};
   /** @type {Promise<void> | null} */
   #closing = null;
+  /** @type {any} */
+  #heart;
+  /** Beats since the last sign, and the most that a worker needed that lived. */
+  #silent = 0;
+  #longest = 0;
+  #loading;
+  /** When the last beat was. */
+  #beaten = 0;
+  /** @type {(error: GemmaError) => void} */
+  #lose = () => {};
+  /** The worker died or froze; why. @type {Promise<GemmaError>} */
+  lost = new Promise((resolve) => { this.#lose = resolve; });
+  broken = false;
 
-  /** @param {Port<ToWorker, FromWorker>} port */
-  constructor(port) {
+  /** loads: a worker, which may be silent for long while it does. @param {Port<ToWorker, FromWorker>} port
+   * @param {{ loads: boolean }} [kind] */
+  constructor(port, { loads } = { loads: true }) {
     this.#port = port;
+    this.#loading = loads;
     port.onMessage((message) => this.#receive(message));
-    port.onFailure((cause) => this.kill(failure('worker-failed', 'the worker died', cause)));
+    port.onFailure((cause) => this.#break(failure('worker-failed', 'the worker died', cause)));
     port.keepAlive(false);
   }
 
@@ -44,12 +77,12 @@ export class Connection {
   }
 
   /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {AbortSignal} [signal]
-   * @param {(event: Event) => void} [onEvent] @returns {{ id: number, answer: Promise<Calls[M]['value']> }} */
-  call(method, args, signal, onEvent) {
-    const { id, answer } = this.#send((id) => /** @type {ToWorker} */ ({ kind: 'call', id, method, args }), onEvent);
-    const onAbort = () => this.abort(id);
-    const settled = () => signal?.removeEventListener('abort', onAbort);
-    signal?.addEventListener('abort', onAbort);
+   * @param {(event: Event) => void} [onEvent] @param {ArrayBufferLike[]} [transfer] given away with it
+   * @returns {{ id: number, answer: Promise<Calls[M]['value']> }} */
+  call(method, args, signal, onEvent, transfer) {
+    const message = (/** @type {number} */ id) => /** @type {ToWorker} */ ({ kind: 'call', id, method, args });
+    const { id, answer } = this.#send(message, onEvent, transfer, beatsFor(args ?? {}));
+    const settled = onAbort(signal, () => this.abort(id));
     answer.then(settled, settled);
     return { id, answer };
   }
@@ -59,7 +92,7 @@ export class Connection {
     if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
-  /** @param {number} id @param {number} count pieces that were taken */
+  /** @param {number} id @param {number} count steps that were taken */
   ack(id, count) {
     if (this.#pending.has(id)) this.#port.post({ kind: 'ack', id, count });
   }
@@ -93,22 +126,64 @@ export class Connection {
   }
 
   /** @param {GemmaError} reason */
+  #break(reason) {
+    if (this.#end) return;
+    this.broken = true;
+    this.kill(reason);
+    this.#lose(reason);
+  }
+
+  /** Watches the worker, closely while somebody waits for it; in Node that holds no process open. */
+  #watch() {
+    clearInterval(this.#heart);
+    this.#silent = 0;
+    this.#beaten = performance.now();
+    if (this.#end) return;
+    this.#heart = setInterval(() => this.#beat(), this.#pending.size ? BEAT_MS : IDLE_MS);
+    this.#heart.unref?.();
+  }
+
+  #slack() {
+    return [...this.#pending.values()].reduce((sum, { beats }) => sum + beats, 0);
+  }
+
+  /** A beat, if it is time for one: of those who wait for a hidden page, whose timers are slow. */
+  tick() {
+    if (this.#pending.size && performance.now() - this.#beaten >= BEAT_MS) this.#beat();
+  }
+
+  #beat() {
+    const idle = !this.#pending.size, enough = idle ? IDLE_BEATS : Math.max(SILENT_BEATS, 3 * this.#longest);
+    const most = this.#loading ? LOADING_BEATS : enough + this.#slack(), before = this.#beaten;
+    this.#beaten = performance.now();
+    const late = Math.round((this.#beaten - before) / (idle ? IDLE_MS : BEAT_MS));
+    if (this.#silent >= most) {
+      return this.#break(new GemmaError('worker-failed', 'the worker gives no sign of life',
+        { expected: `one within ${most * (idle ? IDLE_MS : BEAT_MS) / 1000} s`, got: 'none' }));
+    }
+    this.#silent += Math.min(Math.max(late, 1), SLOW);
+    this.#port.post({ kind: 'beat' });
+  }
+
+  /** @param {GemmaError} reason */
   #fail(reason) {
     this.#end = reason;
+    this.#watch();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
   }
 
   /** @param {(id: number) => ToWorker} message @param {(event: Event) => void} [onEvent]
-   * @returns {{ id: number, answer: Promise<any> }} */
-  #send(message, onEvent) {
+   * @param {ArrayBufferLike[]} [transfer] @param {number} [beats] @returns {{ id: number, answer: Promise<any> }} */
+  #send(message, onEvent, transfer, beats = 0) {
     const id = ++this.#lastId;
     if (this.#end) return { id, answer: Promise.reject(this.#end) };
     const answer = new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject, onEvent });
+      this.#pending.set(id, { beats, resolve, reject, onEvent });
     });
     this.#port.keepAlive(true);
-    this.#attempt(id, 'the worker cannot be given this', () => this.#port.post(message(id)));
+    if (this.#pending.size === 1) this.#watch();
+    this.#attempt(id, 'the worker cannot be given this', () => this.#port.post(message(id), transfer));
     return { id, answer };
   }
 
@@ -124,12 +199,17 @@ export class Connection {
 
   /** @param {FromWorker} message */
   #receive(message) {
+    if (!this.#loading && !this.#slack()) this.#longest = Math.max(this.#longest, this.#silent);
+    if (message.kind === 'done') this.#loading = false;
+    this.#silent = 0;
     switch (message.kind) {
+      case 'beat': return;
       case 'done': return this.#take(message.id)?.resolve(message.value);
       case 'failed': return this.#take(message.id)?.reject(unpackError(message.error));
-      case 'fatal': return this.kill(unpackError(message.error));
+      case 'fatal': return this.#break(unpackError(message.error));
       case 'ask': return void this.#answer(message);
       case 'disposed': return this.#onDisposed();
+      case 'locked':
       case 'thread': return;   // the platform's (env-browser.js)
       default: return this.#attempt(message.id, 'a progress callback failed',
         () => this.#pending.get(message.id)?.onEvent?.(message));
@@ -152,6 +232,7 @@ export class Connection {
   #take(id) {
     const pending = this.#pending.get(id);
     this.#pending.delete(id);
+    if (!this.#pending.size) this.#watch();
     if (!this.#pending.size && !this.#end) this.#port.keepAlive(false);
     return pending;
   }

@@ -1,32 +1,43 @@
 /* env-browser: the client's side in a browser. */
 /** @import { FromWorker, ToWorker } from '../link/protocol.js' */
 /** @import { Environment, Port } from './env.js' */
+/** @import { Place } from './files.js' */
+import { filesKnown } from './files.js';
 import { browserPort } from './port-browser.js';
+import { startScript, whyNot } from './start.js';
 
 /** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
- * @returns {Pick<Environment, 'createWorker' | 'describe'>} */
+ * @returns {Omit<Environment, 'openStore'>} */
 export function browserEnvironment({ startWorker, startThread }) {
   return {
-    createWorker: () => withThreads(startWorker(), startThread),
+    createWorker: (place) => withThreads(place, startWorker, startThread),
+    parallelism: () => navigator.hardwareConcurrency || 1,
+    memory: () => 'deviceMemory' in navigator ? Number(navigator.deviceMemory) * 2 ** 30 : undefined,
     describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
+    place(assets) {
+      const page = location.href;
+      return { page, files: filesKnown(), assets: assets && new URL(assets, page).href.replace(/\/?$/, '/') };
+    },
   };
 }
 
 /** Helper threads start here, since Firefox can hang in `new Worker` within a worker. Their memory
  * goes by a channel of their own: who holds it keeps it from being freed.
- * @param {Worker} worker @param {() => Worker} startThread @returns {Port<ToWorker, FromWorker>} */
-function withThreads(worker, startThread) {
+ * @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
+ * @returns {Port<ToWorker, FromWorker>} */
+function withThreads(place, startWorker, startThread) {
   /** @type {Worker[]} */
   const threads = [];
+  const { worker, address } = startScript(startWorker, 'worker.js', place);
   /** @param {MessagePort} port */
   const addThread = (port) => {
-    const thread = startThread();
+    const { worker: thread } = startScript(startThread, 'thread.js', place);
     thread.onmessage = () => thread.postMessage(port, [port]);
     thread.onerror = () => port.postMessage(false);
     threads.push(thread);
   };
   return {
-    ...browserPort(worker),
+    ...browserPort(worker, () => whyNot(address)),
     onMessage(handler) {
       worker.onmessage = ({ data }) => {
         if (data.kind === 'thread') addThread(data.port);

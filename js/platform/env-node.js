@@ -1,17 +1,66 @@
 /* env-node: the client's side in Node. */
 /** @import { Environment } from './env.js' */
-import { fileURLToPath } from 'node:url';
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { availableParallelism, totalmem } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { freeLock } from './lock-node.js';
 import { nodePort } from './port-node.js';
 
-/** @param {{ startWorker: () => import('node:worker_threads').Worker }} scripts
- * @returns {Pick<Environment, 'createWorker' | 'describe'>} */
-export function nodeEnvironment({ startWorker }) {
+const SCRIPT = 'worker.node.js';
+
+/** @param {() => URL} beside where the worker's script is, unless a bundler took this file away from there
+ * @returns {Omit<Environment, 'openStore'>} */
+export function nodeEnvironment(beside) {
   return {
-    createWorker: () => nodePort(startWorker()),
+    createWorker({ assets }) {
+      return nodePort(freeing(new Worker(assets ? new URL(SCRIPT, assets) : script(beside), { execArgv: [] })));
+    },
+    parallelism: availableParallelism,
+    memory: totalmem,
+    place: (assets) => ({ assets: assets && fileUrl(assets).replace(/\/?$/, '/') }),
     describe(text) {
       if (/^(https?|data|blob):/i.test(text)) return { kind: 'url', url: text };
       return { kind: 'path', path: /^file:/i.test(text) ? fileURLToPath(text) : resolve(text) };
     },
   };
+}
+
+/** A worker whose locks are free when it has ended, however that was. @param {Worker} worker */
+function freeing(worker) {
+  /** @type {{ path: string, owner: string }[]} */
+  const locks = [];
+  worker.on('message', (message) => { if (message.kind === 'locked') locks.push(message); });
+  worker.on('exit', () => locks.forEach(freeLock));
+  return worker;
+}
+
+/** A path or a file: URL. @param {string} text */
+const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(text)).href);
+
+/** @param {() => URL} beside */
+function script(beside) {
+  const expected = pathOf(beside);
+  // Under another name it is a bundler's copy (Turbopack of Next 15), which has neither its files nor its kind of
+  // module.
+  if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
+  try {
+    // Bundled: the package itself may still be there to run.
+    const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
+    return pathToFileURL(join(dirname(entry), SCRIPT));
+  } catch (cause) {
+    throw new Error(`${expected || SCRIPT} is not there, nor is the package in ${process.cwd()}: leave gemma-wasm out of the`
+      + ' bundle (external), copy its files beside it, or pass their folder as `assets`', { cause });
+  }
+}
+
+/** '' for what is no file. @param {() => URL} beside */
+function pathOf(beside) {
+  try {
+    return fileURLToPath(String(beside()));
+  } catch {
+    return '';
+  }
 }

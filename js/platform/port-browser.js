@@ -2,14 +2,17 @@
 
 /** @import { Port } from './env.js' */
 
-/** @template Sent, Heard @param {Worker} worker @returns {Port<Sent, Heard>} */
-export function browserPort(worker) {
+/** @template Sent, Heard @param {Worker} worker @param {() => Promise<Error>} whyNot it did not start
+ * @returns {Port<Sent, Heard>} */
+export function browserPort(worker, whyNot) {
   return {
     ...channelPort(worker, () => worker.terminate()),
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
-        handler(new Error(event.message || 'the worker script could not be loaded'));
+        // A script that cannot be loaded has no message.
+        if (event.message) handler(new Error(event.message));
+        else void whyNot().then(handler);
       };
     },
   };

@@ -31,7 +31,10 @@
     X(GW_E_ABORTED, -20, "aborted")                    \
     X(GW_E_BAD_PART, -21, "bad-part")                  \
     X(GW_E_WORKER, -22, "worker-failed")               \
-    X(GW_E_ENGINE, -23, "engine-fault")
+    X(GW_E_ENGINE, -23, "engine-fault")                \
+    X(GW_E_BAD_FORMAT, -24, "bad-format")              \
+    X(GW_E_BAD_SAVED, -25, "bad-saved")                \
+    X(GW_E_NOT_FINITE, -26, "not-finite")
 
 enum {
 #define GW_X(sym, value, name) sym = value,

@@ -23,6 +23,7 @@ static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     atomic_store(&h->at, away);
     gw_leave(p);
     t.f->work(t.place, i, out);
+    gw_beat(h);
     if (atomic_compare_exchange_strong(&h->at, &away, PUTTING)) t.f->put(t.place, i, out);
     atomic_store(&h->at, HERE);
     if (atomic_load(&p->caller_sleeps)) gw_wake(p, &h->at);
@@ -39,7 +40,8 @@ static int count_late(const gw_pool *p) {
 }
 
 static void await_here(gw_pool *p, gw_helper *h) {
-    for (uint32_t at; (at = atomic_load(&h->at)) != HERE;) gw_await_change(p, &h->at, at, &p->caller_sleeps);
+    for (uint32_t at; (at = atomic_load(&h->at)) != HERE;)
+        if (!gw_await_helpers(p, &h->at, at)) return;
 }
 
 /* Waits for a helper's item, for a bounded time if there is another place to go on with. Returns the item if the

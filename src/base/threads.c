@@ -5,13 +5,13 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleeping: returns at once if *at is not value; may return too early --- */
+/* --- sleeping: returns at once if *at is not value, with `ticks` after one at the latest; may return too early --- */
 
 #if defined(GW_HOST_THREADS)
 
-static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
+static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
     (void)p;
-    __builtin_wasm_memory_atomic_wait32((int *)at, (int)value, -1);
+    __builtin_wasm_memory_atomic_wait32((int *)at, (int)value, ticks ? GW_TICK : -1);
 }
 
 void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
@@ -21,9 +21,15 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
 
 #elif defined(GW_POSIX_THREADS)
 
-static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
+static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
+    struct timespec until;
+    timespec_get(&until, TIME_UTC);
+    until.tv_sec += (until.tv_nsec + GW_TICK) / 1000000000;
+    until.tv_nsec = (until.tv_nsec + GW_TICK) % 1000000000;
+    int late = 0;
     pthread_mutex_lock(&p->lock);
-    while (atomic_load(at) == value) pthread_cond_wait(&p->changed, &p->lock);
+    while (!late && atomic_load(at) == value)
+        late = ticks ? pthread_cond_timedwait(&p->changed, &p->lock, &until) : pthread_cond_wait(&p->changed, &p->lock);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -36,7 +42,10 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) {
 
 #else   /* one thread, which waits for nobody */
 
-static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value) { (void)p, (void)at, (void)value; }
+static void sleep_while(gw_pool *p, _Atomic uint32_t *at, uint32_t value, bool ticks) {
+    (void)p, (void)at, (void)value, (void)ticks;
+}
+
 void gw_wake(gw_pool *p, _Atomic uint32_t *at) { (void)p, (void)at; }
 
 #endif
@@ -47,8 +56,29 @@ void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic u
     for (int i = 0; i < GW_SPINS; i++)
         if (atomic_load_explicit(at, memory_order_acquire) != value) return;
     atomic_fetch_add(sleeps, 1);
-    while (atomic_load(at) == value) sleep_while(p, at, value);
+    while (atomic_load(at) == value) sleep_while(p, at, value, false);
     atomic_fetch_sub(sleeps, 1);
+}
+
+static uint32_t beats_of(gw_pool *p) {
+    uint32_t sum = 0;
+    for (int h = 1; h < p->n_threads; h++) sum += atomic_load_explicit(&p->helper[h].beat, memory_order_relaxed);
+    return sum;
+}
+
+/* Ticks are counted, not time: after a laptop slept, or a tab was frozen, all threads have as long as ever. */
+bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
+    uint32_t beats = beats_of(p), now, ticks = 0;
+    for (int i = 0; i < GW_SPINS; i++)
+        if (atomic_load_explicit(at, memory_order_acquire) != value) return true;
+    atomic_fetch_add(&p->caller_sleeps, 1);
+    while (atomic_load(at) == value && !p->lost) {
+        sleep_while(p, at, value, true);
+        if ((now = beats_of(p)) != beats) beats = now, ticks = 0;
+        else if (++ticks > p->patience) gw_pool_lose(p);
+    }
+    atomic_fetch_sub(&p->caller_sleeps, 1);
+    return !p->lost;
 }
 
 /* --- tasks --- */
@@ -66,7 +96,7 @@ void gw_open(gw_pool *p, gw_help *help, const void *task, int n) {
 void gw_close(gw_pool *p) {
     uint32_t n;
     atomic_store(&p->open, 0);
-    while ((n = atomic_load(&p->inside)) != 0) gw_await_change(p, &p->inside, n, &p->caller_sleeps);
+    while ((n = atomic_load(&p->inside)) != 0 && gw_await_helpers(p, &p->inside, n)) continue;
 }
 
 void gw_leave(gw_pool *p) {
@@ -97,6 +127,11 @@ void gw_pool_fail(gw_pool *p, int i) {
     else gw_wake(p, &p->helper[i].at);
 }
 
+void gw_pool_lose(gw_pool *p) {
+    p->lost = true;
+    atomic_store(&p->failed, 1);
+}
+
 bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }
 
 /* --- the verb --- */
@@ -105,8 +140,7 @@ typedef struct { gw_work work; void *ctx; } task;
 
 static bool take_items(gw_pool *p, gw_helper *h, const void *ctx) {
     const task *t = ctx;
-    (void)h;
-    for (int i; (i = atomic_fetch_add(&p->next, 1)) < p->n;) t->work(t->ctx, i);
+    for (int i; (i = atomic_fetch_add(&p->next, 1)) < p->n; gw_beat(h)) t->work(t->ctx, i);
     return false;
 }
 
@@ -117,7 +151,7 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
     }
     task t = { f, ctx };
     gw_open(p, take_items, &t, n);
-    take_items(p, NULL, &t);
+    take_items(p, &p->helper[0], &t);
     gw_close(p);
 }
 
@@ -178,6 +212,7 @@ gw_pool *gw_pool_new(int n_threads) {
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
+    p->patience = GW_PATIENCE;
     if (start_threads(p)) return p;
     gw_pool_free(p);
     return NULL;

@@ -22,5 +22,7 @@ void gw_pool_stop(gw_pool *p);
  * pool is of no use from then on. Everyone who uses results of gw_parallel asks gw_pool_failed. */
 void gw_pool_fail(gw_pool *p, int i);
 bool gw_pool_failed(const gw_pool *p);
+/* A helper is gone, in the middle of something or not: no one is waited for any more, and the pool has failed. */
+void gw_pool_lose(gw_pool *p);
 
 #endif

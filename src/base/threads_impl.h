@@ -26,11 +26,15 @@
 #elif !defined(__wasm__)
 #define GW_POSIX_THREADS 1
 #include <pthread.h>
+#include <time.h>
 #endif
 
 #ifndef GW_SPINS
 #define GW_SPINS 20000   /* some tens of microseconds */
 #endif
+
+#define GW_TICK 100000000
+#define GW_PATIENCE 35
 
 #define HERE 0u
 #define AWAY 1u
@@ -39,6 +43,7 @@
 
 typedef struct {
     _Alignas(64) _Atomic uint32_t at;   /* alone in its line of a cache */
+    _Atomic uint32_t beat;       /* items done: those who wait for it see that it lives */
     const void *place;           /* LATE: what it reads; the caller's */
 } gw_helper;
 
@@ -50,6 +55,8 @@ struct gw_pool {
     _Atomic uint32_t inside;     /* helpers that look at the task; the caller sleeps on it */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;            /* next item of the task */
+    uint32_t patience;           /* GW_PATIENCE, but for tests */
+    bool lost;                   /* the caller waited in vain: it works alone from then on */
     gw_help *help;               /* this and the next two: for those inside an open task */
     const void *task;
     int n;
@@ -67,7 +74,7 @@ struct gw_pool {
 /* Does a task of n items need no helper? */
 static inline bool gw_alone(const gw_pool *p, int n) {
 #if defined(GW_HOST_THREADS) || defined(GW_POSIX_THREADS)
-    return p->n_threads == 1 || n == 1;
+    return p->n_threads == 1 || n == 1 || p->lost;
 #else
     return (void)p, (void)n, true;
 #endif
@@ -82,5 +89,12 @@ void gw_leave(gw_pool *p);       /* inside-- */
  * changes *at and then asks it, that there is someone to wake. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
+
+/* The same for the caller, who waits for helpers: false if none of them has done anything for `patience` ticks of
+ * GW_TICK nanoseconds: one has died without a word, or was stopped, in the middle of something; then the pool is
+ * lost. No item takes nearly as long. */
+bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
+
+static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }
 
 #endif

@@ -291,6 +291,9 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         }
         *used += (size_t)len;
         g->offset += (size_t)len;
+        if (g->offset > GW_GGUF_MAX_HEADER)
+            return g->state = gw_fail(g->error, GW_E_BAD_COUNT, "bytes of the header\nat most %d\nmore",
+                                      GW_GGUF_MAX_HEADER);
         g->state = settle(g);
         if (g->state == DONE)
             g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;

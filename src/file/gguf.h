@@ -16,6 +16,7 @@ enum {
 
 /* Limits beyond those of base.h. */
 enum { GW_GGUF_MAX_COUNT = 1 << 24 };               /* elements of one array */
+enum { GW_GGUF_MAX_HEADER = 1 << 27 };              /* bytes of all: the largest of the families have 20 MB */
 #define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)       /* items of a tensor, and its offset: exact as doubles */
 
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and

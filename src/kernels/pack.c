@@ -82,6 +82,50 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
     }
 }
 
+/* --- what is not finite --- */
+
+/* Numbers of `words` times eight bytes at the beginning of each of n blocks. In an exponent of ones a carry from its
+ * lowest bit goes through to the sign's place. */
+static inline bool finite_words(const uint8_t *at, size_t n, size_t bytes, size_t words, uint64_t exponent,
+                                uint64_t one) {
+    uint64_t sign = exponent + one, wild = 0, w;
+    for (size_t b = 0; b < n; b++, at += bytes)
+        for (size_t i = 0; i < words; i++) {
+            memcpy(&w, at + i * sizeof w, sizeof w);
+            wild |= ((w & exponent) + one) & sign;
+        }
+    return !wild;
+}
+
+#define F16_EXPONENT 0x7c007c007c007c00u, 0x0400040004000400u
+#define BF16_EXPONENT 0x7f807f807f807f80u, 0x0080008000800080u
+#define F32_EXPONENT 0x7f8000007f800000u, 0x0080000000800000u
+
+bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k) {
+    size_t bytes = n * gw_row_bytes(type, k), words = bytes / 8;
+    uint8_t end[8] = { 0 };
+    memcpy(end, rows + words * 8, bytes % 8);
+    switch (type->id) {
+    case GW_F32: return finite_words(rows, words, 8, 1, F32_EXPONENT) && finite_words(end, 1, 8, 1, F32_EXPONENT);
+    case GW_F16: return finite_words(rows, words, 8, 1, F16_EXPONENT) && finite_words(end, 1, 8, 1, F16_EXPONENT);
+    default: return finite_words(rows, words, 8, 1, BF16_EXPONENT) && finite_words(end, 1, 8, 1, BF16_EXPONENT);
+    }
+}
+
+bool gw_planes_finite(const uint8_t *high, size_t k) {
+    return finite_words(high, k / GW_BLOCK, GW_HIGH_BYTES, 1, F16_EXPONENT);
+}
+
+bool gw_panel_finite(const gw_type *type, const uint8_t *panel, size_t k) {
+    const gw_format *f = gw_format_of(type->id);
+    size_t blocks = k / type->items, bytes = GW_PANEL * type->bytes;
+    if (type->items == 1) return gw_rows_finite(type, panel, GW_PANEL, k);
+    /* The second half-word of types with a table is bits of small scales, no number. */
+    if (f) return finite_words(panel, blocks, bytes, f->values ? 1 : f->halves, F16_EXPONENT);
+    return type->id == GW_Q4_0 ? finite_words(panel, blocks, GW_Q4_BYTES, 1, F16_EXPONENT)
+                               : finite_words(panel, blocks, GW_Q8_BYTES, 1, F16_EXPONENT);
+}
+
 const gw_type *gw_packed_type(const gw_type *type, size_t k, bool floats_to_q8) {
     return floats_to_q8 && type->items == 1 && k % GW_BLOCK == 0 ? gw_type_of(GW_Q8_0) : type;
 }

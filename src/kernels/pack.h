@@ -22,6 +22,11 @@ void gw_round_rows(const gw_type *from, uint8_t *rows, int n, size_t k);
 /* Pack n <= 4 rows of k items that lie one behind the other; missing rows become zeros. */
 void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, uint8_t *panel);
 
+/* Whether no number of four packed rows of k items, or no scale of their blocks, is an infinity or NaN; rows: the same
+ * of floats as a file has them. */
+bool gw_panel_finite(const gw_type *type, const uint8_t *panel, size_t k);
+bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k);
+
 /* Row `row` of a packed matrix as floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
 
@@ -32,6 +37,7 @@ bool gw_planes_fit(const gw_type *type, size_t k);   /* type: the packed one */
 /* As gw_pack_panel of Q8_0, to a panel of each plane and to four norms each. */
 void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low,
                     float *high_norm, float *low_norm);
+bool gw_planes_finite(const uint8_t *high, size_t k);
 void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_t k, float *out);
 
 #endif

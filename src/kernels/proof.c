@@ -8,10 +8,10 @@
 #include <string.h>
 
 /* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: a
- * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels are copies, other rows are
- * these times a power of two, so that no two are alike. MOST_K: a super-block. */
-enum { ROWS = 5, OTHER_ROWS = 2, PANELS = 9, FEW = 3, OTHER_PANELS = 2, LD = OTHER_PANELS * GW_PANEL, MOST_K = 256,
-       MOST_BYTES = 256, BLOCKS = ROWS * MOST_K / GW_BLOCK };
+ * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels and rows are these times a
+ * power of two, so that no two are alike. MOST_K: a super-block. */
+enum { ROWS = 5, OTHER_ROWS = 2, PANELS = 9, FEW = 3, LD = GW_PANEL, MOST_K = 256, MOST_BYTES = 256,
+       BLOCKS = ROWS * MOST_K / GW_BLOCK };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
 /* A batch's activations as one side quantises them, with room for them. */
@@ -39,8 +39,9 @@ static uint32_t random_bits(trial *t) {
 
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
-/* What a row is times the one that it comes from. */
+/* What a row of activations is times the one that it comes from, and a panel times the first. */
 static const float times[ROWS] = { 1, 1, -1, -2, 2 };
+static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
 /* Rows of numbers; in their second halves all are as large as can be, with both signs. */
 static void choose_rows(trial *t, size_t k) {
@@ -96,15 +97,15 @@ enum { PRODUCTS = sizeof products / sizeof *products };
 
 static void put16(uint8_t *p, uint16_t v) { memcpy(p, &v, sizeof v); }
 
-/* Four rows of floats of `type`. */
+static void put_float(uint8_t *p, int type, float x) {
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    if (type == GW_F32) memcpy(p, &x, sizeof x);
+    else put16(p, type == GW_F16 ? gw_f32_to_f16(x) : (uint16_t)(u >> 16));
+}
+
 static void choose_floats(trial *t, int type, uint8_t *out, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        float x = random_float(t);
-        uint32_t u;
-        memcpy(&u, &x, sizeof u);
-        if (type == GW_F32) memcpy(out + 4 * i, &x, sizeof x);
-        else put16(out + 2 * i, type == GW_F16 ? gw_f32_to_f16(x) : (uint16_t)(u >> 16));
-    }
+    for (size_t i = 0; i < n; i++) put_float(out + (type == GW_F32 ? 4 : 2) * i, type, random_float(t));
 }
 
 /* A group of blocks of four rows: any bytes, but f16 numbers in front that make sense. */
@@ -113,15 +114,36 @@ static void choose_group(trial *t, uint8_t *out, size_t bytes, size_t f16s) {
     for (size_t i = 0; i < f16s; i++) put16(out + 2 * i, gw_f32_to_f16(random_float(t)));
 }
 
+/* n numbers, times a power of two. */
+static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
+    for (float x; n > 0; n--, at += type->bytes) {
+        type->dequantise(at, &x, 1);
+        put_float(at, (int)type->id, x * by);
+    }
+}
+
+/* Panel p from the first, whose groups begin with f16 numbers. */
+static void copy_panel(uint8_t *first, int p, size_t bytes, size_t group, size_t f16s) {
+    uint8_t *copy = first + p * bytes;
+    memcpy(copy, first, bytes);
+    for (size_t at = 0; at < bytes; at += group) scale_floats(gw_type_of(GW_F16), copy + at, f16s, panel_times[p]);
+}
+
 /* Panels of rows of k items. */
 static void choose_panels(trial *t, const gw_type *type, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     size_t group = GW_PANEL * type->bytes, panel = k / type->items * group;
-    bool floats = type->items == 1;
-    for (size_t at = 0; at < OTHER_PANELS * panel && !floats; at += group)
-        choose_group(t, t->w + at, group, GW_PANEL * (f && !f->values ? f->halves : 1));
-    if (floats) choose_floats(t, type->id, t->w, LD * k);
-    for (size_t p = OTHER_PANELS; p < PANELS; p++) memcpy(t->w + p * panel, t->w + p % OTHER_PANELS * panel, panel);
+    size_t f16s = GW_PANEL * (f && !f->values ? f->halves : 1);
+    if (type->items == 1) {
+        choose_floats(t, (int)type->id, t->w, GW_PANEL * k);
+        for (int p = 1; p < PANELS; p++) {
+            memcpy(t->w + p * panel, t->w, panel);
+            scale_floats(type, t->w + p * panel, GW_PANEL * k, panel_times[p]);
+        }
+        return;
+    }
+    for (size_t at = 0; at < panel; at += group) choose_group(t, t->w + at, group, f16s);
+    for (int p = 1; p < PANELS; p++) copy_panel(t->w, p, panel, group, f16s);
 }
 
 /* Are results of rows and panels those of the rows and panels that they come from? */
@@ -129,19 +151,21 @@ static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < panels * GW_PANEL; i++, got++) {
-            float want = t->want[r % OTHER_ROWS * LD + i % LD] * times[r];
+            float want = t->want[r % OTHER_ROWS * LD + i % LD] * times[r] * panel_times[i / GW_PANEL];
             if (!same(got, &want, 1)) return false;
         }
     return true;
 }
 
-static bool product_holds(trial *t, const struct product *p) {
+/* needed: with narrow activations, and with wide ones. */
+static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
     take_rows(t, k);
     choose_panels(t, type, k);
-    for (int wide = 0; wide < 2 && p->plain[wide]; wide++) {
-        p->plain[wide](t->w, OTHER_PANELS, &t->plain.acts, t->want, LD);
+    for (int wide = 0; wide < 2; wide++) {
+        if (!needed[wide]) continue;
+        p->plain[wide](t->w, 1, &t->plain.acts, t->want, LD);
         p->own[wide](t->w, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
         if (!same_products(t, ROWS, FEW)) return false;
         for (t->one.acts.streams = 0; t->one.acts.streams < 2; t->one.acts.streams++) {
@@ -156,21 +180,22 @@ static bool planes_hold(trial *t) {
     static const uint32_t list[] = { 4, 0, 2, 8, 7 };
     enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, LOW = 2 * GW_LOW_BYTES, LISTED = sizeof list / sizeof *list };
     take_rows(t, K);
-    for (int p = 0; p < PANELS; p++) {
-        uint8_t *high = t->w + p * HIGH, *low = t->low + p * LOW;
-        for (int b = 0; b < 2; b++) choose_group(t, high + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
-        choose_group(t, low, LOW, 0);
-        if (p < OTHER_PANELS) continue;
-        memcpy(high, high - OTHER_PANELS * HIGH, HIGH);
-        memcpy(low, low - OTHER_PANELS * LOW, LOW);
+    for (int b = 0; b < 2; b++) choose_group(t, t->w + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
+    choose_group(t, t->low, LOW, 0);
+    for (int p = 1; p < PANELS; p++) {
+        copy_panel(t->w, p, HIGH, GW_HIGH_BYTES, GW_PANEL);
+        memcpy(t->low + p * LOW, t->low, LOW);
     }
-    gw_ref_planes_whole(t->w, t->low, OTHER_PANELS, &t->plain.acts, t->want, LD);
+    gw_ref_planes_whole(t->w, t->low, 1, &t->plain.acts, t->want, LD);
     GW_KERNEL_INT(planes_whole)(t->w, t->low, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
     if (!same_products(t, ROWS, FEW)) return false;
     GW_KERNEL_INT(planes_some)(t->w, t->low, list, LISTED, &t->one.acts, t->got);
-    for (int i = 0; i < LISTED; i++)
-        if (!same(t->got + list[i] * GW_PANEL, t->want + list[i] % OTHER_PANELS * GW_PANEL, GW_PANEL)) return false;
-    gw_ref_planes_high(t->w, OTHER_PANELS, &t->plain.acts, t->want);
+    for (int i = 0; i < LISTED * GW_PANEL; i++) {
+        uint32_t p = list[i / GW_PANEL];
+        float want = t->want[i % GW_PANEL] * panel_times[p];
+        if (!same(t->got + p * GW_PANEL + i % GW_PANEL, &want, 1)) return false;
+    }
+    gw_ref_planes_high(t->w, 1, &t->plain.acts, t->want);
     GW_KERNEL_INT(planes_high)(t->w, PANELS, &t->one.acts, t->got);
     return same_products(t, 1, PANELS);
 }
@@ -273,9 +298,13 @@ typedef struct { const char *kind, *name; } culprit;
 
 static culprit find_wrong(const gw_kernel_list *list) {
     trial t = { .seed = 1 };
-    for (int i = 0; i < PRODUCTS; i++)
-        if (list->types >> products[i].type & 1 && !product_holds(&t, &products[i]))
-            return (culprit){ "products with ", gw_type_name((uint32_t)products[i].type) };
+    for (int i = 0; i < PRODUCTS; i++) {
+        const struct product *p = &products[i];
+        bool narrow = list->narrow >> p->type & 1, wide = list->wide >> p->type & 1;
+        const bool needed[] = { p->plain[1] ? narrow : narrow || wide, p->plain[1] && wide };
+        if ((narrow || wide) && !product_holds(&t, p, needed))
+            return (culprit){ "products with ", gw_type_name((uint32_t)p->type) };
+    }
     if (list->planes && !planes_hold(&t)) return (culprit){ "products with ", "Q8_0 in two planes" };
     for (int i = 0; i < CACHES; i++)
         if (list->caches & caches[i].bit && !cache_holds(&t, &caches[i]))

@@ -14,7 +14,8 @@ int gw_prove_instructions(gw_error *e);
 
 /* What a model's kernels are of: bits 1 << n. */
 typedef struct {
-    uint32_t types;     /* GGML types that matrices are packed in */
+    uint32_t narrow;    /* GGML types of matrices that are multiplied with narrow activations (kernels.h) */
+    uint32_t wide;      /* the same with wide ones */
     uint32_t rounded;   /* GGML types of floats that are rounded to Q8_0 */
     uint32_t caches;    /* GW_PROVE_…, of keys and values */
     bool planes;        /* an output head in two planes */

@@ -106,6 +106,9 @@ void gw_ref_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float
 
 /* --- the types of formats.h --- */
 
+/* Proofs at load use these: apart, none of them works so long that an engine stops to optimise it. */
+#define APART static __attribute__((noinline))
+
 /* A row of a packed group, and what its blocks' halves have where each has a scale. */
 typedef struct {
     int value[GW_MAX_ITEMS];
@@ -113,7 +116,7 @@ typedef struct {
     int8_t small[GW_MAX_SUBS], small_min[GW_MAX_SUBS];
 } open_row;
 
-static void open_group(const gw_format *f, const uint8_t *group, int r, open_row *row) {
+APART void open_group(const gw_format *f, const uint8_t *group, int r, open_row *row) {
     uint8_t code[GW_MAX_ITEMS], front[GW_MAX_FRONT];
     gw_format_unpack(f, group, r, code, row->scale, row->min);
     for (uint32_t c = 0; c < f->items; c++) row->value[c] = f->values ? f->values[code[c]] : code[c] - (int)f->offset;
@@ -124,16 +127,25 @@ static void open_group(const gw_format *f, const uint8_t *group, int r, open_row
     row->m = f->mins ? gw_f16_to_f32(read16(front + 2)) : 0;
 }
 
-/* total + the product of a row with token t's activations from `column` on. */
-static float group_dot(const gw_format *f, const open_row *row, const gw_acts *a, activations x, int t, size_t column,
-                       float total) {
+/* A token's activations of as many columns. */
+typedef struct {
+    int32_t q[GW_MAX_ITEMS];
+    float scale[GW_MAX_ITEMS / GW_BLOCK];
+} open_acts;
+
+static void open_columns(const gw_acts *a, activations x, int t, size_t column, uint32_t n, open_acts *out) {
+    for (uint32_t c = 0; c < n; c++) out->q[c] = x.at(a, t, column + c);
+    for (uint32_t i = 0; i < n / GW_BLOCK; i++) out->scale[i] = x.scale[block_of(a, t, column + i * GW_BLOCK)];
+}
+
+/* total + the product of a row with activations. */
+APART float group_dot(const gw_format *f, const open_row *row, const open_acts *x, float total) {
     for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
-        float s = x.scale[block_of(a, t, column + i)];
+        float s = x->scale[i / GW_BLOCK];
         int32_t dot = 0, sum = 0;
         for (uint32_t c = i; c < i + GW_BLOCK; c++) {
-            int32_t q = x.at(a, t, column + c);
-            dot += row->value[c] * q;
-            sum += q;
+            dot += row->value[c] * x->q[c];
+            sum += x->q[c];
         }
         total += (float)dot * (row->scale[i / GW_BLOCK] * s);
         if (f->mins) total += row->min[i / GW_BLOCK] * (s * (float)sum);
@@ -142,17 +154,15 @@ static float group_dot(const gw_format *f, const open_row *row, const gw_acts *a
 }
 
 /* The same where each half of a block has a scale: they are small integers, and the block is summed in integers. */
-static float halves_dot(const gw_format *f, const open_row *row, const gw_acts *a, activations x, int t, size_t column,
-                        float total) {
+APART float halves_dot(const gw_format *f, const open_row *row, const open_acts *x, float total) {
     for (uint32_t i = 0; i < f->items; i += GW_BLOCK) {
-        float s = x.scale[block_of(a, t, column + i)];
+        float s = x->scale[i / GW_BLOCK];
         int32_t dot = 0, sum = 0;
         for (uint32_t h = i; h < i + GW_BLOCK; h += f->sub) {
             int32_t half = 0, part = 0;
             for (uint32_t c = h; c < h + f->sub; c++) {
-                int32_t q = x.at(a, t, column + c);
-                half += row->value[c] * q;
-                part += q;
+                half += row->value[c] * x->q[c];
+                part += x->q[c];
             }
             dot += row->small[h / f->sub] * half;
             if (f->mins) sum += row->small_min[h / f->sub] * part;
@@ -163,20 +173,28 @@ static float halves_dot(const gw_format *f, const open_row *row, const gw_acts *
     return total;
 }
 
-static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
-                          float *y, size_t ldy) {
-    size_t groups = a->k / f->items;
-    open_row row;
-    for (int i = 0; i < panels * GW_PANEL; i++) {
-        for (int t = 0; t < a->n; t++) y[t * ldy + i] = 0;
-        for (size_t g = 0; g < groups; g++) {
-            open_group(f, w + (i / GW_PANEL * groups + g) * GW_PANEL * f->bytes, i % GW_PANEL, &row);
-            for (int t = 0; t < a->n; t++) {
-                float *at = y + t * ldy + i;
-                *at = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, &row, a, x, t, g * f->items, *at);
+/* One panel; y of its rows. */
+static void panel_product(const gw_format *f, activations x, const uint8_t *w, const gw_acts *a, float *y, size_t ldy) {
+    open_row row[GW_PANEL];
+    open_acts taken;
+    for (int t = 0; t < a->n; t++)
+        for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = 0;
+    for (size_t column = 0; column < a->k; column += f->items, w += GW_PANEL * f->bytes) {
+        for (int r = 0; r < GW_PANEL; r++) open_group(f, w, r, &row[r]);
+        for (int t = 0; t < a->n; t++) {
+            open_columns(a, x, t, column, f->items, &taken);
+            for (int r = 0; r < GW_PANEL; r++) {
+                float *at = y + t * ldy + r;
+                *at = (f->sub < GW_BLOCK ? halves_dot : group_dot)(f, &row[r], &taken, *at);
             }
         }
     }
+}
+
+static void matmul_format(const gw_format *f, activations x, const uint8_t *w, int panels, const gw_acts *a,
+                          float *y, size_t ldy) {
+    size_t bytes = a->k / f->items * GW_PANEL * f->bytes;
+    for (int p = 0; p < panels; p++) panel_product(f, x, w + p * bytes, a, y + p * GW_PANEL, ldy);
 }
 
 #define DEFINE_FORMAT(NAME, name, ...)                                                                            \

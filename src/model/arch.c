@@ -27,6 +27,12 @@ static const gw_arch table[] = {
         .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
         .rope_base_local = 1e4, .pattern = 6, .scales_embedding = true, .wide_queries = 62,
     },
+    {   /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a mask; some files lack the dense layers */
+        .name = "gemma-embedding", .required = ENDS | ATTENTION | QK_NORMS | GATED | POST_NORMS,
+        .optional = W(DENSE_2) | W(DENSE_3),
+        .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .rope_base = 1e6,
+        .rope_base_local = 1e4, .pattern = 6, .window = 512, .scales_embedding = true, .both_ways = true,
+    },
     {   /* Radford et al. 2019, Language models are unsupervised multitask learners */
         .name = "gpt2",
         .required = ENDS | W(POSITIONS) | W(OUTPUT_NORM_BIAS) | W(ATTN_NORM) | W(ATTN_NORM_BIAS) | W(QKV) |
@@ -49,7 +55,7 @@ static const gw_arch table[] = {
 };
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
-const char gw_arch_list[] = "gemma, gemma2, gemma3, gpt2, llama or qwen3";
+const char gw_arch_list[] = "gemma, gemma2, gemma3, gemma-embedding, gpt2, llama or qwen3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)

@@ -28,6 +28,7 @@ typedef struct {
     gw_linear output;         /* [n_vocab][n_embd]; the embedding unless the file has one of its own */
     gw_norm output_norm;      /* [n_embd] */
     const float *rope_factors;   /* [head_dim / 2] frequencies of the rotation are divided by these */
+    gw_linear dense_2, dense_3;  /* [n_dense][n_embd], [n_embd][n_dense]: what a pooled text goes through */
     gw_layer *layers;
 } gw_weights;
 
@@ -64,7 +65,9 @@ typedef struct {
     X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                      \
     X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)        \
     X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)       \
-    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)
+    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)         \
+    X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                   \
+    X(DENSE_3, "dense_3.weight", dense_3.matrix, DENSE, EMBD)
 
 enum {
 #define GW_X(name, ...) GW_WEIGHT_##name,
@@ -91,6 +94,7 @@ typedef struct {
     bool scales_embedding;       /* by the root of the width */
     uint32_t wide_queries;       /* with that many layers, queries are scaled by the width of a head's share of the
                                   * model, not by head_dim */
+    bool both_ways;              /* tokens see later ones too: it makes vectors of texts, and goes on with none */
     bool space_prefix;           /* of a tokenizer by score, where the file does not say */
     const char *pre;             /* the same of byte-level BPE: how a text is cut; NULL: a file must say */
 } gw_arch;
@@ -103,6 +107,7 @@ extern const char gw_arch_list[];   /* their names, for error texts */
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim, n_ctx_train;
+    uint32_t n_dense;                         /* of dense_2's rows; 0: the file does not say */
     uint32_t window, pattern;                 /* window 0: all layers are global */
     uint8_t is_global[GW_MAX_LAYERS];
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;

@@ -131,16 +131,25 @@ static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     q->sum.total = GW_KERNEL(weigh)(p, n, q->sum.max);
 }
 
+/* What of a span any query of the group sees. */
+typedef struct { uint32_t from, to; } stretch;
+
+static stretch stretch_of(const group *g, uint32_t span) {
+    return (stretch){ (uint32_t)gw_max(g->q[0].first, (size_t)span * GW_SPAN),
+                      (uint32_t)gw_min((size_t)g->q[g->n - 1].last + 1, ((size_t)span + 1) * GW_SPAN) };
+}
+
+static void find_weights(group *g, stretch s, float *p) {
+    through(g, true, s.from, s.to, p);
+    for (int i = 0; i < g->n; i++) weigh(&g->q[i], g->cap, s.from, s.to, p + i * GW_SPAN);
+}
+
 static void attend(group *g, uint32_t span) {
     float p[QUERIES * GW_SPAN];
-    uint32_t from = (uint32_t)gw_max(g->q[0].first, (size_t)span * GW_SPAN);
-    uint32_t to = (uint32_t)gw_min((size_t)g->q[g->n - 1].last + 1, ((size_t)span + 1) * GW_SPAN);
-    through(g, true, from, to, p);
-    for (int i = 0; i < g->n; i++) {
-        weigh(&g->q[i], g->cap, from, to, p + i * GW_SPAN);
-        memset(g->q[i].sum.acc, 0, g->d * sizeof(float));
-    }
-    through(g, false, from, to, p);
+    stretch s = stretch_of(g, span);
+    find_weights(g, s, p);
+    for (int i = 0; i < g->n; i++) memset(g->q[i].sum.acc, 0, g->d * sizeof(float));
+    through(g, false, s.from, s.to, p);
 }
 
 /* --- spans together --- */
@@ -300,6 +309,30 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     j.items = h.n_head_kv * j.parts;
     if (n == 1) attend_one(o, &j);
     else gw_parallel(o->pool, tokens_item, &j, (n + j.tokens - 1) / j.tokens * j.items);
+}
+
+/* --- one query's weights, for who looks inside --- */
+
+void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out) {
+    job j = { .h = h, .kv = kv, .heads = 1, .parts = h.n_head / h.n_head_kv, .items = h.n_head };
+    float p[GW_SPAN], total = 0, max = -INFINITY;
+    uint8_t room[GW_I16_BYTES(GW_MAX_HEAD_DIM)];
+    group g;
+    int which;
+    open_group(&j, head, &g, &which);   /* with a head a group, an item is a head */
+    add_query(&j, &g, pos, query_row(&j, q, room, 0), NULL);
+    uint32_t first = g.q[0].first, last = g.q[0].last, done = first;
+    for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {
+        stretch s = stretch_of(&g, span);
+        find_weights(&g, s, p);
+        float top = max > g.q[0].sum.max ? max : g.q[0].sum.max;
+        float keep = gw_exp(max - top), add = gw_exp(g.q[0].sum.max - top);
+        if (keep != 1) for (uint32_t i = first; i < done; i++) out[i] *= keep;
+        for (done = s.from; done < s.to; done++) out[done] = p[done % GW_SPAN] * add;
+        total = total * keep + g.q[0].sum.total * add;
+        max = top;
+    }
+    for (uint32_t i = first; i <= last; i++) out[i] /= total;
 }
 
 uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx) {

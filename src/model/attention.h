@@ -20,6 +20,8 @@ typedef struct {
  * already. A token's result has the same bits in every batch and with every number of threads. */
 void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
                   float *out);
+/* The weights that a head of one token gives to what it sees: out[position], others are left as they are. */
+void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out);
 /* Floats that gw_ops_init needs for it. */
 uint64_t gw_attention_partials(gw_heads h, uint32_t n_ctx);
 

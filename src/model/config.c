@@ -76,7 +76,9 @@ static int read_heads(const job *j) {
         return bad_value(j, "attention.head_count", expected, c->n_head);
     }
     if ((bad = check_same(j, "attention.value_length", c->head_dim, ", as key_length"))) return bad;
-    if ((bad = check_same(j, "attention.causal", 1, ": what follows is not seen"))) return bad;
+    bool causal = !c->arch->both_ways;
+    if ((bad = check_same(j, "attention.causal", causal, causal ? ": what follows is not seen" : ": all is seen")))
+        return bad;
     return check_same(j, "rope.dimension_count", c->head_dim, ", whole heads");
 }
 
@@ -168,6 +170,21 @@ static int read_windows(const job *j) {
     return bad ? bad : read_pattern(j);
 }
 
+/* --- vectors of texts --- */
+
+/* Both dense layers have their sizes, or none. */
+static int read_dense(const job *j) {
+    gw_config *c = j->c;
+    const char *key = "dense_2_feat_out";
+    if (!c->arch->both_ways) return 0;
+    int bad = check_same(j, "pooling_type", 1, ": the mean");
+    if (bad || !find(j, key)) return bad;
+    if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
+    if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", as embedding_length"))) return bad;
+    if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", as dense_2_feat_out"))) return bad;
+    return check_same(j, "dense_3_feat_out", c->n_embd, ", as embedding_length");
+}
+
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     const char *name = gw_store_text(s, "general.architecture");
     if (!name)
@@ -178,5 +195,6 @@ int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     int bad = read_sizes(&j);
     if (!bad) bad = read_heads(&j);
     if (!bad) bad = read_reals(&j);
+    if (!bad) bad = read_dense(&j);
     return bad ? bad : read_windows(&j);
 }

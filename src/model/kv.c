@@ -39,8 +39,7 @@ void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
     }
 }
 
-/* First position that a query at position p still sees in a window layer. */
-static uint32_t window_start(const gw_kv *kv, uint32_t p) {
+uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
     return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
 }
 
@@ -52,7 +51,7 @@ static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32
 }
 
 static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
-    uint32_t first = window_start(kv, length);
+    uint32_t first = gw_kv_window_start(kv, length);
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
         gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
         if (!aside->rows) continue;
@@ -65,11 +64,11 @@ static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
 
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
     if (length > kv->pos) length = kv->pos;
-    if (window_start(kv, length) >= kv->low) {
+    if (gw_kv_window_start(kv, length) >= kv->low) {
         kv->pos = length;
     } else if (kv->saved_pos && kv->saved_pos <= length) {
         kv->pos = kv->saved_pos;
-        kv->low = window_start(kv, kv->pos);
+        kv->low = gw_kv_window_start(kv, kv->pos);
         copy_rings(kv, kv->pos, false);
     } else {
         kv->pos = kv->low = 0;
@@ -172,10 +171,87 @@ void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const 
     }
 }
 
+gw_kv_layer gw_kv_from(const gw_kv *kv, uint32_t layer, uint32_t row) {
+    gw_kv_layer l = kv->layers[layer];
+    size_t at = (size_t)row * kv->shape.n_head_kv * l.head;
+    return (gw_kv_layer){ l.k + at, l.v + at, l.rows - row, l.head, l.type };
+}
+
 void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }
 
 void gw_kv_save(gw_kv *kv, uint32_t length) {
-    if (window_start(kv, length) < kv->low) return;
+    if (gw_kv_window_start(kv, length) < kv->low) return;
     copy_rings(kv, length, true);
     kv->saved_pos = length;
+}
+
+/* --- rows of saved states --- */
+
+/* Of one head: what store functions write. */
+static size_t used_bytes(int type, uint32_t d) {
+    return type == GW_KV_I16 ? d * sizeof(int16_t) + sizeof(float) : (size_t)head_bytes(type, d);
+}
+
+/* At most what comes of `finite` numbers. */
+static bool sound_scale(float x, float parts) { return x >= 0 && x <= FLT_MAX / parts; }
+
+static bool sound_f32(const uint8_t *in, uint32_t d) {
+    const uint32_t infinity = 0x7f800000;
+    uint32_t bits, wild = 0;
+    for (uint32_t i = 0; i < d; i++) {
+        memcpy(&bits, in + i * sizeof bits, sizeof bits);
+        wild |= (bits & infinity) == infinity;
+    }
+    return !wild;
+}
+
+/* Values within what sums of 32 bits hold, keys also by the norm of a lane (kernels.h). */
+static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
+    int64_t sum[GW_I16_LANES] = { 0 };
+    float scale;
+    for (uint32_t i = 0; i < d; i++) {
+        int16_t x;
+        memcpy(&x, in + i * sizeof x, sizeof x);
+        if (x < -GW_I16_TOP) return false;
+        sum[i / 2 % GW_I16_LANES] += (int32_t)x * x;
+    }
+    for (int l = 0; l < GW_I16_LANES && !values; l++)
+        if (sum[l] > (int64_t)GW_I16_NORM * GW_I16_NORM) return false;
+    memcpy(&scale, in + d * sizeof(int16_t), sizeof scale);
+    return sound_scale(scale, 4096);
+}
+
+static bool sound_q8(const uint8_t *in, uint32_t d) {
+    for (uint32_t i = 0; i < d; i++)
+        if (in[i] == 0x80) return false;   /* -128 */
+    for (uint32_t b = 0; b < (d + GW_BLOCK - 1) / GW_BLOCK; b++) {
+        uint16_t scale;
+        memcpy(&scale, in + d + b * sizeof scale, sizeof scale);
+        if (!sound_scale(gw_bf16_to_f32(scale), 128)) return false;
+    }
+    return true;
+}
+
+uint32_t gw_kv_row_bytes(const gw_kv *kv, uint32_t layer) {
+    return (uint32_t)(kv->shape.n_head_kv * used_bytes(kv->layers[layer].type, kv->shape.head_dim));
+}
+
+void gw_kv_row_out(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out) {
+    uint32_t heads = kv->shape.n_head_kv;
+    size_t used = used_bytes(l->type, kv->shape.head_dim);
+    const uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * heads * l->head;
+    for (uint32_t h = 0; h < heads; h++) memcpy(out + h * used, row + (size_t)h * l->head, used);
+}
+
+bool gw_kv_row_in(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in) {
+    uint32_t heads = kv->shape.n_head_kv, d = kv->shape.head_dim;
+    size_t used = used_bytes(l->type, d);
+    uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * heads * l->head;
+    for (uint32_t h = 0; h < heads; h++, in += used) {
+        bool sound = l->type == GW_KV_F32 ? sound_f32(in, d)
+                   : l->type == GW_KV_Q8 ? sound_q8(in, d) : sound_i16(in, d, values);
+        if (!sound) return false;
+        memcpy(row + (size_t)h * l->head, in, used);
+    }
+    return true;
 }

@@ -43,10 +43,20 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 /* Rows pos .. pos + n - 1 are about to be written (n <= batch). */
 void gw_kv_reserve(gw_kv *kv, uint32_t n);
 void gw_kv_store(gw_kv *kv, uint32_t layer, uint32_t pos, const float *k, const float *v);
+/* A layer's rows from `row` on as a layer of their own: of one text of several. */
+gw_kv_layer gw_kv_from(const gw_kv *kv, uint32_t layer, uint32_t row);
 /* Rows up to pos + n - 1 are complete in all layers. */
 void gw_kv_advance(gw_kv *kv, uint32_t n);
 /* A query q[d] as keys of GW_KV_I16 want it: a row like theirs. */
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
+
+/* Rows as saved states have them (run/state.h): heads one behind the other, with nothing in between. Bytes of one row
+ * of keys or of values; one copied out; one put in, false if gw_kv_store makes no such row, on which kernels rely. */
+uint32_t gw_kv_row_bytes(const gw_kv *kv, uint32_t layer);
+void gw_kv_row_out(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out);
+bool gw_kv_row_in(const gw_kv *kv, const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in);
+/* First position that a query at position p still sees in a layer with a window. */
+uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p);
 
 /* Save the rings as they are for a later rewind to length (length <= pos, within the window's reach). */
 void gw_kv_save(gw_kv *kv, uint32_t length);

@@ -1,6 +1,8 @@
 /* load: see load.h. Header: what the parser left over moves to the window's front. Weights: whole
  * groups of four rows are packed, in parallel, into their final place as they arrive. */
 #include "model/load.h"
+#include "base/hash.h"
+#include "kernels/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,11 +218,14 @@ static int by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+/* One tensor ends where the next begins, but for alignment, and the first begins with the data: a gap would be bytes of
+ * something that is not told, or a type read as another one. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
-    if (t->info.offset < after)
-        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE,
-                       "tensor %s: offset\nat least %llu, where another one ends\n%llu", t->info.name,
-                       (unsigned long long)after, (unsigned long long)t->info.offset);
+    uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
+    if (t->info.offset != due)
+        return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: offset\n%llu, where %s\n%llu", t->info.name,
+                       (unsigned long long)due, after ? "the one before it ends" : "the data begin",
+                       (unsigned long long)t->info.offset);
     if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
         return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "tensor %s: end\nbelow 2^63\nbeyond", t->info.name);
     return 0;
@@ -262,7 +267,7 @@ static int end_header(gw_loader *l) {
     if (bad) return bad;
     gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
     if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "list of parts");
-    *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset };
+    *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset, .alignment = l->parser.alignment };
     if (l->part == 0) l->file->store.alignment = l->parser.alignment;
     if (l->part + 1 < l->n_parts) {
         if ((bad = keep_rest(l))) return bad;
@@ -336,14 +341,42 @@ int gw_loader_reserve(gw_loader *l) {
 typedef struct {
     const gw_matrix *m;
     const gw_type *from;                     /* in the file */
+    _Atomic uint64_t *wild;
     uint8_t *rows;
     size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
 
 static void pack_item(void *ctx, int item) {
     const pack_job *j = ctx;
-    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL)
-        gw_matrix_put(j->m, j->from, j->rows + r * j->row_bytes, (int)gw_min(GW_PANEL, j->n_rows - r), j->first + r);
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
+        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
+        if (!gw_matrix_put(j->m, j->from, j->rows + r * j->row_bytes, n, j->first + r))
+            atomic_store(j->wild, j->first + r + 1);
+    }
+}
+
+/* A sum over rows, so that it is the same however they come: of each its first bytes, its last ones, and some that
+ * lie elsewhere in every row. */
+static uint64_t sample_rows(uint64_t seed, const uint8_t *rows, size_t first, size_t n, size_t bytes) {
+    uint64_t sum = 0, word;
+    size_t length = gw_min(sizeof word, bytes), range = bytes - length + 1;
+    for (size_t r = first; r < first + n; r++, rows += bytes) {
+        size_t places[] = { 0, range - 1, r * 40503 % range };
+        uint64_t h = seed + r;
+        for (int i = 0; i < 3; i++) {
+            word = 0;
+            memcpy(&word, rows + places[i], length);
+            h = gw_hash_mix(h ^ word);
+        }
+        sum += h;
+    }
+    return sum;
+}
+
+/* Before the bytes are packed, which may destroy them. */
+static void sample(gw_loader *l, const gw_tensor *t, const uint8_t *rows, size_t first, size_t n, size_t bytes) {
+    uint64_t seed = gw_hash(0, t->info.name, strlen(t->info.name));
+    l->file->sample += sample_rows(seed, rows, first, n, bytes);
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
@@ -351,14 +384,17 @@ static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, ui
     size_t row_bytes = gw_row_bytes(t->type, m->k), rows = n / row_bytes;
     if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
     size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
-    pack_job j = { m, t->type, bytes, first, rows, row_bytes, step };
+    pack_job j = { m, t->type, &l->wild, bytes, first, rows, row_bytes, step };
+    sample(l, t, bytes, first, rows, row_bytes);
     gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
     return rows * row_bytes;
 }
 
-static size_t take_vector(const gw_tensor *t, float *to, const uint8_t *bytes, size_t n) {
+static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uint8_t *bytes, size_t n) {
     if (n < t->bytes) return 0;
+    l->file->sample += gw_hash(gw_hash(1, t->info.name, strlen(t->info.name)), bytes, (size_t)t->bytes);
     t->type->dequantise(bytes, to, t->info.shape[0]);
+    if (!gw_rows_finite(gw_type_of(GW_F32), (const uint8_t *)to, 1, t->info.shape[0])) l->wild = 1;
     return t->bytes;
 }
 
@@ -373,7 +409,7 @@ static size_t take_some(gw_loader *l, size_t at) {
     const gw_matrix *m = gw_file_matrix(l->file, l->order[l->current]);
     float *vector = gw_file_vector(l->file, l->order[l->current]);
     if (m) n = take_rows(l, t, m, l->window + at, n);
-    else if (vector) n = take_vector(t, vector, l->window + at, n);
+    else if (vector) n = take_vector(l, t, vector, l->window + at, n);
     l->done += n;
     return n;
 }
@@ -385,13 +421,22 @@ static const gw_tensor *next_tensor(gw_loader *l) {
     return t->part == l->part ? t : NULL;
 }
 
+/* Weights that llama.cpp's --check-tensors refuses too: what comes of them is no answer. */
+static int not_finite(gw_loader *l) {
+    const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
+    return gw_fail(&l->file->error, GW_E_NOT_FINITE,
+                   "tensor %s\nfinite numbers and scales\nNaN or an infinity at row %llu", t->info.name,
+                   (unsigned long long)l->wild - 1);
+}
+
 /* Takes what is whole in the window. False: the part's next tensor needs more bytes. */
 static bool take_window(gw_loader *l) {
     size_t at = 0;
-    const gw_tensor *t;
-    while ((t = next_tensor(l))) {
+    const gw_tensor *t = NULL;
+    while (!l->wild && (t = next_tensor(l))) {
         size_t used = take_some(l, at);
         at += used;
+        if (l->wild) return false;
         if (l->done == t->bytes) {
             l->current++;
             l->done = 0;
@@ -410,6 +455,7 @@ static int commit_weights(gw_loader *l) {
         if (l->current == n) return GW_LOAD_READY;
         take_up(l, gw_store_tensor_at(&l->file->store, l->order[l->current])->part);
     }
+    if (l->wild) return not_finite(l);
     if (gw_pool_failed(l->pool))
         return gw_fail(&l->file->error, GW_E_WORKER, "packing weights\nhelper threads that work\none that failed");
     return GW_LOAD_WEIGHTS;

@@ -7,6 +7,8 @@
 #ifndef GW_LOAD_H
 #define GW_LOAD_H
 
+#include <stdatomic.h>
+
 #include "base/threads.h"
 #include "file/gguf.h"
 #include "model/model.h"
@@ -16,6 +18,7 @@ enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY 
 /* One file whose header is complete. Offsets are in that file. */
 typedef struct {
     uint64_t data_offset, end;   /* where its data section begins and its last tensor ends */
+    uint64_t alignment;
     uint64_t position;           /* of kept[0] */
     uint8_t *kept;               /* what was read behind its header, until its turn comes */
     size_t n_kept;
@@ -39,6 +42,7 @@ typedef struct {
     uint32_t *order;          /* tensors by part and offset */
     uint32_t current;         /* index into order */
     uint64_t done;            /* bytes of the current tensor that are in place */
+    _Atomic uint64_t wild;    /* 1 + a row of the current tensor that is not finite; 0: none */
     void *block;              /* the weights */
     uint64_t block_bytes;
 } gw_loader;

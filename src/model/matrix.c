@@ -13,13 +13,17 @@ void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena) {
     m->norms = norms;
 }
 
-void gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row) {
+bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row) {
     size_t at = row / GW_PANEL * (m->k / GW_BLOCK);
+    bool finite = m->type == from || gw_rows_finite(from, rows, (size_t)n, m->k);
+    uint8_t *panel = m->data + (m->low ? at * GW_HIGH_BYTES : row * gw_row_bytes(m->type, m->k));
     if (m->type != from) gw_round_rows(from, rows, n, m->k);
-    if (m->low)
-        gw_pack_planes(rows, n, m->k, m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, m->norms + row,
-                       m->norms + gw_ld(m->rows) + row);
-    else gw_pack_panel(m->type, rows, n, m->k, m->data + row * gw_row_bytes(m->type, m->k));
+    if (!m->low) {
+        gw_pack_panel(m->type, rows, n, m->k, panel);
+        return finite && gw_panel_finite(m->type, panel, m->k);
+    }
+    gw_pack_planes(rows, n, m->k, panel, m->low + at * GW_LOW_BYTES, m->norms + row, m->norms + gw_ld(m->rows) + row);
+    return finite && gw_planes_finite(panel, m->k);
 }
 
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out) {

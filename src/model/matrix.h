@@ -18,8 +18,9 @@ static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANE
 
 /* Takes its place in the arena, which may only measure: then nothing but the arena changes. */
 void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
-/* n <= 4 rows of type `from`, one behind the other, become rows `row` … (a multiple of 4); the bytes are lost. */
-void gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
+/* n <= 4 rows of type `from`, one behind the other, become rows `row` … (a multiple of 4); the bytes are lost. False if
+ * a number or a scale among them is not finite. */
+bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
 /* Row `row` as floats[k]. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
 /* Rows first … first + rows - 1 (first: a multiple of 4) as a matrix of their own, of the same bytes. */

@@ -1,5 +1,6 @@
 /* model: see model.h */
 #include "model/model.h"
+#include "base/hash.h"
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/kv.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, NONE };
+enum { EMBD, FF, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, CONTEXT, DENSE, NONE };
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
@@ -27,6 +28,7 @@ static uint32_t size_of(const gw_config *c, int which) {
     case HEAD: return c->head_dim;
     case HALF_HEAD: return c->head_dim / 2;
     case CONTEXT: return c->n_ctx_train;
+    case DENSE: return c->n_dense;
     default: return c->n_vocab;
     }
 }
@@ -77,6 +79,9 @@ static int check_type(gw_file *f, const gw_tensor *t, int weight) {
 /* A step that the recipe would not take for this architecture: to pass over its weights would be wrong in silence. */
 static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
+    bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
+    if (dense && a->both_ways && !f->config.n_dense)
+        return gw_fail(&f->error, GW_E_MISSING_KEY, "metadata key %s.dense_2_feat_out\na number\nno such key", a->name);
     if ((a->required | a->optional) >> weight & 1) return 0;
     return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "tensor %s\nno such tensor in a file of %s\none", t->info.name,
                    a->name);
@@ -101,11 +106,19 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
+/* One of the dense layers is of no use without the other. */
+static uint64_t required_of(const gw_file *f) {
+    const uint64_t dense = 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3;
+    bool any = f->has[f->config.n_layer] & dense;
+    return f->config.arch->required | (any ? dense : 0);
+}
+
 static int check_all_bound(gw_file *f) {
+    uint64_t required = required_of(f);
     for (uint32_t l = 0; l <= f->config.n_layer; l++)
         for (int w = 0; w < GW_WEIGHTS; w++) {
             bool belongs = weights[w].of_layer == (l < f->config.n_layer);
-            if (!belongs || !(f->config.arch->required >> w & 1) || f->has[l] >> w & 1) continue;
+            if (!belongs || !(required >> w & 1) || f->has[l] >> w & 1) continue;
             char layer[16] = "";
             if (weights[w].of_layer) snprintf(layer, sizeof layer, "blk.%u.", l);
             return gw_fail(&f->error, GW_E_MISSING_TENSOR, "tensor %s%s\nin the file\nmissing", layer, weights[w].name);
@@ -167,7 +180,8 @@ static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0;
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    return asked == GW_KV_AUTO && floats ? GW_KV_F32 : asked;
+    bool once = f->config.arch->both_ways;   /* one layer's, so bytes are few */
+    return asked == GW_KV_AUTO && (floats || once) ? GW_KV_F32 : asked;
 }
 
 /* --- places --- */
@@ -179,6 +193,7 @@ static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> G
 static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
+    if (f->config.arch->both_ways) return false;
     bool wanted = f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_PLANES;
     return is_output && wanted && gw_planes_fit(m->type, m->k);
 }
@@ -242,6 +257,29 @@ gw_matrix *gw_file_matrix(const gw_file *f, uint32_t i) {
 float *gw_file_vector(const gw_file *f, uint32_t i) {
     bool vector = f->bound[i].weight < GW_WEIGHTS && is_vector(f->bound[i].weight);
     return vector ? (float *)*(const float **)field_of(f, f->bound[i]) : NULL;
+}
+
+/* --- telling models apart --- */
+
+/* One by one: a struct has gaps. */
+static uint64_t hash_rules(const gw_config *c) {
+    const double rules[] = { c->n_vocab, c->n_layer, c->n_embd, c->n_ff, c->n_head, c->n_head_kv, c->head_dim,
+                             c->window, c->pattern, c->eps, c->embedding_scale, c->query_scale, c->attn_cap,
+                             c->logit_cap, c->rope_base, c->rope_base_local, c->position_scale };
+    uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
+    return gw_hash(gw_hash(h, rules, sizeof rules), c->is_global, c->n_layer);
+}
+
+uint64_t gw_file_hash(const gw_file *f) {
+    uint64_t h = hash_rules(&f->config), packed = 0;
+    for (uint32_t i = 0; i < gw_store_tensors(&f->store); i++) {
+        const gw_tensor *t = gw_store_tensor_at(&f->store, i);
+        const gw_matrix *m = gw_file_matrix(f, i);
+        uint32_t types[] = { t->type->id, m ? m->type->id : t->type->id };
+        if (f->bound[i].weight < GW_WEIGHTS)
+            packed += gw_hash(gw_hash(0, t->info.name, strlen(t->info.name)), types, sizeof types);
+    }
+    return gw_hash_mix(h ^ gw_hash_mix(packed ^ gw_hash_mix(f->sample)));
 }
 
 void gw_file_free(gw_file *f) {

@@ -27,6 +27,7 @@ typedef struct {
     gw_bound *bound;          /* [tensors of the store] */
     uint64_t *has;            /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
     int floats, output;       /* GW_FLOATS_*, GW_OUTPUT_*; may be changed until weights have their places */
+    uint64_t sample;          /* sum of hashes of what was taken of the weights' bytes (load) */
     gw_error error;
 } gw_file;
 
@@ -43,6 +44,10 @@ void gw_file_place(gw_file *f, gw_arena *arena);
 /* Where tensor i goes, once it has its place: a matrix or a vector, or neither. */
 gw_matrix *gw_file_matrix(const gw_file *f, uint32_t i);
 float *gw_file_vector(const gw_file *f, uint32_t i);
+
+/* Once all weights are in place: 64 bits for all that keys and values depend on, the rules, how weights are packed,
+ * and each row of them by a few of its bytes. The same for a whole file and its parts. */
+uint64_t gw_file_hash(const gw_file *f);
 
 void gw_file_free(gw_file *f);
 

@@ -85,7 +85,7 @@ int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokeniz
     int bad = finish(s, a, tokenizer, e);
     if (bad) return bad;
     uint32_t n = gw_tokenizer_size(tokenizer);
-    *t = (gw_tokens){ .add_bos = adds_bos(s) };
+    *t = (gw_tokens){ .add_bos = adds_bos(s), .add_eos = flag(s, "tokenizer.ggml.add_eos_token", false) };
     int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, &eom, &t->pad };
     for (int i = 0; i < ID_NAMES && !bad; i++) bad = read_id(s, id_names[i], n, ids[i], e);
     if (bad) return bad;

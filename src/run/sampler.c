@@ -568,6 +568,67 @@ void gw_sampler_accept(gw_sampler *s, int32_t id) {
     s->n_history += s->n_history < HISTORY;
 }
 
+/* --- saved states: options, random numbers, then biases and accepted ids, oldest first -------------------------- */
+
+typedef struct {
+    double option[N_OPTIONS];
+    uint64_t state, stream;
+    uint32_t n_bias, n_history;
+} saved;
+typedef struct { int32_t id; float bias; } saved_bias;
+_Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST, "size");
+
+static size_t saved_bytes(uint32_t n_bias, uint32_t n_history) {
+    return sizeof(saved) + n_bias * sizeof(saved_bias) + n_history * sizeof(int32_t);
+}
+
+size_t gw_sampler_state_bytes(const gw_sampler *s) { return saved_bytes(s->n_bias, s->n_history); }
+
+void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
+    saved all = { .state = s->state, .stream = s->stream, .n_bias = s->n_bias, .n_history = s->n_history };
+    memcpy(all.option, s->option, sizeof all.option);
+    memcpy(out, &all, sizeof all);
+    memcpy(out + sizeof all, s->bias, s->n_bias * sizeof *s->bias);
+    out += sizeof all + s->n_bias * sizeof *s->bias;
+    for (uint32_t i = s->n_history; i > 0; i--, out += sizeof(int32_t)) {
+        int32_t id = accepted(s, i);
+        memcpy(out, &id, sizeof id);
+    }
+}
+
+/* What is behind the fixed part. */
+static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
+    for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
+        saved_bias b;
+        memcpy(&b, in, sizeof b);
+        if (gw_sampler_bias(s, b.id, b.bias, e))
+            return gw_fail(e, GW_E_BAD_SAVED, "saved state: bias of a token\none in range\n%d", (int)b.id);
+    }
+    for (uint32_t i = 0; i < all->n_history; i++, in += sizeof(int32_t)) {
+        int32_t id;
+        memcpy(&id, in, sizeof id);
+        gw_sampler_accept(s, id);
+    }
+    if (s->n_history == all->n_history) return 0;
+    return gw_fail(e, GW_E_BAD_SAVED, "saved state: accepted ids\n0 to %u\nothers", s->n - 1);
+}
+
+int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
+    saved all = { 0 };
+    memcpy(&all, in, gw_min(n, sizeof all));
+    if (n < sizeof all || all.n_bias > MAX_BIAS || all.n_history > HISTORY
+        || n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
+        return gw_fail(e, GW_E_BAD_SAVED, "saved state: sampler\nits bytes\n%zu others", n);
+    gw_sampler_reset(s);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (gw_sampler_set(s, options[i].name, all.option[i], e))
+            return gw_fail(e, GW_E_BAD_SAVED, "saved state: %s\n%.16g to %.16g\n%.16g", options[i].name,
+                           options[i].least, options[i].most, all.option[i]);
+    s->state = all.state;
+    s->stream = all.stream;
+    return read_lists(s, &all, in + sizeof all, e);
+}
+
 /* --- log probabilities ---------------------------------------------------------------------------- */
 
 /* ln(sum of exp(x)), NAN where find_top finds no best. */

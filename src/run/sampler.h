@@ -43,6 +43,13 @@ int gw_sampler_arg_max(const gw_sampler *s, int32_t *changed, int cap);
  * probabilities, at most cap of each written. Returns how many there are, or an error as draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
 
+/* All that later draws depend on, as bytes (run/state.h): how many, and those; read: 0, or GW_E_BAD_SAVED, then it is
+ * as it was or back at its defaults. */
+enum { GW_SAMPLER_MOST = 160 << 10 };
+size_t gw_sampler_state_bytes(const gw_sampler *s);
+void gw_sampler_write(const gw_sampler *s, uint8_t *out);
+int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e);
+
 /* Natural-log probabilities of the raw logits (no option applied), arithmetic in double. NAN for an id
  * out of range, and where gw_sampler_draw would give GW_E_BAD_STATE (gw_top_logprobs: 0 of them). */
 double gw_logprob(const float *logits, uint32_t n_vocab, int32_t id);

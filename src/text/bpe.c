@@ -163,13 +163,15 @@ static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scra
     return code;
 }
 
-int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
-                  gw_ids *to) {
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, gw_ids *to,
+                  size_t *taken) {
     int code = 0;
-    for (size_t at = 0; at < len && !code;) {
-        size_t n = gw_split_word(b->split, text + at, len - at);
-        code = encode_word(b, v, scratch, text + at, n, to);
-        at += n;
+    *taken = 0;
+    for (size_t at = 0; at < text.len && !code;) {
+        size_t n = gw_split_word(b->split, text.p + at, text.len - at);
+        if (at + n > text.limit) break;
+        code = encode_word(b, v, scratch, text.p + at, n, to);
+        *taken = at += n;
     }
     return code;
 }

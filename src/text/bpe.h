@@ -28,9 +28,10 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
 
-/* Ids of a text without verbatim pieces. 0 or a code. A byte that has no piece (none is missing in the families'
+/* Ids of a text without verbatim pieces. What ends behind `limit` is left out. 0 or a code; *taken: bytes whose ids are
+ * there. A byte that has no piece (none is missing in the families'
  * vocabularies) becomes the unknown piece, or nothing, as it does elsewhere. */
-int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
-                  gw_ids *to);
+int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, gw_ids *to,
+                  size_t *taken);
 
 #endif

@@ -12,6 +12,12 @@ enum { GW_NO_PIECE = -1 };
  * text that a model can take in has fewer. */
 enum { GW_MAX_WORD = 1 << 22 };
 
+/* A text of which nothing that ends behind `limit` is wanted. */
+typedef struct {
+    const uint8_t *p;
+    size_t len, limit;
+} gw_span;
+
 /* The ids of a text, [0..n) of cap. */
 typedef struct {
     int32_t *ids;

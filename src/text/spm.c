@@ -128,14 +128,16 @@ static size_t segment_end(const gw_spm *s, const uint8_t *text, size_t len, bool
     return at;
 }
 
-int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
-                  bool prefix, gw_ids *to) {
+int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, bool prefix, gw_ids *to,
+                  size_t *taken) {
     job j = { s, v, scratch, to };
     int code = 0;
-    for (size_t at = 0, chars; (at < len || prefix) && !code; prefix = false) {
-        size_t n = segment_end(s, text + at, len - at, prefix, &chars);
-        code = encode_segment(&j, text + at, n, chars, prefix);
-        at += n;
+    *taken = 0;
+    for (size_t at = 0, chars; (at < text.len || prefix) && !code; prefix = false) {
+        size_t n = segment_end(s, text.p + at, text.len - at, prefix, &chars);
+        if (at + n > text.limit) break;
+        code = encode_segment(&j, text.p + at, n, chars, prefix);
+        *taken = at += n;
     }
     return code;
 }

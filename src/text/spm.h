@@ -16,8 +16,9 @@ int gw_spm_make(gw_spm *s, const gw_vocabulary *v);   /* 0 or GW_E_NO_MEMORY */
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);
 
-/* Ids of a text without verbatim pieces; with `prefix` as if a blank stood before it. 0 or a code. */
-int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
-                  bool prefix, gw_ids *to);
+/* Ids of a text without verbatim pieces; with `prefix` as if a blank stood before it. What ends behind `limit` is left
+ * out. 0 or a code; *taken: bytes whose ids are there. */
+int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_span text, bool prefix, gw_ids *to,
+                  size_t *taken);
 
 #endif

@@ -14,6 +14,7 @@ struct gw_tokenizer {
     gw_bpe bpe;
     bool space_prefix;
     gw_scratch scratch;
+    size_t taken;
 };
 
 gw_tokenizer *gw_tokenizer_new(void) {
@@ -66,31 +67,62 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
 
 /* --- encoding --------------------------------------------------------------------------------- */
 
-enum { MOST_TEXT = INT32_MAX / 4 };
+/* AHEAD: a word's end is found by at most so many bytes behind it, but for a run of blanks. */
+enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
+
+/* Whether a character begins there that is a blank in no alphabet. The others are U+0085, U+00A0, U+1680, U+180E,
+ * U+2000 to U+205F and U+3000, and some that are none are taken for one. */
+static bool no_blank(const uint8_t *p) {
+    bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4), safe = p[1] > 0x81 && p[1] != 0x85 && p[1] != 0x9A
+        && p[1] != 0xA0;
+    return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
+}
+
+/* Where ids that end there, or before, are the same whatever follows the text: every verbatim piece that begins there
+ * is whole, and no run of blanks reaches beyond. 0: nowhere. */
+static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
+    size_t behind = t->verbatim.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
+    if (t->v.spelling == GW_BYTE_LEVEL)
+        while (at && !no_blank(text + at)) at--;
+    return at;
+}
+
+/* A stretch without verbatim pieces. */
+static int encode_plain(gw_tokenizer *t, gw_span text, bool prefix, gw_ids *to, size_t *taken) {
+    if (t->v.spelling == GW_BYTE_LEVEL) return gw_bpe_encode(&t->bpe, &t->v, &t->scratch, text, to, taken);
+    return gw_spm_encode(&t->spm, &t->v, &t->scratch, text, prefix, to, taken);
+}
 
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap) {
     if (!t->v.n) return GW_E_BAD_STATE;
     if (len > MOST_TEXT) return GW_E_BAD_COUNT;
     const uint8_t *p = (const uint8_t *)text;
     bool special = flags & GW_TOKENIZE_SPECIAL, prefix = t->space_prefix && !(flags & GW_TOKENIZE_CONTINUES);
+    size_t limit = flags & GW_TOKENIZE_MORE ? certain(t, p, len) : len, sure = 0;
     gw_ids to = { ids, 0, cap };
     int code = 0;
-    for (size_t at = 0, n; at < len && !code; at += n) {
+    t->taken = 0;
+    for (size_t at = 0, n; at < limit && !code; at += n) {
         int32_t id;
         n = gw_verbatim_match(&t->verbatim, &t->v, p + at, len - at, special, &id);
         if (n) {
+            /* Behind such a piece a text begins: the rest begins with the piece instead. */
+            t->taken = at, sure = to.n;
             code = gw_ids_add(&to, id);
             prefix = t->space_prefix;
             continue;
         }
-        n = gw_verbatim_next(&t->verbatim, &t->v, p + at, len - at, special);
-        code = t->v.spelling == GW_BYTE_LEVEL ? gw_bpe_encode(&t->bpe, &t->v, &t->scratch, p + at, n, &to)
-                                              : gw_spm_encode(&t->spm, &t->v, &t->scratch, p + at, n, prefix, &to);
-        prefix = false;
+        size_t end = gw_verbatim_next(&t->verbatim, &t->v, p + at, len - at, special);
+        code = encode_plain(t, (gw_span){ p + at, end, limit - at }, prefix, &to, &n);
+        if (n) t->taken = at + n, sure = to.n, prefix = false;
+        if (n < end) break;
     }
+    if (limit == len) t->taken = len, sure = to.n;
     gw_scratch_trim(&t->scratch);
-    return code ? code : (int)to.n;
+    return code ? code : (int)sure;
 }
+
+size_t gw_tokenizer_taken(const gw_tokenizer *t) { return t->taken; }
 
 int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e) {
     if (!t->v.n) return gw_fail(e, code, "tokenising\na finished tokenizer\nnone");
@@ -157,6 +189,8 @@ int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len) 
 }
 
 uint32_t gw_tokenizer_size(const gw_tokenizer *t) { return t->v.n; }
+
+const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t) { return &t->v; }
 
 size_t gw_tokenizer_bytes(const gw_tokenizer *t) {
     return sizeof *t + gw_vocabulary_bytes(&t->v) + t->verbatim.size + gw_spm_bytes(&t->spm) + gw_bpe_bytes(&t->bpe)

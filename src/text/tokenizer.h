@@ -11,8 +11,9 @@
 typedef struct gw_tokenizer gw_tokenizer;
 
 /* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text goes on where another one
- * ended, so no blank is put before it. */
-enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2 };
+ * ended, so no blank is put before it. MORE: the text goes on behind these bytes: what its rest may change is left out;
+ * the rest begins with gw_tokenizer_taken's byte, and CONTINUES if that is not 0. */
+enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
 gw_tokenizer *gw_tokenizer_new(void);                 /* NULL if no memory */
 void gw_tokenizer_free(gw_tokenizer *t);
@@ -43,6 +44,7 @@ typedef struct {
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
 
 uint32_t gw_tokenizer_size(const gw_tokenizer *t);    /* pieces; 0 before it is finished */
+const gw_vocabulary *gw_tokenizer_vocabulary(const gw_tokenizer *t);
 size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for model.info.memory */
 
 /* Ids of text[0..len) into ids[0..cap). Returns the number of ids (at most len; twice that with a space prefix) or a
@@ -50,6 +52,7 @@ size_t gw_tokenizer_bytes(const gw_tokenizer *t);     /* heap it holds, for mode
  * parts, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal says it in words. Any bytes are accepted; no BOS is added.
  * One call at a time: scratch memory belongs to the tokenizer; what a long stretch took is given back. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
+size_t gw_tokenizer_taken(const gw_tokenizer *t);   /* bytes whose ids the last call gave */
 int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e);   /* the code */
 
 /* Bytes of one token into out[0..cap): a byte piece its byte, a control or unknown piece nothing (with

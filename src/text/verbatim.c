@@ -56,6 +56,7 @@ int gw_verbatim_make(gw_verbatim *m, const gw_vocabulary *v) {
         bool again = i && list[i].user == list[i - 1].user && !compare_text(&list[i], &list[i - 1]);
         if (again) continue;
         m->ids[m->n++] = list[i].id;
+        m->longest = (uint32_t)gw_max(m->longest, list[i].len);
         m->first[list[i].text[0] + 1] = m->n;
     }
     for (int c = 1; c <= 256; c++) m->first[c] = (uint32_t)gw_max(m->first[c], m->first[c - 1]);

@@ -9,6 +9,7 @@ typedef struct {
     uint32_t *ids;        /* [n] sorted by text */
     uint32_t n;
     size_t size;          /* bytes of the list */
+    uint32_t longest;     /* bytes of a piece */
     uint32_t first[257];  /* pieces that start with byte c: [first[c], first[c + 1]) */
 } gw_verbatim;
 

@@ -159,7 +159,7 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
 
 TEST(engine_agrees_with_a_naive_forward_pass) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
+        if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
 
 /* --- the same bits by every way --- */
@@ -195,6 +195,7 @@ TEST(engine_prefill_equals_steps_equals_all_rows) {
     by_steps(r.m, ids, 160, VOCAB, steps);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         uint32_t n = lengths[i];
+        if (TSAN_LEAVES_OUT(i)) continue;
         gw_clear(r.m);
         CHECK_INT(sync_run(r.m, ids, n), 0);
         check_bits(gw_logits(r.m), steps + (n - 1) * VOCAB, VOCAB, "prefill of", n);
@@ -296,7 +297,7 @@ TEST(engine_random_walk) {
     uint32_t n = 40, random[3];
     make_ids(ids, n, VOCAB, 1);
     sync_run(a.m, ids, n);
-    for (uint32_t i = 0; i < 45; i++) {
+    for (uint32_t i = 0; i < (TSAN_LEAVES_OUT(1) ? 12 : 45); i++) {
         int32_t draw[3];
         make_ids(draw, 3, 1 << 20, 100 + i);
         for (int k = 0; k < 3; k++) random[k] = (uint32_t)draw[k];
@@ -332,6 +333,7 @@ TEST(engine_fills_the_context_exactly) {
     rig b = rig_new(&base, 1, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint32_t n = sizes[i];
+        if (TSAN_LEAVES_OUT(i + 1)) continue;
         rig a = rig_new(&base, 2, n);
         CHECK_INT(gw_sync(a.m, ids, n + 1), GW_E_CONTEXT);
         CHECK_TEXT(gw_error_text(a.m, "code"), "context-exceeded");
@@ -394,6 +396,7 @@ TEST(engine_aborts_between_layers_and_goes_on) {
     sync_run(a.m, ids, 200);
     memcpy(whole, gw_logits(a.m), sizeof whole);
     for (int layers = 0; layers < 15; layers++) {
+        if (TSAN_LEAVES_OUT(layers + layers / 4)) continue;
         gw_clear(a.m);
         CHECK_INT(gw_sync(a.m, ids, 200), 0);
         if (layers) CHECK_INT(gw_run(a.m, layers), GW_RUN_MORE);
@@ -522,9 +525,9 @@ TEST(engine_a_draw_that_fails_says_why) {
     float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
     CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN);   /* an older error, of something else */
-    CHECK_INT(gw_draw(r.m, logits), GW_E_BAD_STATE);
-    CHECK_TEXT(gw_error_text(r.m, "code"), "bad-state");
-    CHECK(strstr(gw_error_text(r.m, "what"), "logits") && !strstr(gw_error_text(r.m, "what"), "token id"));
+    CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
+    CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
+    CHECK(strstr(gw_error_text(r.m, "what"), "logit of token 7") && !strstr(gw_error_text(r.m, "what"), "token id"));
     logits[7] = 1;
     gw_set_option(r.m, "temperature", 0);
     CHECK_INT(gw_draw(r.m, logits), 7);

@@ -201,6 +201,7 @@ TEST(floats_packed_are_the_bits_of_the_q8_file) {
             tiny_file f = tiny_make(&c), packed = rounded_file(c, &f);
             outcome expected = run_parts(&packed, 1, "keep", pool, 0);
             for (int j = 0; j < 5; j++) {
+                if (TSAN_LEAVES_OUT(i + j)) continue;
                 outcome o = run_parts(&f, 1, "q8_0", pool, chunks[j]);
                 CHECK(same(&o, &expected));
             }

@@ -472,3 +472,28 @@ TEST(gguf_offset_follows_the_alignment) {
     put_tensor("t", 1, (uint64_t[]){ 32 }, 64);
     BAD(GW_E_TENSOR_RANGE, "offset of tensor t", "a multiple of 4096, at most 2^53", "64");
 }
+
+/* Texts as long as allowed, as many as allowed would be 64 GB: refused after what no real file has. */
+TEST(gguf_endless_header) {
+    static uint8_t item[GW_GGUF_ITEM];
+    put_head(3, 1, GW_MAX_METADATA);
+    gw_gguf_init(&parser, (gw_gguf_listener){ 0 }, &error);
+    size_t used;
+    CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), 0);
+    file_size = 0;
+    put_key("a", GW_GGUF_STRING);
+    put_number(GW_MAX_STRING, 8);
+    memcpy(item, file, file_size);
+    memset(item + file_size, 'x', GW_MAX_STRING);
+    size_t size = file_size + GW_MAX_STRING;
+    int state = 0, rounds = 0;
+    while (state == 0 && ++rounds < GW_MAX_METADATA)
+        for (size_t at = 0; state == 0 && at < size; at += used) {
+            state = gw_gguf_push(&parser, item + at, size - at, &used);
+            if (!state) CHECK(used > 0);
+        }
+    CHECK_INT(state, GW_E_BAD_COUNT);
+    CHECK(parser.offset <= GW_GGUF_MAX_HEADER + size);
+    CHECK_TEXT(error.what, "bytes of the header");
+    CHECK_INT(gw_gguf_push(&parser, item, size, &used), GW_E_BAD_COUNT);
+}

@@ -145,7 +145,9 @@ static const bad_file bad_files[] = {
       GW_E_UNSUPPORTED_TYPE, "blk.0.attn_norm.weight", "F32", "MXFP4" },
     { TINY_TYPE, "blk.1.attn_q.weight", 9999, 0, GW_E_UNSUPPORTED_TYPE, "blk.1.attn_q.weight", "", "9999" },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0,
-      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "at least", "0" },
+      GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "where the one before it ends", "0" },
+    { TINY_OFFSET, "blk.0.ffn_gate.weight", 1 << 20, 0,
+      GW_E_TENSOR_RANGE, "blk.0.ffn_up.weight", "where the one before it ends", "" },   /* the first behind the gap */
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0,
       GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "multiple of 32", "33" },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE, "blk.0.ffn_gate.weight", "2^53", "" },
@@ -484,4 +486,61 @@ TEST(load_plan_of_an_impossible_context_is_no_number) {
     gw_model_free(m);
     tiny_free(&f);
     gw_pool_free(pool);
+}
+
+/* A number that is none, in the middle of each kind of tensor: refused by its tensor's name and row. */
+TEST(load_refuses_what_is_not_finite) {
+    static const struct { int type; uint32_t at, bytes; uint32_t value; } wild[] = {
+        { GW_F32, 0, 4, 0x7fc00000 }, { GW_F32, 1020, 4, 0xff800000 }, { GW_F16, 2, 2, 0x7c00 }, { GW_F16, 510, 2, 0xfe00 },
+        { GW_BF16, 0, 2, 0x7f80 }, { GW_Q4_0, 18, 2, 0x7c00 }, { GW_Q8_0, 34, 2, 0xfc01 }, { GW_Q4_1, 0, 2, 0x7c00 },
+        { GW_Q4_1, 22, 2, 0x7e00 }, { GW_Q5_0, 22, 2, 0x7c00 }, { GW_Q5_1, 2, 2, 0x7c00 }, { GW_Q2_K, 80, 2, 0x7c00 },
+        { GW_Q2_K, 82, 2, 0xfc00 }, { GW_Q3_K, 108, 2, 0x7c00 }, { GW_Q4_K, 0, 2, 0x7c00 }, { GW_Q4_K, 2, 2, 0x7e00 },
+        { GW_Q5_K, 2, 2, 0x7c00 }, { GW_Q6_K, 208, 2, 0x7c00 }, { GW_IQ4_NL, 18, 2, 0x7c00 }, { GW_IQ4_XS, 0, 2, 0x7c00 } };
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        tiny_config c = { .n_embd = 256, .n_layer = 1, .n_ff = 256, .n_head = 2, .n_head_kv = 1, .head_dim = 128, .window = 8,
+                          .n_ctx = 32, .n_vocab = 20, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0, .ffn = wild[i].type,
+                          .head = -1, .seed = 1 };
+        tiny_file f = tiny_make(&c);
+        const tiny_tensor *t = tiny_find(&f, "blk.0.ffn_up.weight");
+        const gw_type *type = gw_type_of(wild[i].type);
+        uint8_t *data = f.data + f.header + t->offset;
+        gw_pool *pool = gw_pool_new(2);
+        for (int floats = 0; floats < 2; floats++) {
+            gw_model *m = gw_model_new(pool), *sound = gw_model_new(pool);
+            CHECK_INT(gw_load_option(m, "floatMatrices", floats ? "q8_0" : "auto"), 0);
+            CHECK_INT(tiny_feed(sound, f.data, f.size, 0, 16), GW_LOAD_READY);
+            uint8_t *at = data + 7 * gw_row_bytes(type, 256) + wild[i].at, before[4];
+            memcpy(before, at, 4);
+            memcpy(at, &wild[i].value, wild[i].bytes);
+            CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_E_NOT_FINITE);
+            check_error(m, "what", "blk.0.ffn_up.weight");
+            check_error(m, "got", "at row ");
+            memcpy(at, before, 4);
+            gw_model_free(m);
+            gw_model_free(sound);
+        }
+        gw_pool_free(pool);
+        tiny_free(&f);
+    }
+}
+
+TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
+    static const struct { const char *name; uint32_t at, value; } wild[] = {
+        { "output_norm.weight", 8, 0x7fc00000 }, { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
+        { "token_embd.weight", 34, 0x00007c00 } };
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        tiny_config c = { .n_embd = 32, .n_layer = 1, .n_ff = 32, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .window = 8,
+                          .n_ctx = 32, .n_vocab = 20, .pattern = 1, .embd = GW_Q8_0, .attn = GW_Q8_0, .ffn = GW_Q8_0,
+                          .head = -1, .seed = 1 };
+        tiny_file f = tiny_make(&c);
+        gw_pool *pool = gw_pool_new(1);
+        gw_model *m = gw_model_new(pool);
+        CHECK_INT(gw_load_option(m, "output", "planes"), 0);
+        memcpy(f.data + f.header + tiny_find(&f, wild[i].name)->offset + wild[i].at, &wild[i].value, 4);
+        CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_E_NOT_FINITE);
+        check_error(m, "what", wild[i].name);
+        gw_model_free(m);
+        gw_pool_free(pool);
+        tiny_free(&f);
+    }
 }

@@ -3,7 +3,7 @@
 #include "kernels/proof.h"
 #include "test.h"
 
-static const gw_kernel_list everything = { .types = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true };
+static const gw_kernel_list everything = { .narrow = UINT32_MAX, .wide = UINT32_MAX, .rounded = UINT32_MAX, .caches = UINT32_MAX, .planes = true };
 
 TEST(proofs_hold) {
     gw_error e = { 0 };

@@ -1,5 +1,6 @@
 /* threads: every item once, whatever the number of threads, and results that are seen afterwards. */
 #include "base/pure.h"
+#include "base/threads_impl.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -164,8 +165,7 @@ TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
 /* With one place left, the caller waits for the next. */
 static void *let_go(void *ctx) {
-    (void)ctx;
-    while (atomic_load(&stuck) < GW_PLACES) continue;
+    while (atomic_load(&stuck) < *(const int *)ctx) continue;
     for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;
     atomic_store(&held, 0);
     return NULL;
@@ -179,11 +179,79 @@ TEST(threads_as_many_may_be_late_as_there_are_places) {
     job = (pure_job){ 0, 100, cells, 0 };
     caller = pthread_self();
     held = GW_PLACES;
-    CHECK_INT(pthread_create(&other, NULL, let_go, NULL), 0);
+    int all = GW_PLACES;
+    CHECK_INT(pthread_create(&other, NULL, let_go, &all), 0);
     gw_parallel_pure(p, &sticking, &job, 100);
     gw_pure_settle(p);
     CHECK_INT(job.placed, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i * i);
+    CHECK_INT(pthread_join(other, NULL), 0);
+    gw_pool_free(p);
+}
+
+/* One that is gone, or stopped, in the middle of an item: the caller goes on alone. */
+static void vanish(void *ctx, int i) {
+    if (pthread_equal(pthread_self(), caller)) {
+        while (!atomic_load(&stuck)) continue;   /* until a helper has come */
+    } else {
+        atomic_fetch_add(&stuck, 1);
+        while (atomic_load(&held)) continue;
+    }
+    plain_add(ctx, i);
+}
+
+static void vanish_in_pure(const void *ctx, int i, float *out) { stick(ctx, i, out); }
+static void put_slowly(void *ctx, int i, const float *out) {
+    while (!pthread_equal(pthread_self(), caller) && atomic_load(&held)) continue;
+    put(ctx, i, out);
+}
+
+TEST(threads_a_helper_that_vanished_is_not_waited_for) {
+    static long cells[100], after[100];
+    gw_pool *p = gw_pool_new(3);
+    p->patience = 3;
+    caller = pthread_self();
+    stuck = 0;
+    held = 1;
+    gw_parallel(p, vanish, cells, 100);
+    CHECK(gw_pool_failed(p) && stuck);
+    for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100);   /* alone */
+    for (int i = 0; i < 100; i++) CHECK_INT(after[i], 50L * i);
+    held = 0;
+    gw_pool_free(p);
+}
+
+/* It holds the caller up where it is putting a result, and where no place is left. */
+TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
+    static const gw_pure puts = { square, put_slowly }, works = { vanish_in_pure, put };
+    for (int i = 0; i < 2; i++) {
+        static pure_job job;
+        static long cells[2][1000];
+        gw_pool *p = gw_pool_new(GW_PLACES + 1);
+        p->patience = 3;
+        caller = pthread_self();
+        stuck = 0;
+        held = GW_PLACES;
+        job = (pure_job){ 0, 1000, cells[i], 0 };
+        while (!gw_pool_failed(p)) gw_parallel_pure(p, i ? &works : &puts, &job, 1000);
+        gw_pure_settle(p);
+        held = 0;
+        gw_pool_free(p);
+    }
+}
+
+TEST(threads_a_slow_helper_is_waited_for) {
+    gw_pool *p = gw_pool_new(2);
+    pthread_t other;
+    static long cells[100];
+    caller = pthread_self();
+    stuck = 0;
+    held = 1;
+    int one = 1;
+    CHECK_INT(pthread_create(&other, NULL, let_go, &one), 0);
+    gw_parallel(p, vanish, cells, 100);
+    CHECK(!gw_pool_failed(p));
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i);
     CHECK_INT(pthread_join(other, NULL), 0);
     gw_pool_free(p);
 }

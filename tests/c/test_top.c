@@ -457,6 +457,7 @@ TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     open_rig(MOST_ROWS, MOST_K, 3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int round = 0; round < 10; round++) {
+            if (TSAN_LEAVES_OUT(i + round)) continue;
             random_rows(0.5f);
             random_x(1);
             product(&rig.plain, 1, whole);
@@ -468,7 +469,7 @@ TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
             equal += ties(cap);
             check_capped("capped", cap);
         }
-    CHECK(equal > 100);
+    CHECK(TSAN_LEAVES_OUT(1) || equal > 100);
     close_rig();
 }
 
@@ -607,6 +608,7 @@ static void options(gw_model *m, int kind) {
 TEST(top_greedy_ids_are_the_same_with_and_without) {
     for (int head = -1; head <= GW_Q8_0; head += GW_Q8_0 + 1)
         for (int kind = 0; kind <= 4; kind++) {
+            if (TSAN_LEAVES_OUT(kind)) continue;
             int32_t all[STEPS], some[STEPS];
             engine a = start(head, 2), b = start(head, 3);
             options(a.m, kind), options(b.m, kind);

@@ -164,9 +164,20 @@ static uint64_t aligned(const writer *w, uint64_t n) {
     return (n + to - 1) / to * to;
 }
 
+static const char other[] = "other.weight";
+
+static void add_far(writer *w) {
+    uint64_t items = (uint64_t)w->c->number / sizeof(float);
+    tiny_tensor t = { .type = GW_F32, .n_dims = 1, .shape = { items }, .offset = w->data_size, .bytes = items * 4 };
+    snprintf(t.name, sizeof t.name, "%s", other);
+    w->data_size = aligned(w, w->data_size + t.bytes);
+    put(&w->tensors, &t, sizeof t);
+}
+
 /* rows 0: a vector */
 static void add_tensor(writer *w, const char *name, int type, uint64_t k, uint64_t rows) {
     if (is_victim(w, TINY_DROP_TENSOR, name)) return;
+    if (is_victim(w, TINY_FAR, name)) add_far(w);
     tiny_tensor t = { .type = (uint32_t)type, .n_dims = rows ? 2 : 1, .shape = { k, rows } };
     snprintf(t.name, sizeof t.name, "%s", name);
     if (is_victim(w, TINY_SHAPE, name)) t.shape[t.n_dims - 1] = (uint64_t)w->c->number;
@@ -290,6 +301,7 @@ tiny_file tiny_make(const tiny_config *c) {
     uint64_t state = c->seed * 0x9E3779B97F4A7C15u + 1;
     for (uint32_t i = 0; i < n && !c->header_only; i++) {
         size_t before = w.out.used;
+        if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
         if (part_of(c, i, n) != c->part) w.out.used = before;   /* drawn all the same, so that parts make the whole */
     }

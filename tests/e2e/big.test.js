@@ -39,7 +39,8 @@ async function loadAndAnswer(name, profile, url, context, start) {
   assert.ok(kv < 200e6, `KV cache of ${context} tokens: ${MB(kv)}`);
   const browser = await launch(name, { userDataDir: profile, networkEnabled: false });
   try {
-    const tab = await openTab(browser, `${url}?context=${context}`, { usual: true });
+    // ?pick: else the last model would open by itself, and its memory be a part of the peak.
+    const tab = await openTab(browser, `${url}?pick&context=${context}`, { usual: true });
     await start(tab.page);
     await assertReady(tab.page);
     await setOptions(tab.page, { temperature: 0, maxTokens: 8 });

@@ -3,44 +3,24 @@
  * is closed in the middle costs next to nothing, two tabs do no harm, too little room is no failure.
  */
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { byteRange, serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, root, sharedBrowser } from './helpers.js';
+import { buildPackage } from './built.js';
+import { BROWSERS, sharedBrowser } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
-const TUNING = { segment: 1 << 20, alone: Number.MAX_VALUE, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
-
-/** The package as one module with its hidden knobs, its workers, and a page that holds it. */
-async function buildPackage() {
-  const esbuild = await import('esbuild');
-  const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
-  const common = { outdir: out, bundle: true, format: /** @type {const} */ ('esm'), target: ['es2022'] };
-  await esbuild.build({ ...common, entryPoints: ['worker', 'thread'].map((name) => path.join(root, 'js', `${name}.js`)) });
-  await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents:
-    'export * from "./js/index.js"; export { environment } from "./js/platform/env.js";' } });
-  for (const name of readdirSync(path.join(root, 'js'))) {
-    if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
-  }
-  writeFileSync(path.join(out, 'index.html'), '<!doctype html><title>package</title><script type="module" src="start.js"></script>');
-  writeFileSync(path.join(out, 'start.js'), `import * as gemma from './package.js';
-    gemma.environment.tuning = ${JSON.stringify(TUNING)};
-    window.gemma = gemma;`);
-  return out;
-}
 
 /** Loads in a page, and says what came of it. @param {import('puppeteer-core').Page} page @param {string} url @param {string} [cache] */
 const load = (page, url, cache = 'usual') => page.evaluate(async (url, cache, ids) => {
   const { loadModel, openCache } = /** @type {any} */ (window).gemma;
-  const files = new Map();
+  const files = new Map(), ends = new Map();
   const store = {
     list: async () => [...files.keys()],
-    size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
+    size: async (/** @type {string} */ name) => ends.get(name) ?? 0,
     read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
       into.set(files.get(name).subarray(at, at + into.length));
       return into.length;
@@ -53,16 +33,22 @@ const load = (page, url, cache = 'usual') => page.evaluate(async (url, cache, id
       }
       file.set(bytes, at);
       files.set(name, file);
+      ends.set(name, Math.max(ends.get(name) ?? 0, at + bytes.length));
     },
     remove: async (/** @type {string} */ name) => { files.delete(name); },
   };
   const last = {};
-  const model = await loadModel(url, { threads: 1, onProgress: (/** @type {object} */ event) => Object.assign(last, event),
-    ...(cache !== 'usual' && { cache: openCache(store) }) });
+  const seen = new Set();
+  const onProgress = (/** @type {any} */ event) => {
+    Object.assign(last, event);
+    if (event.phase === 'fetch') seen.add(event.loaded);
+  };
+  const model = await loadModel(url, { threads: 1, onProgress, ...(cache !== 'usual' && { cache: openCache(store) }) });
   const logits = [...await model.logits(ids)];
   await model.dispose();
   const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
-  return { cache: model.info.cache, codes, fromCache: /** @type {any} */ (last).fromCache, logits, left: files.size };
+  return { cache: model.info.cache, codes, fromCache: /** @type {any} */ (last).fromCache, logits, left: files.size,
+    seen: [...seen] };
 }, url, cache, IDS);
 
 /** A server for other origins. @param {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => void} handler */
@@ -216,20 +202,96 @@ for (const name of BROWSERS) {
       assert.ok(fromCache > bytes.length / 4, `${fromCache} bytes from the cache`);
     });
 
-    test('two tabs at once: one stores, both have the model', async () => {
+    test('two tabs at once: one download, both see how far it is, and have the model', async () => {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 5;
       const other = await openPage();
       const both = await Promise.all([load(page, url), load(other, url)]);
       for (const { logits } of both) assert.deepEqual(logits, expected);
-      assert.deepEqual(both.map(({ cache }) => cache).sort(), ['none', 'stored']);
-      assert.match(both.find(({ cache }) => cache === 'none')?.codes.join() ?? '', /not-cached.*another tab/);
+      assert.deepEqual(both.map(({ cache }) => cache).sort(), ['cached', 'stored']);
+      assert.deepEqual(both.map(({ codes }) => codes), [[], []]);
+      assert.ok(state.sent <= bytes.length + 3, `${state.sent} of ${bytes.length} bytes were sent`);
+      const waited = both.find(({ cache }) => cache === 'cached')?.seen;
+      assert.ok(waited && waited.length >= 3, `saw ${waited}`);
       forget();
       // A whole copy can be read by both.
       const again = await Promise.all([load(page, url), load(other, url)]);
       assert.deepEqual(again.map(({ cache }) => cache), ['cached', 'cached']);
       await other.close();
+    });
+
+    test('the tab that fetches is closed, with a load of another one waiting: that one goes on', async () => {
+      await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+      forget();
+      state.delay = 5;
+      const doomed = await openPage();
+      void load(doomed, url).catch(() => {});
+      while (state.sent < bytes.length / 4) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      const waiting = load(page, url);
+      while (state.sent < bytes.length / 2) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      await doomed.close();
+      const { cache, logits, fromCache, codes } = await waiting;
+      assert.deepEqual([cache, logits, codes], ['stored', expected, []]);
+      assert.ok(fromCache > bytes.length / 4, `${fromCache} bytes from the cache`);
+      assert.ok(state.sent < bytes.length * 1.2, `${state.sent} of ${bytes.length} bytes were sent`);
+    });
+
+    test('a bit of a stored copy is flipped: its piece is fetched again; without the network it is named', async () => {
+      const [{ key }] = await list(page);
+      const flip = () => page.evaluate(async (name) => {
+        const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
+        const file = await folder.getFileHandle(name), blob = await file.getFile(), at = Math.floor(blob.size * 0.6);
+        const bytes = new Uint8Array(await blob.slice(at, at + 1).arrayBuffer());
+        const writing = await file.createWritable({ keepExistingData: true });
+        await writing.write({ type: 'write', position: at, data: Uint8Array.of(bytes[0] ^ 4) });
+        await writing.close();
+      }, key);
+      forget();
+      await flip();
+      const { cache, logits, codes } = await load(page, url);
+      assert.deepEqual([cache, logits], ['cached', expected]);
+      assert.match(codes.join(), /^mended: piece \d+ of \d+ /);
+      assert.ok(state.sent <= 65536 + 1, `${state.sent} bytes were sent`);
+      assert.deepEqual((await load(page, url)).codes, []);
+      await flip();
+      state.gone = true;
+      const refused = await page.evaluate((address) => /** @type {any} */ (window).gemma.loadModel(address, { threads: 1 })
+        .catch((/** @type {any} */ { code, message }) => ({ code, message })), url);
+      assert.equal(refused.code, 'copy-damaged');
+      assert.match(refused.message, /^piece \d+ of \d+ \(bytes \d+ to \d+\) of the stored copy/);
+    });
+
+    test('a conversation that was kept goes on after a reload without being evaluated again, as if nothing had been', async () => {
+      forget();
+      const first = await page.evaluate(async (address) => {
+        const model = await /** @type {any} */ (window).gemma.loadModel(address, { threads: 1, contextLength: 512 });
+        const chat = model.chat({ maxTokens: 6, seed: 2 });
+        await chat.send('Hello, who is there? '.repeat(8)).text();
+        const saved = await chat.save();
+        await model.stateCache.put('draft', saved);
+        const { tokens, usage } = await chat.send('Go on.').result();
+        await model.dispose();
+        return { bytes: saved.length, tokens, usage };
+      }, url);
+      await page.reload();
+      await page.waitForFunction('window.gemma');
+      const second = await page.evaluate(async (address) => {
+        const { loadModel, modelCache } = /** @type {any} */ (window).gemma;
+        const model = await loadModel(address, { threads: 1, contextLength: 512 });
+        const saved = await model.stateCache.get('draft'), chat = model.chat({ saved });
+        const restored = await chat.restored;
+        const { tokens, usage } = await chat.send('Go on.').result();
+        const models = (await modelCache.list()).length, [{ name, fits }] = await model.stateCache.list();
+        await model.stateCache.clear();
+        const left = (await model.stateCache.list()).length;
+        await model.dispose();
+        return { bytes: saved.length, restored, tokens, usage, models, name, fits, left };
+      }, url);
+      const { restored, models, name, fits, left, ...same } = second;
+      assert.deepEqual(same, first);
+      assert.ok(restored.tokens > 30 && restored.tokens === first.usage.reusedTokens, JSON.stringify(restored));
+      assert.deepEqual([models, name, fits, left], [1, 'draft', true, 0]);
     });
 
     test('another host that redirects to a third, as Hugging Face does: ranges, the cache, and where a token goes', async () => {

@@ -15,7 +15,7 @@ const APP = `
 import { loadModel, GemmaError } from 'gemma-wasm';
 try {
   const model = await loadModel('/model.gguf', { cache: false });
-  const { text } = await model.generate('Hello', { maxTokens: 12, seed: 3 }).result();
+  const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
   document.title = JSON.stringify({ text, threads: model.info.threads > 1 });
   await model.dispose();
 } catch (error) {
@@ -35,14 +35,16 @@ before(async () => {
   mkdirSync(site);
   buildSync({
     absWorkingDir: folder, outdir: site, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
-    entryPoints: { app: 'app.js', worker: join(dist, 'worker.js'), thread: join(dist, 'thread.js') },
+    entryPoints: { app: 'app.js' },
   });
-  for (const name of readdirSync(dist)) if (name.endsWith('.wasm')) copyFileSync(join(dist, name), join(site, name));
+  for (const name of readdirSync(dist).filter((name) => /^(worker|thread|template)\.js$|\.wasm$/.test(name))) {
+    copyFileSync(join(dist, name), join(site, name));
+  }
   copyFileSync(await testModel('tiny'), join(site, 'model.gguf'));
   writeFileSync(join(site, 'favicon.ico'), '');   // browsers ask for it
   writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
   const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
-  expected = (await model.generate('Hello', { maxTokens: 12, seed: 3 }).result()).text;
+  expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 })).text;
   await model.dispose();
 });
 after(() => rmSync(folder, { recursive: true }));

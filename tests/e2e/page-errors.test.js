@@ -107,7 +107,12 @@ for (const name of BROWSERS) {
       await tab.page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
       await say(tab.page, 'Hi');
       await until(tab.page, ANSWERED);
-      assert.equal((await tab.page.$$('.forgotten')).length, 1, 'the first message is marked as not part of it');
+      assert.match(await textOf(tab.page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
+      await say(tab.page, 'word '.repeat(100));
+      await until(tab.page, FAILED);
+      await say(tab.page, 'Hi again');
+      await until(tab.page, ANSWERED);
+      assert.equal((await tab.page.$$('.forgotten')).length, 1, 'a message without answer is marked as not part of it');
       await tab.close();
     });
 

@@ -66,6 +66,13 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('in a low window the welcome is read from its beginning, and nothing has taken the focus', async () => {
+      const tab = await opened({ height: 320 });
+      assert.equal(await tab.page.$eval('#scroller', (one) => one.scrollTop), 0);
+      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input');
+      await tab.close();
+    });
+
     test('a suggestion and Retry by keyboard: the focus is not lost with them, it goes to the message field', async () => {
       const tab = await opened();
       await setOptions(tab.page, { maxTokens: 4 });

@@ -195,12 +195,16 @@ for (const name of BROWSERS) {
       await tab.page.click('#settings-toggle');
       await tab.page.click('#unload');
       await until(tab.page, PICKING);
-      await load(tab.page, () => tab.page.evaluate(async (url) => {
+      const drop = (/** @type {string} */ called) => tab.page.evaluate(async (url, as) => {
         const data = new DataTransfer();
-        data.items.add(new File([await (await fetch(url)).blob()], 'dropped.gguf'));
+        data.items.add(new File([await (await fetch(url)).blob()], as));
         dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-      }, address));
+      }, address, called);
+      await load(tab.page, () => drop('dropped.gguf'));
       assert.equal(await textOf(tab.page, '#model-name'), 'dropped.gguf');
+      await drop('during-a-chat.gguf');
+      await tab.page.waitForFunction(() => document.querySelector('#model-name')?.textContent === 'during-a-chat.gguf');
+      await assertReady(tab.page);
       await tab.close();
     });
 

@@ -3,6 +3,7 @@
  * (the regular expressions of split.c, alternative by alternative; Sennrich et al. 2016), never more ids than bytes,
  * no control token that was not asked for, and decoding gives the text back. */
 #include "fuzz.h"
+#include "parts.h"
 #include "text/classes.h"
 #include "text/tokenizer.h"
 
@@ -265,6 +266,7 @@ static void check_text(const char *pre, const uint8_t *text, size_t len, int fla
     }
     REQUIRE(at == len && !memcmp(back, text, len));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
+    check_parts(t, text, len, flags, ids, n, slow, len);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

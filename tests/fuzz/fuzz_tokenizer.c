@@ -4,6 +4,7 @@
  * spm.h tells it), never more ids than bytes, and decoding gives the text back; also where a text is read with a
  * blank before it. */
 #include "fuzz.h"
+#include "parts.h"
 #include "text/tokenizer.h"
 
 #include <math.h>
@@ -230,6 +231,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
     REQUIRE(!memcmp(ids, slow, (size_t)n * sizeof *ids));
+    check_parts(t, text, len, flags, ids, n, slow, cap);
 }
 
 static void check_pieces(void) {

@@ -214,8 +214,8 @@ test('a journal that was torn: the state before it counts; two of them: all is f
   const name = join(folder, (await readdir(folder))[0]);
   server.state.faults = () => ({});
   const tear = async (slot) => {
-    const file = await open(name, 'r+');
-    await file.write('#', bytes.length + slot * 8192 + 100);
+    const file = await open(name, 'r+'), { size } = await file.stat();
+    for (const half of [0, 4096]) await file.write('#', size - 16384 + slot * 8192 + half + 100);
     await file.close();
   };
   const [{ stored }] = await cache.list();

@@ -93,6 +93,26 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
   assert.deepEqual([stopped.finishReason, stopped.text], ['stop-sequence', expected.text.slice(0, expected.text.indexOf(stop))]);
 });
 
+test('generate in a shape: a schema, an expression, a grammar, choices', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-')), file = (name) => join(directory, name);
+  await writeFile(file('s.json'), '{"type":"object","properties":{"n":{"type":"integer","maximum":9,"minimum":0}},"required":["n"],'
+    + '"additionalProperties":false}');
+  await writeFile(file('g.gbnf'), 'root ::= "<" [ab]+ ">"');
+  const ask = (...shape) => json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...shape);
+  const { value, text } = await ask('--schema', file('s.json'));
+  assert.ok(Number.isInteger(value.n) && text === JSON.stringify(value));
+  assert.match((await ask('--regex', '[0-9]{3}(a|b)')).value, /^[0-9]{3}[ab]$/);
+  const held = await ask('--grammar', file('g.gbnf'));
+  assert.match(held.text, held.finishReason === 'stop' ? /^<[ab]+>$/ : /^<[ab]*$/);
+  assert.ok(['yes', 'no way'].includes((await ask('--choices', 'yes,no way')).value));
+  const { status, stderr } = await run(['generate', model, '--prompt', 'x', '--regex', '(']);
+  assert.equal(status, 1);
+  assert.match(stderr, /bad-format/);
+  const twice = await run(['generate', model, '--prompt', 'x', '--regex', 'a', '--choices', 'a,b']);
+  assert.equal(twice.status, 2);
+  await rm(directory, { recursive: true });
+});
+
 test('logits: little-endian float32, the last row or all', async (t) => {
   const loaded = await open(t);
   const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { probe } from '../../js/engine/features.js';
+import { features } from '../../js/platform/features.js';
 import { logits } from '../../js/engine/jobs.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
@@ -99,7 +99,7 @@ test('tokenize and detokenize are inverse, with BOS and special tokens on demand
 });
 
 test('the variant is chosen by probing, can be forced, and the variants agree', async (t) => {
-  const { relaxed } = probe();
+  const { relaxed } = features();
   const path = await testModel('tiny');
   const auto = await open(t, 'tiny', { threads: 2 });
   assert.equal(auto.info.variant, relaxed ? 'relaxed+threads' : 'simd128+threads');

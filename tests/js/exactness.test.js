@@ -4,9 +4,9 @@
  * Every comparison is bit for bit, but for the two wasm variants, which must agree on greedy tokens.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { probe } from '../../js/engine/features.js';
+import { features } from '../../js/platform/features.js';
 import { random } from '../../tools/vocab.js';
 import { testModel } from './models.js';
 
@@ -28,6 +28,21 @@ async function open(t, name, options = { threads: 2 }) {
   const model = await loadModel(await testModel(name), options);
   t.after(() => model.dispose());
   return model;
+}
+
+/** Opens a model once for each number of threads, for all tests of a suite: loading takes longer than they do.
+ * @param {string} name */
+function opener(name) {
+  /** @type {Map<number, Promise<Model>>} */
+  const models = new Map();
+  after(async () => {
+    for (const model of models.values()) await (await model).dispose();
+  });
+  return async (/** @type {number} */ threads) => {
+    const model = models.get(threads) ?? testModel(name).then((path) => loadModel(path, { threads }));
+    models.set(threads, model);
+    return model;
+  };
 }
 
 /** @param {Float32Array} a @param {Float32Array} b @param {string} what */
@@ -52,13 +67,14 @@ async function draw(model, ids, n, options = { temperature: 0 }) {
   return model.generate(ids, { maxTokens: n, ...options }).result();
 }
 
-for (const name of NAMES) {
-  test(`${name}: 1, 2 and 4 threads give the same logits and the same draws`, async (t) => {
+for (const name of NAMES) describe(name, () => {
+  const opened = opener(name);
+  test('1, 2 and 4 threads give the same logits and the same draws', async () => {
     const options = { temperature: 1, topK: 0, topP: 1, seed: 42 };
     /** @type {{ rows: Float32Array, tokens: number[] } | null} */
     let first = null;
     for (const threads of [1, 2, 4]) {
-      const model = await open(t, name, { threads });
+      const model = await opened(threads);
       assert.equal(model.info.threads, threads);
       const ids = idsOf(model, 75);
       const rows = await model.logits(ids, { all: true });
@@ -71,8 +87,8 @@ for (const name of NAMES) {
     }
   });
 
-  test(`${name}: a prompt in one go is the same as token by token`, async (t) => {
-    const model = await open(t, name), ids = idsOf(model, 90, 2), vocab = model.info.vocabSize;
+  test('a prompt in one go is the same as token by token', async () => {
+    const model = await opened(2), ids = idsOf(model, 90, 2), vocab = model.info.vocabSize;
     const rows = await model.logits(ids, { all: true });
     for (let k = 0; k < ids.length; k++) {
       const row = await model.logits(ids.slice(0, k + 1));
@@ -80,8 +96,8 @@ for (const name of NAMES) {
     }
   });
 
-  test(`${name}: logits do not depend on where a batch begins`, async (t) => {
-    const model = await open(t, name), ids = idsOf(model, 120, 3);
+  test('logits do not depend on where a batch begins', async () => {
+    const model = await opened(2), ids = idsOf(model, 120, 3);
     const whole = await fresh(model, ids);
     for (const cuts of [[1, 120], [7, 31, 32, 33, 119, 120], [64, 120], [50, 51, 120]]) {
       await model.logits(idsOf(model, 3, 4));
@@ -90,8 +106,8 @@ for (const name of NAMES) {
     }
   });
 
-  test(`${name}: going back, also past the window, is the same as a fresh start`, async (t) => {
-    const model = await open(t, name), other = await open(t, name);
+  test('going back, also past the window, is the same as a fresh start', async () => {
+    const model = await opened(2), other = await opened(1);
     const next = random(5);
     let context = idsOf(model, 60, 6);
     let reused = 0;
@@ -106,11 +122,11 @@ for (const name of NAMES) {
     }
     assert.ok(reused > 0, 'nothing was ever reused, so nothing was tested');
   });
-}
+});
 
 for (const name of ['tiny', 'tiny-f32', 'tiny-v2', ...NAMES.slice(1), 'parity-f32', 'parity-bf16']) {
   test(`${name}: simd128 and relaxed draw the same greedy tokens`, async (t) => {
-    if (!probe().relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
+    if (!features().relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
     const simd = await open(t, name, { threads: 2, variant: 'simd128' });
     const relaxed = await open(t, name, { threads: 2, variant: 'relaxed' });
     assert.match(relaxed.info.variant, /relaxed/);

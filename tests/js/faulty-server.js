@@ -21,6 +21,7 @@ import { byteRange } from '../../tools/serve.js';
  * @property {number} [slow]          milliseconds before each piece
  * @property {Buffer} [bytes]         another file
  * @property {string} [etag]
+ * @property {string} [raw]           send this instead of an answer, and end the connection
  */
 /** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
 
@@ -69,6 +70,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
  * @param {Fault & { bytes: Buffer, etag: string }} fault @param {{ modified: string }} state @param {Seen} entry */
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
+  if (fault.raw !== undefined) return void request.socket.end(fault.raw);
   if (fault.wait) await new Promise((resolve) => { setTimeout(resolve, fault.wait); });
   const asked = request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
     ? undefined : request.headers.range;

@@ -27,6 +27,42 @@ test('the pieces of the stream are the text of the result, and the text of the t
   assert.ok(timings.decodeTokensPerSecond > 0 && timings.prefillTokensPerSecond > 0);
 });
 
+test('steps are the tokens as they come: their text, ids and log probabilities are those of the result', async (t) => {
+  const model = await open(t);
+  const out = model.generate('Once upon a time', { ...LONG, logprobs: 2 });
+  const steps = [];
+  let seen = '';
+  for await (const step of out.steps()) {
+    seen += step.text;
+    // What has come may be more than what was taken, never less.
+    assert.ok(out.partial().startsWith(seen));
+    steps.push(step);
+  }
+  const { text, tokens, logprobs } = await out.result();
+  assert.equal(seen, text);
+  assert.equal(out.partial(), text);
+  assert.deepEqual(steps.flatMap(({ ids }) => ids), tokens);
+  assert.deepEqual(steps.flatMap((step) => step.logprobs ?? []), logprobs);
+  assert.ok(steps.every(({ forced, ids }) => forced === false && ids.length <= 1));
+  await refuses(() => out.steps(), 'bad-state');
+  await refuses(() => out[Symbol.asyncIterator](), 'bad-state');
+  const plain = model.generate('Once upon a time', LONG);
+  for await (const step of plain.steps()) assert.deepEqual(Object.keys(step).sort(), ['forced', 'ids', 'text']);
+  assert.deepEqual((await plain.result()).tokens, tokens);
+});
+
+test('leaving a loop over steps ends generating, as leaving one over strings does', async (t) => {
+  const model = await open(t);
+  for (const loop of [(out) => out.steps(), (out) => out]) {
+    const out = model.generate('Hello', { ...LONG, maxTokens: 400 });
+    let taken = 0;
+    for await (const _ of loop(out)) if (++taken > 3) break;
+    const { finishReason, tokens } = await out.result();
+    assert.equal(finishReason, 'aborted');
+    assert.ok(tokens.length < 400);
+  }
+});
+
 test('a string gets one BOS, ids are taken as they are, messages go through the template', async (t) => {
   const model = await open(t);
   const ids = await model.tokenize('Hi there', { bos: true });
@@ -169,16 +205,46 @@ test('prefill progress goes from nothing to everything', async (t) => {
   for (let i = 1; i < events.length; i++) assert.ok(events[i].done >= events[i - 1].done);
 });
 
-test('nothing happens before it is asked for; an answer is iterated once', async (t) => {
+test('an answer begins by itself, needs no reader to end, and awaits to its result; it is iterated once', async (t) => {
   const model = await open(t);
-  const unused = model.generate(someIds(400), LONG);
-  const quick = await model.generate('x', { maxTokens: 1 }).result();
-  assert.equal(quick.usage.reusedTokens <= 1, true);
-  for await (const piece of unused) {
-    assert.ok(piece);
-    break;
-  }
-  await refuses(async () => { for await (const piece of unused) assert.fail(piece); }, 'bad-state');
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 });   // more than may be unread in a loop
+  const next = await model.generate('x', { maxTokens: 1 });
+  assert.equal(next.finishReason, 'length');
+  let text = '';
+  for await (const piece of unread) text += piece;
+  const result = await unread;
+  assert.deepEqual(result, await unread.result());
+  assert.equal(text, result.text);
+  await refuses(async () => { for await (const piece of unread) assert.fail(piece); }, 'bad-state');
+});
+
+test('an answer can be a stream; cancelling it ends generating', async (t) => {
+  const model = await open(t);
+  const out = model.generate('Hello', { ...LONG, maxTokens: 40 });
+  assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out).text);
+  const cut = model.generate('Hello', { ...LONG, maxTokens: 400 }), reader = cut.stream().getReader();
+  await reader.read();
+  await reader.cancel();
+  assert.equal((await cut).finishReason, 'aborted');
+});
+
+test('many calls with one signal: no warning, and each of them hears of it', async (t) => {
+  const model = await open(t);
+  const stop = new AbortController();
+  const warnings = [], hear = (warning) => warnings.push(String(warning));
+  process.on('warning', hear);
+  t.after(() => process.off('warning', hear));
+  const options = { ...LONG, maxTokens: 400, signal: stop.signal };
+  const waiting = Array.from({ length: 20 }, () => model.generate('Hello', options));
+  const rows = Array.from({ length: 20 }, () => model.logits([1, 2], { signal: stop.signal }));
+  const settled = Promise.allSettled(rows);
+  stop.abort();
+  for (const one of waiting) assert.equal((await one).finishReason, 'aborted');
+  const failed = (await settled).filter(({ status }) => status === 'rejected');
+  assert.ok(failed.length > 0);
+  for (const { reason } of failed) assert.deepEqual([reason.name, reason.code], ['AbortError', 'aborted']);
+  await new Promise(setImmediate);
+  assert.deepEqual(warnings, []);
 });
 
 for (const threads of [1, 2]) {

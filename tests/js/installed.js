@@ -1,5 +1,5 @@
 /* installed: the package as users get it: packed, and installed into a folder outside the checkout.
- * No network: the one dependency is packed from node_modules. */
+ * No network: it depends on nothing. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -16,7 +16,7 @@ const QUIET = { encoding: /** @type {const} */ ('utf8'), stdio: /** @type {const
 /** dist/ made anew, as `npm pack` does before it packs; the wasm files are there. */
 export function buildPackage() {
   execFileSync(process.execPath, ['tools/build-package.js'], { ...QUIET, cwd: ROOT });
-  execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.types.json'], { ...QUIET, cwd: ROOT });
+  execFileSync(process.execPath, ['tools/build-types.js'], { ...QUIET, cwd: ROOT });
 }
 
 /** A new folder with the package in its node_modules; whoever asks removes it. It is a copy: npm packs and installs
@@ -35,7 +35,7 @@ export function installPackage() {
   return folder;
 }
 
-/** Of all that npm reads. */
+/** Of all that npm reads: no figures, which are not packed. */
 function digest() {
   const hash = createHash('sha256');
   const add = (/** @type {string} */ path) => {
@@ -43,10 +43,10 @@ function digest() {
     else hash.update(`${path}\n`).update(readFileSync(path));
   };
   for (const name of readdirSync(ROOT).sort()) {
-    if (/^(dist|package.*|\..*(ignore|npmrc)|LICEN[CS]E.*|README.*)$/i.test(name)) add(join(ROOT, name));
+    if (/^(dist|package.*|\..*(ignore|npmrc)|LICEN[CS]E.*|NOTICES.*|README.*)$/i.test(name)) add(join(ROOT, name));
   }
   add(join(ROOT, 'models', 'storyteller'));
-  add(join(ROOT, 'node_modules', '@huggingface', 'jinja', 'package.json'));
+  for (const name of readdirSync(join(ROOT, 'docs')).sort()) if (!/\.json$/.test(name)) add(join(ROOT, 'docs', name));
   add(fileURLToPath(import.meta.url));
   return hash.digest('hex').slice(0, 16);
 }
@@ -55,8 +55,8 @@ function digest() {
 function install() {
   const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
   try {
-    const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder,
-      '.', './node_modules/@huggingface/jinja'], { ...QUIET, cwd: ROOT });
+    const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder],
+    { ...QUIET, cwd: ROOT });
     const archives = JSON.parse(packed).map((/** @type {{ filename: string }} */ { filename }) => `./${filename}`);
     writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
     execFileSync('npm', ['install', '--offline', '--ignore-scripts', ...archives], { ...QUIET, cwd: folder });

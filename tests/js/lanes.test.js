@@ -1,7 +1,9 @@
 /* The rooms of a download, each alone: which file it is, the shelf that never throws, the window over ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Entry } from '../../js/download/entries.js';
+import { checksum } from '../../js/download/checksum.js';
+import { Entry } from '../../js/download/entry.js';
+import { Passing, TUNING, patiently } from '../../js/download/http.js';
 import { Identity, compare, keyOf } from '../../js/download/identity.js';
 import { Lanes } from '../../js/download/lanes.js';
 import { Shelf } from '../../js/download/shelf.js';
@@ -49,8 +51,12 @@ test('what a URL names: its address and its query without what signs it', () => 
 /** A window over `total` bytes, each its place's number. @param {number} total
  * @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause] @param {number} [size] */
 function lanesOf(total, pause = async () => {}, size = 100) {
-  const seen = { now: 0, most: 0, starts: /** @type {number[]} */ ([]) };
-  const lanes = new Lanes(size, async (range, before) => {
+  const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
+  const room = () => {
+    seen.rooms++;
+    return new Uint8Array(size);
+  };
+  const lanes = new Lanes(room, async (range, before) => {
     seen.starts.push(range.start);
     seen.most = Math.max(seen.most, ++seen.now);
     while (range.at < Math.min(range.end, total)) {
@@ -69,7 +75,7 @@ test('ranges are filled side by side and given in order, however long each takes
   const random = randoms(3);
   const { lanes, seen } = lanesOf(950, () => sleep(random() * 2));
   let many = 1, at = 0;
-  for (let piece; (piece = await lanes.next(() => ({ lanes: many, end: 950 }))); at += piece.length) {
+  for (let piece; (piece = await lanes.next(0, () => ({ lanes: many, end: 950 }))); at += piece.length) {
     assert.ok([...piece].every((value, i) => value === (at + i) % 256), `at ${at}`);
     if (at === 0) assert.equal(seen.most, 1);
     if (at > 300) many = 3;
@@ -77,6 +83,16 @@ test('ranges are filled side by side and given in order, however long each takes
   assert.equal(at, 950);
   assert.equal(seen.most, 3);
   assert.deepEqual(seen.starts, Array.from({ length: 10 }, (_, i) => i * 100));
+  // The rooms of ranges that were given are used again.
+  assert.equal(seen.rooms, 3);
+});
+
+test('ranges begin where the bytes before them came another way', async () => {
+  const { lanes, seen } = lanesOf(300);
+  const got = [];
+  for (let piece; (piece = await lanes.next(130, () => ({ lanes: 2, end: 300 }))); ) got.push(...piece);
+  assert.deepEqual(got, Array.from({ length: 170 }, (_, i) => (130 + i) % 256));
+  assert.deepEqual(seen.starts, [130, 230]);
 });
 
 test('a range that fails is told when its turn comes, after the bytes that came', async () => {
@@ -85,48 +101,95 @@ test('a range that fails is told when its turn comes, after the bytes that came'
   });
   let given = 0;
   const read = async () => {
-    for (let piece; (piece = await lanes.next(() => ({ lanes: 3, end: 300 }))); ) given += piece.length;
+    for (let piece; (piece = await lanes.next(0, () => ({ lanes: 3, end: 300 }))); ) given += piece.length;
   };
   await assert.rejects(read(), /gone/);
   assert.equal(given, 156);
 });
 
-/** An entry of 10 bytes, of which there are 4. @param {object} broken */
-function shelfWith(broken) {
-  /** @type {string[]} */
-  const told = [], removed = [];
-  const store = /** @type {any} */ ({
-    list: async () => [], size: async () => 0, read: async (_, __, into) => into.length, write: async () => {},
-    remove: async (name) => { removed.push(name); }, ...broken,
-  });
-  const shelf = new Shelf({ store, readOnly: false, notice: (code) => told.push(code) });
-  const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
-  return { shelf, told, removed, entry: new Entry(store, 'a', /** @type {any} */ (journal)) };
+/** A store in memory. */
+function memoryStore() {
+  /** @type {Map<string, Uint8Array>} */
+  const files = new Map();
+  return {
+    list: async () => [...files.keys()],
+    size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
+    read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
+      const bytes = (files.get(name) ?? new Uint8Array()).subarray(at, at + into.length);
+      into.set(bytes);
+      return bytes.length;
+    },
+    write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
+      const old = files.get(name) ?? new Uint8Array(), file = new Uint8Array(Math.max(old.length, at + bytes.length));
+      file.set(old);
+      file.set(bytes, at);
+      files.set(name, file);
+    },
+    remove: async (/** @type {string} */ name) => void files.delete(name),
+  };
 }
 
+/** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
+async function shelfWith(broken) {
+  /** @type {string[]} */
+  const told = [], removed = [];
+  const memory = memoryStore();
+  await memory.write('a', 0, Uint8Array.of(0, 1, 2, 3, 0, 0, 0, 0, 0, 0));
+  const remove = async (/** @type {string} */ name) => {
+    removed.push(name);
+    await memory.remove(name);
+  };
+  const store = { ...memory, remove, ...broken }, means = { sum: checksum, readOnly: false };
+  const shelf = new Shelf({ ...means, store, notice: (code) => told.push(code) }, 1000);
+  const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
+  return { shelf, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
+}
+
+/** Bytes of the whole file, each its place's number, as what holds them. */
+const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
+const HOW = { journalEvery: 100, same: true };
+
 test('a shelf tells what it holds, and whether it was kept', async () => {
-  const { shelf, told, entry } = shelfWith({});
+  const { shelf, told, memory, entry } = await shelfWith({});
   assert.deepEqual([shelf.held(2), shelf.gap(5), shelf.total], [2, Infinity, undefined]);
   await shelf.use(entry);
   assert.deepEqual([shelf.held(2), shelf.held(4), shelf.gap(5), shelf.total], [4, 4, Infinity, 10]);
-  assert.equal(await shelf.read(0, new Uint8Array(4)), 4);
-  await shelf.put(6, new Uint8Array(4), 100);
+  const first = new Uint8Array(4);
+  assert.equal(await shelf.read(0, first), 4);
+  assert.deepEqual([...first], [0, 1, 2, 3]);
+  assert.equal(await shelf.put(LANE, 6, 10, HOW), true);
   assert.deepEqual([shelf.gap(4), shelf.held(6)], [6, 10]);
-  await shelf.put(4, new Uint8Array(2), 100);
+  assert.equal(await shelf.put(LANE, 4, 6, HOW), true);
   await shelf.finish('f'.repeat(64));
   assert.deepEqual([shelf.kept, told, entry.journal.sha256], ['stored', [], 'f'.repeat(64)]);
+  const stored = new Uint8Array(10);
+  await memory.read('a', 0, stored);
+  assert.deepEqual(stored, LANE.bytes);
 });
 
 for (const method of ['read', 'write', 'list', 'remove']) {
   test(`a shelf never throws: ${method} fails`, async () => {
-    const { shelf, told, entry } = shelfWith({ [method]: async () => { throw new Error('out of order'); } });
+    const { shelf, told, removed, entry } = await shelfWith({ [method]: async () => { throw new Error('out of order'); } });
     if (method === 'list') assert.deepEqual(await shelf.find('a'), []);
     await shelf.use(entry);
     assert.equal(await shelf.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
-    await shelf.put(4, new Uint8Array(6), 1);
+    await shelf.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
     if (method === 'read' || method === 'write') assert.deepEqual([shelf.held(0), shelf.total], [0, undefined]);
     // What proves to be no model is removed.
     await shelf.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
-    assert.deepEqual(told, ['not-cached']);
+    assert.deepEqual([told, removed], [['not-cached'], []]);
   });
 }
+
+test('a connection that falls silent again and again gets its attempts back only for a quarter of a range', async () => {
+  const tuning = { ...TUNING, segment: 4000, backoffMs: 0, longestMs: 1 };
+  for (const [stalled, gained, calls] of [[true, 999, 3], [true, 1000, 9], [false, 1, 9], [false, 0, 3]]) {
+    let at = 0, asked = 0;
+    const receive = async () => {
+      at += gained;
+      if (++asked < 9) throw Object.assign(new Passing('truncated', 'it ended'), { stalled });
+    };
+    await patiently(tuning, 3, receive, () => {}, () => at).catch(() => {});
+    assert.equal(asked, calls, `${stalled} ${gained}`);
+  }
+});

@@ -167,8 +167,35 @@ test('helper threads that are ready leave no timer behind', async () => {
     onMessage: (handler) => handler(true), onFailure() {}, terminate() {}, keepAlive() {},
   });
   const { engine } = await createEngine({ threads: 2 }, {
-    modules: MODULES, compile: async (url) => WebAssembly.compile(await readFile(url)), parallelism: () => 2, createThread: port,
+    compile: async (name) => WebAssembly.compile(await readFile(Object(MODULES)[name])), load: async () => {}, parallelism: () => 2, createThread: port,
   });
   assert.equal(engine.threads, 2);
   assert.equal(timers(), before);
+});
+
+test('a worker that gives no sign is given up after so many beats: more while it loads, and for long texts', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const dies = (/** @type {Connection} */ connection, /** @type {number} */ beats) => {
+    for (let i = 0; i < beats; i++) t.mock.timers.tick(250);
+    assert.equal(connection.broken, false, `after ${beats} beats`);
+    t.mock.timers.tick(250);
+    assert.equal(connection.broken, true, `after ${beats + 1} beats`);
+  };
+  const opened = () => {
+    const port = fakePort(), connection = new Connection(port);
+    connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+    return { port, connection, load: () => port.hear({ kind: 'done', id: 1, value: {} }) };
+  };
+  dies(opened().connection, 120);
+  for (const [text, beats] of [['short', 16], ['x'.repeat(1_000_000), 36]]) {
+    const { port, connection, load } = opened();
+    load();
+    connection.call('tokenize', { text }).answer.catch(() => {});
+    for (let i = 0; i < 10; i++) {   // signs keep it alive
+      t.mock.timers.tick(250);
+      port.hear({ kind: 'beat' });
+    }
+    assert.ok(port.sent.some(({ kind }) => kind === 'beat'));
+    dies(connection, beats);
+  }
 });

@@ -9,6 +9,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { PRESETS, makeModel } from '../../tools/make-model.js';
+import * as templates from './tool-templates.js';
 
 /** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
 
@@ -52,6 +53,17 @@ const FAMILIES = {
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 
+/** Models that make vectors of texts: grouped queries and windows that texts outgrow; one kv head of the real width, and no
+ * dense layers; heads that fill the width, and a file that names its pattern.
+ * @type {Record<string, ModelSpec>} */
+const EMBEDDERS = {
+  'embed': { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
+  'embed-mqa': { ...FAMILY, architecture: 'gemma-embedding', seed: 5150, layers: 3, dModel: 192, ffn: 320, heads: 3, kvHeads: 1,
+    headDim: 256, window: 33, pattern: 3, context: 512 },
+  'embed-small': { ...FAMILY, architecture: 'gemma-embedding', seed: 2112, layers: 6, dModel: 128, ffn: 256, heads: 4, kvHeads: 4,
+    headDim: 32, window: 16, dense: 256, context: 256, pattern: 2, ropeBaseSwa: 5000 },
+};
+
 /** What each architecture is made in: single types, outliers, and what llama.cpp's quantiser calls Q4_K_M.
  * @type {Record<string, ModelSpec>} */
 const KINDS = {
@@ -64,12 +76,38 @@ const KINDS = {
   'q4_k_m': { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
 };
 
+/** Names that FunctionGemma gives to tokens which Gemma 3 has no use for. @type {Record<number, string>} */
+export const FUNCTION_TOKENS = {
+  46: '<start_function_declaration>', 47: '<end_function_declaration>', 48: '<start_function_call>',
+  49: '<end_function_call>', 50: '<start_function_response>', 51: '<end_function_response>', 52: '<escape>',
+};
+
+/** Small models whose templates take tools. @type {Record<string, ModelSpec>} */
+const TOOLS = {
+  'functiongemma': { ...TINY, name: 'functiongemma, random weights', type: 'Q8_0', vocab: 'gemma3', direct: true,
+    context: 2048, chatTemplate: templates.FUNCTION_GEMMA, edit: (file) => {
+      const tokens = file.metadata.find(([key]) => key === 'tokenizer.ggml.tokens');
+      for (const [id, name] of Object.entries(FUNCTION_TOKENS)) /** @type {any} */ (tokens)[3][Number(id)] = name;
+    } },
+  'generic-tools': { ...TINY, name: 'a template without tools', type: 'Q8_0', context: 2048 },
+  'llama3-tools': { ...TINY, architecture: 'llama', name: 'llama 3 with tools', type: 'Q8_0', kvHeads: 2, context: 2048,
+    chatTemplate: templates.LLAMA3 },
+  'qwen3-tools': { ...TINY, architecture: 'qwen3', name: 'qwen3 with tools', type: 'Q8_0', kvHeads: 2, context: 2048,
+    chatTemplate: templates.QWEN3 },
+};
+
 const families = Object.fromEntries(Object.entries(FAMILIES).flatMap(([family, spec]) =>
   Object.entries(KINDS).map(([kind, more]) => [`${family}-${kind}`, { ...spec, ...more, name: `${family} ${kind}` }])));
+
+const EMBEDDER_KINDS = ['f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0'];
+const embedders = Object.fromEntries(Object.entries(EMBEDDERS).flatMap(([name, spec]) => EMBEDDER_KINDS.map((kind) =>
+  [`${name}-${kind}`, { ...spec, ...KINDS[kind], name: `${name} ${kind}` }])));
 
 /** @type {Record<string, ModelSpec>} */
 export const MODELS = {
   ...families,
+  ...TOOLS,
+  ...embedders,
   // Its logits are larger, and all of them at the cap would be all alike.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
   'gemma3-outliers': { ...FAMILY, architecture: 'gemma3', name: 'gemma3 outliers', type: 'F32', outliers: 50, layers: 6,
@@ -100,9 +138,11 @@ export const MODELS = {
     types: { attn_v: 'Q5_1', attn_output: 'IQ4_XS', ffn_down: 'IQ4_XS' } },
   'mix-k': { ...MIX, name: 'all super-blocks', dModel: 256, type: 'Q4_K', embeddingType: 'Q6_K',
     types: { attn_v: 'Q3_K', attn_k: 'Q2_K', attn_output: 'IQ4_XS', ffn_down: 'Q5_K' } },
+  'deep': { ...TINY, name: 'tiny, with a long context', type: 'Q8_0', context: 8192 },
   'gemma-vocab-tiny': { ...TINY, name: 'tiny, real vocabulary', type: 'Q8_0', vocab: 'gemma3', direct: true },
   'medium': { name: 'medium', seed: 5, layers: 12, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1, headDim: 256,
     window: 512, context: 8192, vocab: 4096, type: 'Q4_0', direct: true },
+  'embed-300m': { ...PRESETS['embedding-300m'], seed: 11 },
   'oneb-q4_0': { ...PRESETS['1b'], seed: 11, type: 'Q4_0' },
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };

@@ -11,13 +11,21 @@ const bad = {
   minP: [2], typicalP: [-1], repetitionPenalty: [0, -1], frequencyPenalty: [NaN], presencePenalty: ['x'],
   penaltyWindow: [-2], seed: [-1, 2 ** 32, 0.5], logprobs: [-1, 65, true], stop: ['', [''], 5, ['a', 1]],
   logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }], signal: [{}, true], onPrefillProgress: [1],
+  format: ['xml', {}, { schema: 'x' }, { schema: {}, regex: 'a' }, { regex: 5 }, { regex: /a/i }, { grammar: /a/ }, { choices: [] },
+    { choices: [1] }, { choices: 'a' }, { regex: 'a', whitespace: 'any' }, { schema: {}, whitespace: 'wide' }, { toString: 1 }, [],
+    { schema: { get a() { throw new Error('no'); } } }, { schema: () => {} }], forcedSpans: [0, 'yes'],
+  tools: [{}, [null], [{}], [{ name: 'a b' }], [{ name: 'a' }, { name: 'a' }], [{ name: 'a', description: 1 }],
+    [{ name: 'a', parameters: 'x' }], [{ name: 'a', execute: 1 }]], toolChoice: ['any', {}, { name: 1 }], maxRounds: [-1, 0.5],
 };
 const good = {
   maxTokens: [0, 1], temperature: [0, 2.5], topK: [0, 64], topP: [0, 1], minP: [0, 0.1], typicalP: [1],
   repetitionPenalty: [1.1], frequencyPenalty: [-1, 1], presencePenalty: [0.5], penaltyWindow: [0, 64],
   seed: [0, 2 ** 32 - 1], logprobs: [0, 64], stop: ['x', ['x', 'y'], []],
   logitBias: [{}, { 5: -Infinity }, new Map([[5, 1.5]])], signal: [new AbortController().signal],
-  onPrefillProgress: [() => {}],
+  onPrefillProgress: [() => {}], forcedSpans: [true, false],
+  format: ['json', { schema: {} }, { schema: true, whitespace: 'pretty' }, { regex: 'a+' }, { regex: /a+/u }, { grammar: 'root ::= "a"' },
+    { choices: ['a', ''] }], maxRounds: [0, 3], toolChoice: ['auto', 'none', 'required', { name: 'a' }],
+  tools: [[], [{ name: 'get_time' }, { name: 'a-b.c', description: 'x', parameters: { type: 'object' }, execute: () => 1 }]],
 };
 
 test('each option of generate: its range is checked', async () => {
@@ -40,6 +48,7 @@ test('each option of loadModel: its range is checked', async () => {
     onProgress: ['x'], signal: [1], threads: [0, 65, 1.5, '2'], contextLength: [0, -1, 2 ** 21], variant: ['fast', 1],
     floatMatrices: ['Q8_0', 'q4_0', '', 8], kvType: ['f16', 'I16', 'q4_0', '', 16],
     cache: ['yes', {}, 1], sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']], token: ['', 'a b', 'a\n', 5], headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
+    restart: ['yes', 1], stateBytes: [-1, 0.5, '9'], assets: ['', 5, {}], hub: ['', 5],
   };
   assert.deepEqual(Object.keys(LOAD_OPTIONS), Object.keys(wrong));
   for (const [name, values] of Object.entries(wrong)) {
@@ -100,6 +109,9 @@ test('options of the smaller calls are checked', async (t) => {
     await refuses(model.detokenize([5], options), 'bad-option');
     await refuses(model.logits([5], options), 'bad-option');
     await refuses(model.perplexity('some text', options), 'bad-option');
+    await refuses(model.countTokens('some text', options), 'bad-option');
+    await refuses(model.matches('json', '1', options), 'bad-option');
+    await refuses(model.stateCache.get('x', options), 'bad-option');
   }
   await refuses(model.logits([5], { signal: {} }), 'bad-option');
   assert.deepEqual(await model.tokenize('x', { bos: undefined }), await model.tokenize('x'));

@@ -1,13 +1,14 @@
-/* The package as `npm pack` makes it: what js/ is, without comments; installed elsewhere it runs, its command
- * line too, and its types are there for TypeScript. */
+/* The package as `npm pack` makes it: a few files that need no other package; installed elsewhere it runs, its
+ * command line too, and its types are there for TypeScript. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { MODULES, PAGE_SCRIPTS, PARTS } from '../../tools/build-package.js';
 import { builds, goals } from '../../tools/setup.js';
-import { stripComments } from '../../tools/strip-comments.js';
 import { essence, open } from './helpers.js';
 import { buildPackage, installPackage } from './installed.js';
 import { testModel } from './models.js';
@@ -30,47 +31,54 @@ function write(name, source) {
   return join(folder, name);
 }
 
-test('comments go, and indentation becomes tabs', () => {
-  const source = `#!/usr/bin/env node
-/* head */
-import { a } from './a.js';   // why
-
-/** @param {string} b */
-export function f(b) {
-  // a line
-  const text = \`/* text */
-
-  // \${/* here */ b} // text
-\`;
-  return /\\/*[/*]/.test(b) ? (/** @type {any} */ (text)) / 2 /* half */ : '// no /* comment */';
-}
-`;
-  assert.equal(stripComments(source), `#!/usr/bin/env node
-import { a } from './a.js';
-export function f(b) {
-\tconst text = \`/* text */
-
-  // \${b} // text
-\`;
-\treturn /\\/*[/*]/.test(b) ? ((text)) / 2 : '// no /* comment */';
-}
-`);
-});
-
 test('npm pack makes it anew', () => {
   assert.equal(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack, 'node tools/setup.js package');
   for (const step of [builds.package, builds.types]) assert.ok(goals.package.includes(step) && !step.done());
   assert.ok(!existsSync(STALE), 'dist/ is emptied first');
 });
 
-test('it holds the scripts of js/ and the wasm files, and no other code', () => {
-  const names = (/** @type {string} */ where) => readdirSync(where, { recursive: true }).map(String)
-    .filter((name) => /\.(js|wasm)$/.test(name)).sort();
+test('it holds what it says, and needs no other package', () => {
+  const installed = join(folder, 'node_modules', 'gemma-wasm'), files = readdirSync(join(installed, 'dist'));
+  const about = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+  assert.deepEqual([about.dependencies, about.peerDependencies, about.optionalDependencies], [undefined, undefined, undefined]);
+  for (const name of [...MODULES, ...PAGE_SCRIPTS, ...PARTS, 'index.node.js', 'index.cjs', 'index.d.ts', 'cli.js']) {
+    assert.ok(files.includes(name), name);
+  }
+  assert.match(readFileSync(join(installed, 'NOTICES.md'), 'utf8'), /Hugging Face[^]*Emscripten[^]*musl/);
+  const script = readFileSync(join(installed, 'dist', 'index.js'), 'utf8');
+  for (const name of PAGE_SCRIPTS.slice(1)) {
+    assert.ok(script.includes(`new Worker(new URL("./${name}",import.meta.url),{type:"module"})`), `bundlers see ${name}`);
+  }
+});
+
+test('its scripts import nothing by name, and leave the parts of the worker where they are', () => {
+  const installed = join(folder, 'node_modules', 'gemma-wasm', 'dist');
+  const scripts = readdirSync(installed).filter((name) => /\.c?js$/.test(name));
+  for (const name of scripts) {
+    const code = readFileSync(join(installed, name), 'utf8');
+    const from = ts.preProcessFile(code, true, true).importedFiles.map((file) => file.fileName);
+    assert.deepEqual(from.filter((path) => !/^(node:|\.\/)/.test(path)), [], name);
+    if (PAGE_SCRIPTS.includes(name)) assert.deepEqual(from.filter((path) => /^node:/.test(path)), [], name);
+    assert.ok(!/\bimport\([\w$]+\)/.test(code), `${name}: bundlers are told to leave parts alone`);
+  }
+});
+
+test('links of the documents lead to what is in it', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm');
-  assert.deepEqual(names(join(installed, 'dist')), names(join(ROOT, 'js')));
-  assert.deepEqual(readdirSync(installed).sort(), ['LICENSE', 'README.md', 'dist', 'models', 'package.json']);
-  const [, worker] = readFileSync(join(installed, 'dist', 'index.js'), 'utf8').match(/new URL\('(.*?)', import\.meta\.url\)/) ?? [];
-  assert.equal(worker, './worker.js');
+  const links = readFileSync(join(installed, 'README.md'), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
+  for (const [, link] of links) assert.ok(existsSync(join(installed, link)), link);
+});
+
+test('required as CommonJS, it is the same', async () => {
+  const program = write('run.cjs', `
+    const { loadModel, GemmaError } = require('gemma-wasm');
+    loadModel(process.argv[2], { threads: 2 }).then(async (model) => {
+      console.log(await model.generate('Hello', { maxTokens: 5, seed: 3 }).text());
+      await loadModel('nowhere.gguf').catch((error) => console.log(error instanceof GemmaError));
+      await model.dispose();
+    });`);
+  const out = execFileSync(process.execPath, [program, await testModel('tiny')], { encoding: 'utf8' });
+  assert.match(out, /^[^]+\ntrue\n$/);
 });
 
 test('installed in Node, it says what js/ says', async (t) => {
@@ -86,6 +94,13 @@ test('installed in Node, it says what js/ says', async (t) => {
   assert.deepEqual(out, essence(await ours.generate('Hello', { maxTokens: 12, seed: 3 }).result()));
 });
 
+test('tabs share a model in browsers only: elsewhere there is a code for that', () => {
+  const program = write('share.js', `
+    import { loadModel, GemmaError } from 'gemma-wasm/shared';
+    await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof GemmaError, error.code));`);
+  assert.equal(execFileSync(process.execPath, [program], { encoding: 'utf8' }), 'true cannot-share\n');
+});
+
 test('the command line runs by its name', async () => {
   const npx = (/** @type {string[]} */ ...args) => execFileSync('npm', ['exec', '--offline', '--', 'gemma-wasm', ...args],
     { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
@@ -98,7 +113,19 @@ test('the command line runs by its name', async () => {
 test('TypeScript finds its types', () => {
   write('use.ts', `
     import { loadModel, inspectModel, modelCache, openCache, GemmaError, CODES } from 'gemma-wasm';
-    import type { Chat, Generation, Model, ModelCache } from 'gemma-wasm';
+    import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
+    import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
+      GenerateResult, Generation, Inspection, LoadOptions, Model, ModelCache, ModelInfo, ModelSource, Notice, Progress,
+      Prompt, Store, TokenLogprob } from 'gemma-wasm';
+    export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
+    export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
+      Progress, Prompt, Store, TokenLogprob];
+    export const known = (error: GemmaError): ErrorCode => error.code;
+    export const load = () => loadModel('x');   // its type is written out by name
+    export function isOld(error: GemmaError) {
+      // @ts-expect-error: there is no such code
+      return error.code === 'to-old';
+    }
     const model: Model = await loadModel('x.gguf', { threads: 2, onProgress: ({ loaded }) => loaded.toFixed() });
     const out: Generation = model.generate('a', { maxTokens: 4 });
     for await (const piece of out) piece.toUpperCase();
@@ -107,13 +134,17 @@ test('TypeScript finds its types', () => {
     const answer = await chat.send('d').result();
     const caches: ModelCache[] = [modelCache, openCache('e')];
     await using brief = await loadModel(new URL('https://x/y.gguf'));
+    const shared: SharedModel = await share('x.gguf', { contextLength: 9 }), one: Model = shared;
+    if (!shared.owner) await one.dispose();
     // @ts-expect-error: no such option
     model.generate('a', { maxToken: 4 });
     // @ts-expect-error: a number it is
     model.info.threads.length;
-    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('f', 'g').code, CODES];`);
+    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('aborted', 'g').code, CODES];`);
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
-  const compilerOptions = { strict: true, noEmit: true, target: 'es2022', types: [], module: 'nodenext' };
+  const compilerOptions = {
+    strict: true, declaration: true, outDir: 'out', target: 'es2022', types: [], module: 'nodenext', skipLibCheck: false,
+  };
   write('tsconfig.json', JSON.stringify({ compilerOptions, files: ['use.ts'] }));
   const { stdout, status } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' });
   assert.equal(status, 0, stdout);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES, tensorBytes } from '../../tools/gguf-write.js';
 import { MODELS as SPECS, readHeader, testModel } from './models.js';
@@ -91,12 +91,22 @@ function clearOf(name) {
   return Math.min(CLEAR, Math.max(0.01, 5 * error));
 }
 
+/** The one that was opened last, for all tests of it. @type {{ name: string, model: Model } | undefined} */
+let opened;
+after(() => opened?.model.dispose());
+
+/** @param {string} name */
+async function open(name) {
+  if (opened?.name === name) return opened.model;
+  await opened?.model.dispose();
+  opened = { name, model: await loadModel(await testModel(name), { threads: 2 }) };
+  return opened.model;
+}
+
 for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS)) {
   test(`${name} against ${truth}`, async (t) => {
-    const file = await testModel(name);
+    const file = await testModel(name), model = await open(name);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
-    const model = await loadModel(file, { threads: 2 });
-    t.after(() => model.dispose());
     for (const [way, errors] of Object.entries({
       'prefill': await prefillErrors(model, name), 'step by step': await stepErrors(model, name) })) {
       t.diagnostic(`${way}: ${worst(errors)}`);
@@ -112,8 +122,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
   });
 
   test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
-    const model = await loadModel(await testModel(name), { threads: 2 });
-    t.after(() => model.dispose());
+    const model = await open(name);
     const { prompt, ids, margins } = LLAMA[name].greedy, start = MODELS[name].prompts[prompt];
     const vocab = model.info.vocabSize;
     const rows = await model.logits([...start, ...ids], { all: true });

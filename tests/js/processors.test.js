@@ -7,14 +7,13 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { probe } from '../../js/engine/features.js';
-import { loadModel } from '../../js/index.node.js';
-import { MODELS, testModel } from './models.js';
+import { features } from '../../js/platform/features.js';
+import { MODELS } from './models.js';
 
-const run = promisify(execFile), { relaxed } = probe();
+const run = promisify(execFile), { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
-/** All but the large ones, which have the same types. */
-const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab)/.test(name));
+/** All but the large ones, which have the same types, and those that make vectors of texts, not texts (embed.test.js). */
+const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
 /** Every format has a kernel of its own. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
@@ -43,7 +42,7 @@ for (const flags of PROCESSORS) {
     const got = await child(flags, ['bits', 'auto', ...NAMES]);
     if (!got) return t.skip('this V8 has no such flag');
     const want = await simd128();
-    for (const name of NAMES) {
+    for (const name of [...NAMES, 'worker']) {
       assert.match(want[name].variant, /simd128/);
       assert.equal(got[name].bits, want[name].bits, `${name}, ${got[name].variant} ${got[name].variantReason}`);
       if (relaxed && !got[name].variantReason) assert.match(got[name].variant, /relaxed/, name);
@@ -82,13 +81,11 @@ for (const flags of [[], ['--no-enable-avx-vnni']]) {
 }
 
 test('model.info says why the variant is what it is', async () => {
-  const model = await loadModel(await testModel('tiny'), { variant: 'simd128' });
-  assert.equal(model.info.variantReason, '');
-  await model.dispose();
+  assert.equal((await simd128()).worker.variantReason, '');
   const got = await child(['--no-enable-avx'], ['bits', 'auto', 'tiny']);
   const [major] = process.versions.node.split('.').map(Number);
   // V8 12.4 and 13.6, see proof.h; other processors than x86 know the flag but have no AVX to do without.
   if (relaxed && process.arch === 'x64' && (major === 22 || major === 24)) {
-    assert.match(got.tiny.variantReason, /relaxed_\w+ is wrong here/);
+    assert.match(got.worker.variantReason, /relaxed_\w+ is wrong here/);
   }
 });

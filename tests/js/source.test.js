@@ -276,9 +276,9 @@ test('a model for which there is no memory is refused with what is needed, what 
   const files = (threads) => readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
   const instance = async (maximum) => {
     const memory = new WebAssembly.Memory({ initial: 16, maximum });
-    const { instance: { exports } } = await WebAssembly.instantiate(await files(''), imports(memory));
+    const { module, instance: { exports } } = await WebAssembly.instantiate(await files(''), imports(memory));
     exports.__wasm_call_ctors?.();
-    return new Engine(exports, memory, []);
+    return new Engine({ exports, memory, module }, []);
   };
   const file = await readFile(await testModel('medium'));
   const planned = async (pages) => {

@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
+import { readJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
 import { faultyServer } from './faulty-server.js';
 import { refuses, serveWith, someIds } from './helpers.js';
@@ -292,9 +293,16 @@ async function flip(folder, name) {
   await writeFile(join(folder, name), copy);
 }
 
+/** As earlier versions wrote it: no checksums, and a journal of equal halves. */
+async function asBefore({ folder, name, store }) {
+  const { piece, ...journal } = await readJournal(store, name), half = JSON.stringify(journal).padEnd(4096);
+  await writeFile(join(folder, name), Buffer.concat([bytes, Buffer.from(half.repeat(4))]));
+}
+
 for (const known of [true, false]) {
-  test(`a stored copy that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
+  test(`a copy of an earlier version that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
     const place = await stored(t, known ? { sha256: digest } : {}), { server, cache, folder, name } = place;
+    await asBefore(place);
     server.forget();
     assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'cached');
     assert.equal(server.sent, 1);
@@ -310,6 +318,7 @@ for (const known of [true, false]) {
     }
     assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
     const [next] = await readdir(folder);
+    await asBefore({ ...place, name: next });
     await flip(folder, next);
     await server.close();
     const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: digest }), 'sha256-mismatch');

@@ -3,15 +3,18 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync 
 import { basename, dirname, join } from 'node:path';
 import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
+import { PARTS } from '../build-package.js';
 import { Trouble, at } from '../proc.js';
 import { serve } from '../serve.js';
 import { testEnvironment } from '../setup.js';
 import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
-const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'neighbour', 'reads', 'reads-thread'];
+const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'neighbour', 'reads', 'reads-thread',
+  'embed', 'onnx'];
 const ENTRIES = [
-  'tools/bench/page.js', 'js/worker.js', 'js/thread.js', ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
+  'tools/bench/page.js', ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
+  ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
 const CHROMIUM_FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',

@@ -25,6 +25,7 @@ export const PEERS = {
   'node-llama-wasm': [
     { as: '@fugood/node-llama-wasm', from: '@fugood/node-llama-wasm', version: '1.7.15' },
   ],
+  'onnx': [{ as: 'onnxruntime-web', from: 'onnxruntime-web', version: '1.30.0' }],
   'native': [
     { as: 'node-llama-cpp', from: 'node-llama-cpp', version: '3.22.1' },
     ...(NATIVE ? [{ as: `@node-llama-cpp/${NATIVE}`, from: `@node-llama-cpp/${NATIVE}`, version: '3.22.1' }] : []),

@@ -4,9 +4,11 @@ import { CODES } from '../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../js/options.js';
 import { Trouble, at, output } from '../proc.js';
 import { contentSecurityPolicy, isolationHeaders } from '../serve.js';
+import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { sourceTable } from './sources.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
+import { APPS } from '../../tests/apps/apps.js';
 import { properties } from './typedefs.js';
 import { FIELDS, OPTIONS } from './words.js';
 
@@ -82,11 +84,25 @@ function accuracyTable({ accuracy }) {
   return table(['test model', 'truth', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
 }
 
+/** What the last run of tests/apps/run.js found. */
+function ecosystemTable() {
+  const results = JSON.parse(readFileSync(at('docs', 'ecosystem.json'), 'utf8'));
+  const rows = APPS.map(({ name, title, recipe = '' }) => {
+    const { ok, threads, error = '' } = results[name] ?? {};
+    const passed = threads ? `ok, ${threads} thread${threads > 1 ? 's' : ''}` : 'ok';
+    const found = ok === undefined ? 'not run' : ok ? passed : `**fails**: ${cell(error)}`;
+    return [title, found, recipe];
+  });
+  return table(['tool', 'result', 'what it takes besides headers'], rows);
+}
+
 /** @param {string} folder @param {boolean} [ordered] */
 const sources = (folder, ordered) => () => sourceTable(folder, ordered);
 
 /** @type {Record<string, (measured: Measured) => string | Promise<string>>} */
 export const PARTS = {
+  'limits': limits,
+  'one-file': () => fence('html', readFileSync(at('docs', 'one-file.html'), 'utf8').trimEnd()),
   'example': () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
   'speed': speedTable,
   'speed-short': shortTable,
@@ -95,6 +111,7 @@ export const PARTS = {
   'sizes': sizeTable,
   'accuracy': accuracyTable,
   'usage': usage,
+  'ecosystem': ecosystemTable,
   'headers': () => fence('', headers((name, value) => `${name}: ${value}`)),
   'policy': () => fence('', `Content-Security-Policy: ${contentSecurityPolicy}`),
   'headers-nginx': () => fence('nginx', headers((name, value) => `add_header ${name} "${value}" always;`)),
@@ -107,6 +124,7 @@ export const PARTS = {
   'result': () => fieldTable('js/generation.js', 'GenerateResult'),
   'message': () => fieldTable('js/chat.js', 'ChatMessage'),
   'info': () => fieldTable('js/engine/info.js', 'ModelInfo'),
+  'capabilities': () => fieldTable('js/probe.js', 'Capabilities'),
   'inspection': () => fieldTable('js/model.js', 'Inspection'),
   'sources-src': sources('src', true),
   'sources-js': sources('js', true),

@@ -8,11 +8,11 @@ import { Trouble, at } from '../proc.js';
 
 /** Rooms (`.`: the folder itself) and names in the order in which they are told; what is not named here comes last. */
 const ORDER = /** @type {Record<string, string[]>} */ ({
-  src: ('base file text kernels model run . half sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
+  src: ('base file text kernels model run . half checksum sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
     + 'attention top alphabet vocabulary verbatim classes classes_table split joins spm bpe tokenizer load describe forward sampler session api').split(' '),
   js: ('. cli link engine download platform index public model chat generation options errors worker thread modules main '
-    + 'connection answers asking protocol host loading stream meter info jobs runner vocabulary template text engine heap helper features '
-    + 'describe feeder source download lanes shelf requests http identity entries cache store pump env port').split(' '),
+    + 'connection answers asking protocol host loading stream meter info jobs runner vocabulary template text engine checker heap helper features '
+    + 'describe feeder source download lanes shelf requests http identity entry entries checks checksum cache store pump env port lock').split(' '),
 });
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;
 /** Without a comment of their own. */

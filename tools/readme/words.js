@@ -21,9 +21,16 @@ export const OPTIONS = {
       + '`auto` is `f32` in files of floats; in others `i16`, integers of 16 bits, where all positions are kept, else `f32`. '
       + 'In long contexts with outlying channels `q8_0` changes one greedy token in ten to a hundred', standard: 'auto' },
     cache: { meaning: 'keep what is downloaded, and use what was kept: `true` means `modelCache`', standard: 'true' },
+    stateBytes: { meaning: 'what conversations in [`stateCache`](#kept-for-after-a-reload) may take together',
+      standard: '1 GiB', unit: 'bytes' },
+    restart: { meaning: 'when the worker dies, have another one load the model, and repeat the calls that had given '
+      + 'nothing ([more](#when-a-worker-dies))', standard: 'false' },
     sha256: { meaning: 'of the whole source, checked while it is read; a difference is `sha256-mismatch`' },
     token: { meaning: 'an access token for the model\'s host, sent as a header; kept nowhere' },
     headers: { meaning: 'of requests for the model' },
+    hub: { meaning: 'a mirror of Hugging Face, in its place for sources with a `repo`', standard: 'https://huggingface.co' },
+    assets: { meaning: 'the folder with the package\'s files (worker, threads, wasm), where they do not lie beside the '
+      + 'script that imports it: an address, in Node also a path. See [hosting.md](hosting.md#files)' },
   },
   GenerateOptions: {
     maxTokens: { meaning: 'the answer ends here at the latest; 0 only evaluates the prompt',
@@ -46,6 +53,15 @@ export const OPTIONS = {
     stop: { meaning: 'text that ends the answer; it is not part of it' },
     logprobs: { meaning: 'the result has the log probability of each token and, at most, of so many others; 0 of the token '
       + 'alone', unit: 'tokens' },
+    format: { meaning: 'the shape that the answer is held to ([formats](formats.md)): JSON, JSON of a schema, a regular '
+      + 'expression, a grammar, or one of some texts' },
+    forcedSpans: { meaning: 'take what a `format` leaves no choice about without asking the model for each token',
+      standard: 'true' },
+    tools: { meaning: 'what the model may call ([tools](tools.md)); with a prompt of messages' },
+    toolChoice: { meaning: '`auto`: words or calls, as the model likes; `required`: calls; `{ name }`: one call of that '
+      + 'tool; `none`: as if there were no tools', standard: 'auto' },
+    maxRounds: { meaning: 'in a chat: so many answers that call may be answered by `execute` before the model must be asked '
+      + 'again by you', standard: '8', unit: 'answers' },
     signal: { meaning: 'ends the answer; the result says `aborted` and has the text so far' },
     onPrefillProgress: { meaning: 'called while the prompt is evaluated, with tokens `done` and in `total`' },
   },
@@ -71,9 +87,13 @@ export const FIELDS = {
     contextLength: 'tokens that fit, as loaded', trainedContextLength: 'tokens, the file\'s own',
     vocabSize: 'tokens', memory: 'bytes, as reserved; `heap`: of the whole heap with it',
     largestContext: 'tokens for which there are addresses, at most the file\'s own',
+    layers: 'how many', heads: 'of each layer\'s attention',
+    width: 'numbers of the residual stream, and of a vector of a text',
+    embedding: 'of a model that makes vectors of texts ([embeddings](embeddings.md)): how many numbers, how tokens are put together, '
+      + 'and whether the file has the dense layers behind; `null` for those that go on with texts',
     threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
-    variantReason: 'why `auto` did not take relaxed here though the platform has it, or what its kernels do without: an '
-      + 'instruction that the platform has wrong; empty when all is well',
+    variantReason: 'why `auto` did not take relaxed here though the platform has it, or what its kernels do without: '
+      + 'what the platform computes wrongly ([processors](processors.md)); empty when all is well',
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
     fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
@@ -86,10 +106,23 @@ export const FIELDS = {
       + 'evaluated before and not again',
     timings: 'milliseconds, and tokens per second; `firstTokenMs` is from the start of the call in the worker',
     seed: 'the one given, or the one that was chosen',
+    value: 'with a `format`, of an answer that is whole (`finishReason` is `stop`): what its JSON says; the text, where the '
+      + 'format is none of JSON',
+    toolCalls: 'with `tools`: what was called, `{ id, name, arguments }`, and `result` or `error` where `execute` gave one',
     logprobs: 'one per token, if asked for: `{ id, logprob, top: [{ id, logprob, text }] }`, natural logarithms of the raw '
       + 'logits\' probabilities',
   },
+  Capabilities: {
+    variant: 'the build that `auto` takes; null where none runs',
+    simd: 'the platform has WebAssembly SIMD: nothing runs without',
+    relaxed: 'it has relaxed SIMD too', isolated: 'memory can be shared between threads',
+    threads: 'that `loadModel` would use', reason: 'why there is only one thread; empty when there are more',
+    memory: 'bytes that the device has, as far as it tells: browsers round, and stop at 8 GB, some say nothing',
+  },
   ChatMessage: {
-    role: '`model` is the same as `assistant`', content: 'text', aborted: 'an answer that was cut short',
+    role: '`model` is the same as `assistant`, `developer` as `system`; `tool`: a result',
+    content: 'text; the result of a tool may be any JSON', aborted: 'an answer that was cut short',
+    toolCalls: 'what an answer called, `{ id, name, arguments }`',
+    name: 'of a result: of what was called', id: 'of a result: of the call; either will do',
   },
 };

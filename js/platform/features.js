@@ -9,7 +9,7 @@ const RELAXED = [...HEAD, 33, 1, 31, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128
   65, 4, 253, 15, 65, 5, 253, 15, 253, 147, 2, 11];
 
 /** `isolated`: threads can share memory; `reason`: why not. */
-export function probe() {
+export function features() {
   const reason = whyNoThreads();
   return { simd: valid(SIMD), relaxed: valid(RELAXED), isolated: !reason, reason };
 }

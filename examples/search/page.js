@@ -1,0 +1,127 @@
+/* page: an example of gemma-wasm/search: files become passages, passages vectors, and what is typed is answered with the
+ * nearest passages. The index is kept: at the next visit nothing is embedded again. */
+import { GemmaError, loadModel } from '../../dist/index.js';
+import { openIndex } from '../../dist/search.js';
+import { passagesOf } from './passages.js';
+
+const MODEL = { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' };
+const STORYTELLER = '../../models/storyteller/storyteller.gguf';
+const DIMENSIONS = 256, SHOWN = 5, AT_ONCE = 32;
+
+/** @param {string} id @returns {any} */
+const at = (id) => document.getElementById(id);
+const say = (/** @type {string} */ text) => { at('state').textContent = text; };
+const index = await openIndex({ dimensions: DIMENSIONS, name: 'example' }).catch(() => {
+  say('This browser keeps nothing for this page: the index is in memory only.');
+  return openIndex({ dimensions: DIMENSIONS });
+});
+/** @type {any} */ let model = null;
+let asked = new AbortController();
+
+function showCount() {
+  at('count').textContent = index.size ? `${index.size} passages in the index.` : 'The index is empty.';
+  at('clear').disabled = !index.size;
+  at('query').disabled = !model || !index.size;
+}
+
+/** Runs f; what goes wrong is said. @param {() => Promise<unknown>} f */
+async function guarded(f) {
+  try {
+    await f();
+  } catch (error) {
+    if (error instanceof GemmaError && error.code === 'aborted') return;
+    say(error instanceof Error ? error.message : String(error));
+  } finally {
+    at('progress').hidden = true;
+    showCount();
+  }
+}
+
+/** @param {number} done @param {number} [total] */
+function showProgress(done, total) {
+  at('progress').hidden = false;
+  if (total) Object.assign(at('progress'), { value: done, max: total });
+}
+
+/** @param {any} source */
+const take = (source) => guarded(async () => {
+  say('Loading the model …');
+  const loaded = await loadModel(source, { onProgress: ({ loaded: done, total }) => showProgress(done, total) });
+  if (!loaded.info.embedding) {
+    await loaded.dispose();
+    return say('That model goes on with texts; this page needs one that makes vectors of them.');
+  }
+  await model?.dispose();
+  model = loaded;
+  say(`${model.info.name || 'The model'} is here.`);
+});
+
+/** @param {Iterable<File>} files */
+const addFiles = (files) => guarded(async () => {
+  if (!model) return say('A model first, please.');
+  for (const file of files) {
+    const passages = passagesOf(await file.text(), file.name);
+    for (let done = 0; done < passages.length; done += AT_ONCE) {
+      const some = passages.slice(done, done + AT_ONCE);
+      say(`${file.name}: ${done} of ${passages.length} passages`);
+      showProgress(done, passages.length);
+      const vectors = await model.embed(some.map(({ text }) => text), {
+        task: 'document', title: some.map(({ title }) => title), dimensions: DIMENSIONS, truncate: true });
+      await index.add(some.map((data, i) => ({ id: `${file.name}#${done + i}`, vector: vectors[i], data })));
+    }
+    say(`${file.name}: ${passages.length} passages.`);
+  }
+});
+
+/** What was typed before is not waited for. */
+const search = () => guarded(async () => {
+  asked.abort();
+  asked = new AbortController();
+  const text = at('query').value.trim();
+  if (!text) return at('hits').replaceChildren();
+  const options = { task: 'query', dimensions: DIMENSIONS, truncate: true, signal: asked.signal };
+  const vector = await model.embed(text, options);
+  at('hits').replaceChildren(...index.query(vector, { count: SHOWN }).map(({ score, data }) => {
+    const item = document.createElement('li'), passage = document.createElement('p'), from = document.createElement('small');
+    passage.textContent = data.text;
+    from.textContent = `${data.title} (${score.toFixed(2)})`;
+    item.append(passage, from);
+    return item;
+  }));
+  at('tell').disabled = !at('hits').children.length;
+});
+
+const tell = () => guarded(async () => {
+  at('tell').disabled = true;
+  at('story').textContent = '';
+  const passages = [...at('hits').querySelectorAll('p')].slice(0, 2).map((p) => p.textContent.slice(0, 300));
+  const storyteller = await loadModel(new URL(STORYTELLER, document.baseURI), { onProgress: () => showProgress(0) });
+  try {
+    const prompt = `${passages.join('\n')}\n`;
+    for await (const piece of storyteller.generate(prompt, { maxTokens: 120, temperature: 0.7, topK: 40 })) {
+      at('story').textContent += piece;
+    }
+  } finally {
+    await storyteller.dispose();
+    at('tell').disabled = false;
+  }
+});
+
+at('download').onclick = () => take(MODEL);
+at('model').onchange = () => at('model').files[0] && take(at('model').files[0]);
+at('files').onchange = () => addFiles(at('files').files);
+at('query').oninput = search;
+at('tell').onclick = tell;
+at('clear').onclick = () => guarded(async () => {
+  await index.clear();
+  at('hits').replaceChildren();
+});
+at('drop').ondragover = (/** @type {DragEvent} */ event) => event.preventDefault();
+at('drop').ondragenter = () => at('drop').classList.add('over');
+at('drop').ondragleave = () => at('drop').classList.remove('over');
+at('drop').ondrop = (/** @type {DragEvent} */ event) => {
+  event.preventDefault();
+  at('drop').classList.remove('over');
+  addFiles(event.dataTransfer?.files ?? []);
+};
+showCount();

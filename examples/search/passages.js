@@ -1,0 +1,42 @@
+/* passages: texts cut into pieces that a model can be asked about: paragraphs, put together up to a few hundred
+ * characters; of Markdown with the heading that stands above as their title. */
+
+const MOST = 700;
+
+/** @param {string} text @param {string} name of the file @returns {{ title: string, text: string }[]} */
+export function passagesOf(text, name) {
+  /** @type {{ title: string, text: string }[]} */
+  const passages = [];
+  let title = name, held = '';
+  const put = () => {
+    if (held.trim()) passages.push({ title, text: held.trim() });
+    held = '';
+  };
+  for (const paragraph of text.replace(/\r\n?/g, '\n').split(/\n\s*\n/)) {
+    const heading = /^#{1,6}\s+(.+)$/m.exec(paragraph);
+    if (heading) {
+      put();
+      title = `${name}: ${heading[1].trim()}`;
+    }
+    for (const piece of pieces(paragraph)) {
+      if (held.length + piece.length > MOST) put();
+      held += `${held ? '\n\n' : ''}${piece}`;
+    }
+  }
+  put();
+  return passages;
+}
+
+/** A paragraph, or sentences of it where it is long. @param {string} paragraph */
+function pieces(paragraph) {
+  if (paragraph.length <= MOST) return [paragraph];
+  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph], out = [''];
+  for (const sentence of sentences.flatMap(cut)) {
+    if ((out.at(-1) + sentence).length > MOST) out.push('');
+    out[out.length - 1] += sentence;
+  }
+  return out.filter(Boolean);
+}
+
+/** What is no sentence. @param {string} text */
+const cut = (text) => Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

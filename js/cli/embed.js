@@ -1,0 +1,31 @@
+/* embed: the command that makes vectors of texts. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { loadModel } from '../index.node.js';
+import { UsageError, number } from './flags.js';
+import { print, using } from './output.js';
+/** @import { Values } from './flags.js' */
+
+export const EMBED = 'text file task title instruction dimensions pooling truncate out json';
+
+/** @param {Values} values */
+export async function embed(values) {
+  const { out, json, task, title, pooling, truncate, instruction: prompt } = values;
+  if (!out && !json) throw new UsageError('embed needs --out or --json');
+  const texts = await textsOf(values);
+  const options = { task, title, prompt, pooling, truncate, dimensions: number(values, 'dimensions') };
+  const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
+  const dimensions = vectors[0]?.length ?? 0;
+  if (out) {
+    // Every machine that Node runs on is little-endian.
+    await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
+    process.stderr.write(`${vectors.length} vectors of ${dimensions} numbers in ${out}\n`);
+  }
+  if (json) print(values, { dimensions, vectors: vectors.map((vector) => Array.from(vector)) });
+}
+
+/** One, or those of a file: one a line. @param {Values} values */
+async function textsOf({ text, file }) {
+  if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs --text or --file, one of them');
+  if (text !== undefined) return [text];
+  return (await readFile(file, 'utf8')).replace(/\r?\n$/, '').split(/\r?\n/);
+}

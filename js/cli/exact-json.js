@@ -1,0 +1,29 @@
+/* exact-json: JSON whose integers keep all their digits: those that a number cannot hold are BigInts. */
+import { GemmaError } from '../errors.js';
+
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** Stands before the digits of an integer that travels as a string; no text of a file begins so unescaped. */
+const MARK = '\u0000integer ';
+
+/** @param {string} token */
+function marked(token) {
+  const large = /^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token));
+  return large ? JSON.stringify(MARK + token) : token;
+}
+
+/** @param {string} text @param {string} name of where it is from @returns {any} */
+export function parseExactly(text, name) {
+  try {
+    return JSON.parse(text.replace(TOKENS, marked), (_, value) =>
+      typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value);
+  } catch (error) {
+    const got = error instanceof Error ? error.message : String(error);
+    throw new GemmaError('bad-format', `${name} is no JSON`, { expected: 'JSON', got });
+  }
+}
+
+/** @param {any} value @param {number} [indent] */
+export function stringifyExactly(value, indent) {
+  const text = JSON.stringify(value, (_, one) => typeof one === 'bigint' ? MARK + one : one, indent);
+  return text.replace(/"\\u0000integer (-?\d+)"/g, '$1');
+}

@@ -1,0 +1,38 @@
+/* inside: the command that shows what a model makes of a prompt on the way. */
+import { loadModel } from '../index.node.js';
+import { UsageError, number } from './flags.js';
+import { print, using } from './output.js';
+/** @import { InsideLayer } from '../engine/inside.js' */
+/** @import { Values } from './flags.js' */
+
+export const INSIDE = 'layer head position lens norms json';
+
+/** Numbers with commas between. @param {Values} values @param {string} name */
+function numbers(values, name) {
+  const text = values[name];
+  if (text === undefined) return undefined;
+  const list = text.split(',').map(Number);
+  if (list.every(Number.isInteger)) return list;
+  throw new UsageError(`--${name}: expected whole numbers with commas between, got "${text}"`);
+}
+
+/** @param {Values} values */
+export async function inside(values) {
+  const options = { layers: numbers(values, 'layer'), heads: numbers(values, 'head'), norms: values.norms,
+    positions: numbers(values, 'position'), lens: number(values, 'lens') };
+  const seen = await using(loadModel, values, (model) => model.inside(values.prompt, options));
+  const layers = seen.layers.map((layer) => plain(layer, seen.positions.length));
+  const pieces = seen.tokens.map(({ id, text }, i) => `${i}: ${id} ${JSON.stringify(text)}`);
+  print(values, { ...seen, layers }, [...pieces, ...layers.map((layer) => JSON.stringify(layer))].join('\n'));
+}
+
+/** Rows of numbers in place of typed arrays. @param {InsideLayer} layer @param {number} rows */
+function plain({ norms, attention = {}, ...layer }, rows) {
+  const table = (/** @type {Float32Array} */ all) => {
+    const width = all.length / rows;
+    return Array.from({ length: rows }, (_, i) => Array.from(all.subarray(i * width, (i + 1) * width)));
+  };
+  const heads = Object.entries(attention).map(([head, weights]) => [head, table(weights)]);
+  return { ...layer, ...(norms && { norms: table(norms) }),
+    ...(heads.length && { attention: Object.fromEntries(heads) }) };
+}

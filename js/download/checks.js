@@ -1,0 +1,50 @@
+/* checks: checksums of a stored copy at rest: one for each piece of it, written with the piece and compared when it is
+ * read. They lie between the model's bytes and the journal (entries.js). A piece counts as stored when all of it is. */
+
+/** Words of 32 bits. */
+const ROW = 2;
+const MOST_ROWS = 4096;
+const LEAST_PIECE = 1 << 14;
+
+/** How many bytes a checksum is for: a piece lies within one lane. @param {number} total @param {number} lane bytes */
+export function pieceOf(total, lane) {
+  let piece = LEAST_PIECE;
+  while (piece * MOST_ROWS < total) piece *= 2;
+  while (lane % piece) piece /= 2;
+  return piece;
+}
+
+/** Bytes of all checksums; none where a copy has none. @param {{ total: number, piece?: number }} copy */
+export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece) * ROW * 4 : 0);
+
+export class Checks {
+  #rows;
+  /** Rows that were set since they were taken: the first, and behind the last. */
+  #from = Infinity;
+  #to = 0;
+
+  /** @param {Uint8Array} table as it is stored */
+  constructor(table) {
+    this.#rows = new Uint32Array(table.buffer);
+  }
+
+  /** @param {number} i @param {number[]} sum */
+  fits(i, [a, b]) {
+    return this.#rows[i * ROW] === a && this.#rows[i * ROW + 1] === b;
+  }
+
+  /** @param {number} i @param {number[]} sum */
+  set(i, sum) {
+    this.#rows.set(sum, i * ROW);
+    this.#from = Math.min(this.#from, i);
+    this.#to = Math.max(this.#to, i + 1);
+  }
+
+  /** What is to be written of the table, and where in it; nothing if nothing was set. */
+  take() {
+    const [from, to] = [this.#from, this.#to];
+    if (to <= from) return undefined;
+    [this.#from, this.#to] = [Infinity, 0];
+    return { at: from * ROW * 4, bytes: new Uint8Array(this.#rows.slice(from * ROW, to * ROW).buffer) };
+  }
+}

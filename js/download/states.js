@@ -1,0 +1,210 @@
+/* states: saved conversations (chat.save()) in the store of models, each in a file of its own, with checksums of its
+ * pieces and a journal like a model's copy (entry.js). A file's name says whose it is:
+ *   c-NAME-ENGINE-TIME.state     NAME: a hash of what the user called it; ENGINE: of the model, the type of its cache
+ *                                and its layout; TIME: when it was begun, so that no two write one file
+ * What was kept before goes when its replacement is whole. There is a limit for all of them together: those that were
+ * used least recently go first. */
+/** @import { Store } from '../platform/env.js' */
+/** @import { Journal } from './entries.js' */
+import { GemmaError, failure } from '../errors.js';
+import { pieceOf } from './checks.js';
+import { checksum } from './checksum.js';
+import { isState, isWhole, readJournal } from './entries.js';
+import { Entry } from './entry.js';
+import { within } from './shelf.js';
+
+const AT_ONCE = 1 << 22;
+/** That a store may take for so much. */
+const PATIENCE_MS = 8000;
+/** Of a hash, hexadecimal. */
+const DIGITS = 16;
+/** What nobody finished for so long is left over from a process that was ended. */
+const ABANDONED_MS = 600_000;
+/** Bytes of a conversation's head, and where the length of its messages stands (js/saved.js). */
+const HEAD = 16, LENGTH_AT = 8;
+const MEANS = { sum: checksum, readOnly: false };
+
+/** fits: it is of this model, type of cache and layout: nothing of it need be evaluated again.
+ * @typedef {{ name: string, bytes: number, lastUsed: Date, fits: boolean }} StateEntry */
+/** journal: null where none was written yet.
+ * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
+/** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.
+ * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} Around */
+/** Throws where nobody waits any more. @typedef {() => Promise<unknown>} Pause */
+
+/** Bytes from the beginning that hold the messages. @param {Uint8Array} bytes */
+function saidOf(bytes) {
+  if (bytes.length < HEAD) return Infinity;
+  return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
+}
+
+export class States {
+  #store;
+  #around;
+  /** One after the other. @type {Promise<unknown>} */
+  #turn = Promise.resolve();
+
+  /** @param {Store} store @param {Around} around */
+  constructor(store, around) {
+    this.#store = patient(store);
+    this.#around = around;
+  }
+
+  /** Latest use first. @returns {Promise<StateEntry[]>} */
+  list() {
+    return this.#inTurn(async () => (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
+      return { name: url, bytes: total, lastUsed: new Date(used), fits: file.startsWith(this.#mine(url)) };
+    }));
+  }
+
+  /** The bytes that were kept under a name: of this engine, or else of another one, whose messages can be used. What is
+   * damaged behind the messages is cut off. @param {string} name @param {Pause} pause
+   * @returns {Promise<Uint8Array | undefined>} */
+  get(name, pause) {
+    return this.#inTurn(async () => {
+      const named = (await this.#whole()).filter(({ journal }) => journal.url === name);
+      const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
+      for (const found of new Set([...own, ...named])) {
+        const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
+        if (bytes) return bytes;
+      }
+      return undefined;
+    });
+  }
+
+  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
+  put(name, bytes, pause) {
+    const { limit } = this.#around, { length } = bytes;
+    return this.#inTurn(async () => {
+      if (length > limit) {
+        throw new GemmaError('cache-failed', 'a conversation to keep',
+          { expected: `${limit} bytes at most (the option stateBytes)`, got: `${length}` });
+      }
+      const before = await this.#all(), old = before.filter(({ file }) => file.startsWith(this.#mine(name)));
+      await this.#makeRoom(before.filter((found) => !old.includes(found)), length);
+      await this.#write(name, bytes, pause);
+      for (const { file } of old) await this.#remove(file);
+    });
+  }
+
+  /** All of a name, or of all names; those of every engine. @param {string} [name] @returns {Promise<void>} */
+  remove(name) {
+    return this.#inTurn(async () => {
+      const start = name === undefined ? '' : this.#prefix(name);
+      for (const { file } of await this.#all()) if (file.startsWith(start)) await this.#store.remove(file);
+    });
+  }
+
+  /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  #inTurn(f) {
+    const ended = this.#turn.then(f).catch((cause) => {
+      throw cause instanceof GemmaError ? cause : failure('cache-failed', 'the stored conversations', cause);
+    });
+    this.#turn = ended.catch(() => {});
+    return ended;
+  }
+
+  /** @param {string} name */
+  #prefix(name) {
+    return `c-${this.#around.hash(name).slice(0, DIGITS)}-`;
+  }
+
+  /** @param {string} name */
+  #mine(name) {
+    return `${this.#prefix(name)}${this.#around.engine}-`;
+  }
+
+  /** Latest use first. @returns {Promise<Found[]>} */
+  async #all() {
+    const store = this.#store;
+    /** @type {Found[]} */
+    const found = [];
+    for (const file of (await store.list()).filter(isState)) {
+      const journal = await readJournal(store, file).catch(() => null);
+      found.push({ file, journal, size: await store.size(file) });
+    }
+    return found.sort((a, b) => lastUse(b) - lastUse(a));
+  }
+
+  async #whole() {
+    const whole = (await this.#all()).filter(({ journal }) => journal && isWhole(journal));
+    return /** @type {(Found & { journal: Journal })[]} */ (whole);
+  }
+
+  /** @param {Found & { journal: Journal }} found @param {Pause} pause */
+  async #read({ file, journal }, pause) {
+    const entry = new Entry(this.#store, file, journal, MEANS), bytes = new Uint8Array(journal.total);
+    try {
+      let at = 0, right = 1;
+      for (; at < bytes.length && right; at += right) {
+        right = await entry.read(at, bytes.subarray(at, at + AT_ONCE));
+        await pause();
+      }
+      if (at < saidOf(bytes.subarray(0, at))) return undefined;
+      // When it was used; that it cannot be written down does no harm.
+      await entry.save().catch(() => {});
+      return bytes.subarray(0, at);
+    } finally {
+      await entry.leave();
+    }
+  }
+
+  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
+  async #write(name, bytes, pause) {
+    const { length: total } = bytes, lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
+    const time = Date.now().toString(16), chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
+    const entry = new Entry(this.#store, `${this.#mine(name)}${time}-${chance}.state`, {
+      url: name, etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0,
+      piece: pieceOf(total, AT_ONCE),
+    }, MEANS);
+    try {
+      for (let at = 0; at < total; at += AT_ONCE) {
+        await entry.put(lane, at, Math.min(at + AT_ONCE, total), { journalEvery: Infinity, same: true });
+        await pause();
+      }
+      await entry.close();
+      if (!await entry.there()) throw new Error('the store has not what was written');
+    } catch (error) {
+      await entry.leave().catch(() => {});
+      await entry.remove().catch(() => {});
+      throw error;
+    }
+  }
+
+  /** @param {Found[]} others @param {number} length of what comes */
+  async #makeRoom(others, length) {
+    const { usage = 0, quota = Infinity } = await this.#store.estimate?.() ?? {};
+    const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#around.limit;
+    let missing = Math.max(over, length - Math.max(quota - usage, 0));
+    for (const found of others.reverse()) {
+      const abandoned = !found.journal && Date.now() - begunAt(found.file) > ABANDONED_MS;
+      if ((missing > 0 || abandoned) && await this.#remove(found.file)) missing -= found.size;
+    }
+  }
+
+  /** Another tab may be faster, or read it. @param {string} file */
+  async #remove(file) {
+    return this.#store.remove(file).then(() => true, () => false);
+  }
+}
+
+/** Each call ends. @param {Store} store @returns {Store} */
+function patient(store) {
+  const calls = Object.entries(store).map(([name, call]) => [name, (/** @type {any[]} */ ...args) => {
+    return within(PATIENCE_MS, (async () => /** @type {Function} */ (call).apply(store, args))());
+  }]);
+  return Object.fromEntries(calls);
+}
+
+/** When a file was begun, by its name. @param {string} file */
+const begunAt = (file) => parseInt(file.split('-')[3], 16);
+
+/** @param {Found} found */
+const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);
+
+/** Errors that the store has do not matter; ours say that nobody waits.
+ * @template T @param {() => T} instead @returns {(error: unknown) => T} */
+const unlessOurs = (instead) => (error) => {
+  if (error instanceof GemmaError) throw error;
+  return instead();
+};

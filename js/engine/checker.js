@@ -1,0 +1,60 @@
+/* checker: the engine's checksums (src/base/checksum.h) for bytes outside of its heap: another instance of its module,
+ * in a small memory that never grows, so that rooms in it stay where they are. What is read into them and checked at
+ * once need not be copied for that. */
+/** @import { Exports } from './engine.js' */
+import { checksum } from '../download/checksum.js';
+import { Heap, imports } from './heap.js';
+
+const PAGE = 65536;
+/** Bytes of all rooms; for what lies elsewhere; and of the module itself. */
+const ROOMS = 12 << 20, COPIES = 5 << 20, OWN = 1 << 20;
+
+/** Made when it is first needed; without memory for it, JavaScript does the same, slowly.
+ * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for what lies in its heap */
+export function checkerOf(module, { heap, exports }) {
+  const own = sumIn(heap, exports, heap.reserve(8)), shared = !(heap.buffer instanceof ArrayBuffer);
+  /** @type {ReturnType<typeof instance> | null | undefined} */
+  let made;
+  const get = () => {
+    try {
+      return made === undefined ? made = instance(module, shared) : made;
+    } catch {
+      return made ??= null;
+    }
+  };
+  return {
+    /** Nothing if there is none left. @param {number} size @returns {Uint8Array | undefined} */
+    room: (size) => get()?.room(size),
+    /** @param {Uint8Array} bytes @returns {number[]} */
+    sum: (bytes) => (bytes.buffer === heap.buffer ? own(bytes)
+      : (bytes.length > COPIES ? null : get())?.sum(bytes) ?? checksum(bytes)),
+  };
+}
+
+/** @param {WebAssembly.Module} module @param {boolean} shared */
+function instance(module, shared) {
+  const pages = (ROOMS + COPIES + OWN) / PAGE;
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
+  const made = new WebAssembly.Instance(module, imports(memory));
+  const exports = /** @type {Exports} */ (/** @type {unknown} */ (made.exports));
+  exports.__wasm_call_ctors?.();
+  const heap = new Heap(memory, exports), result = heap.reserve(8);
+  let left = ROOMS;
+  return {
+    /** @param {number} size */
+    room(size) {
+      if (size > left) return undefined;
+      left -= size;
+      return heap.view(heap.reserve(size), size);
+    },
+    sum: sumIn(heap, exports, result),
+  };
+}
+
+/** @param {Heap} heap @param {Exports} exports @param {number} result where it goes */
+function sumIn(heap, exports, result) {
+  return (/** @type {Uint8Array} */ bytes) => {
+    heap.with(bytes, (p) => exports.gw_checksum(p, bytes.length, result));
+    return [...heap.copy(Uint32Array, result, 2)];
+  };
+}

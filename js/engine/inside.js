@@ -1,0 +1,97 @@
+/* inside: what the forward pass holds on its way, for those who want to see it: the engine stops behind each step of a
+ * layer (gw_want_look), and what was asked for is read. */
+/** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { Engine } from './engine.js' */
+/** @import { Prompt } from './vocabulary.js' */
+import { GemmaError, wrapped } from '../errors.js';
+import { MAX_RESULT_BYTES } from '../link/protocol.js';
+
+/** positions: null is all of them, below 0 counts from the end; lens: how many tokens.
+ * @typedef {{ prompt: Prompt, layers: number[], heads: number[], positions: number[] | null, lens: number,
+ *   norms: boolean }} InsideArgs */
+/** lens: for each position the most likely tokens; norms: three for each position, before the layer, behind its
+ * attention and at its end; attention: for each head [positions][tokens].
+ * @typedef {{ layer: number, kind: 'local' | 'global', lens?: { id: number, text: string, probability: number }[][],
+ *   norms?: Float32Array, attention?: Record<number, Float32Array> }} InsideLayer */
+/** @typedef {{ tokens: { id: number, text: string }[], positions: number[], layers: InsideLayer[] }} Inside */
+
+const NORMS = 3;
+/** Where the engine stops (api.h): before a layer, behind its attention, at its end. */
+const LOOK = { BETWEEN: 1, BEHIND: 2 };
+
+/** @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
+export async function inside(context, job, args) {
+  const { runner, vocabulary } = context, { native } = runner, { prompt } = args;
+  const vectors = native.number('both_ways') === 1;
+  const ids = vectors && 'text' in prompt ? await vocabulary.whole(prompt.text, runner.pauses(job))
+    : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
+  const positions = positionsOf(args.positions, ids.length);
+  const layers = roomFor(args, positions.length, ids.length);
+  if (vectors) native.pack(ids, [ids.length], false);
+  else native.sync(ids);
+  native.call('want_look');
+  await runner.settle(job, { onLook: () => look(context, job, { args, layers, positions, n: ids.length }) });
+  const tokens = ids.map((id, i) => ({ id, text: vocabulary.decode([id], true, i ? ids[i - 1] : -1) }));
+  return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
+}
+
+/** @param {number[] | null} asked @param {number} n */
+function positionsOf(asked, n) {
+  const all = asked ?? Array.from({ length: n }, (_, i) => i);
+  return all.map((at) => {
+    if (at >= -n && at < n) return at < 0 ? at + n : at;
+    throw new GemmaError('bad-option', 'positions', { expected: `${-n} to ${n - 1}`, got: at });
+  });
+}
+
+/** Empty results. @param {InsideArgs} args @param {number} rows @param {number} n */
+function roomFor({ layers, heads, lens, norms }, rows, n) {
+  const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
+  if (bytes > MAX_RESULT_BYTES) {
+    const expected = `at most ${MAX_RESULT_BYTES} bytes`;
+    throw new GemmaError('bad-option', 'what is to be seen', { expected, got: bytes });
+  }
+  return wrapped('no-memory', `${bytes} bytes of what is to be seen`, () => new Map(layers.map((layer) => {
+    /** @type {InsideLayer} */
+    const empty = { layer, kind: 'global' };
+    if (lens) empty.lens = [];
+    if (norms) empty.norms = new Float32Array(NORMS * rows);
+    if (heads.length) empty.attention = Object.fromEntries(heads.map((head) => [head, new Float32Array(rows * n)]));
+    return [layer, empty];
+  })));
+}
+
+/** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
+/** @param {Context} context @param {EvaluationJob} job @param {View} view */
+async function look({ runner, vocabulary }, job, { args, layers, positions, n }) {
+  const { native } = runner, stage = native.look('stage'), at = native.look('layer');
+  const first = native.look('first'), rows = native.look('rows');
+  const layer = layers.get(at), here = positions.flatMap((position, i) => {
+    return position >= first && position < first + rows ? [{ i, row: position - first }] : [];
+  });
+  if (args.norms && here.length) {
+    const norms = native.lookAt('norms', rows), next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
+    for (const { i, row } of here) {
+      if (layer?.norms) layer.norms[NORMS * i + stage] = norms[row];
+      if (next?.norms) next.norms[NORMS * i] = norms[row];
+    }
+  }
+  if (!layer) return;
+  layer.kind = native.look('global') === 1 ? 'global' : 'local';
+  for (const { i, row } of here) {
+    if (job.aborted) return;
+    if (stage === LOOK.BETWEEN) {
+      for (const head of args.heads) layer.attention?.[head].set(native.lookAt('attention', n, row, head), i * n);
+    }
+    if (stage === LOOK.BEHIND && layer.lens) layer.lens[i] = likely(native, vocabulary, row, args.lens);
+    await runner.pause();
+  }
+}
+
+/** @param {Engine} native @param {Context['vocabulary']} vocabulary @param {number} row @param {number} count */
+function likely(native, vocabulary, row, count) {
+  native.call('look_lens', row);
+  return native.topLogprobs(count).map(({ id, logprob }) => {
+    return { id, text: vocabulary.decode([id], true), probability: Math.exp(logprob) };
+  });
+}

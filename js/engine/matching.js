@@ -1,0 +1,85 @@
+/* matching: a text against a format, token by token, through the automaton that holds answers; needs the header of the
+ * file only. */
+import { Unsupported, toBytes } from '../grammar/index.js';
+import { Grammar } from './grammar.js';
+
+/** @import { Engine } from './engine.js' */
+/** @import { Matcher } from './grammar.js' */
+/** @import { Context } from './jobs.js' */
+/** @import { Format } from '../grammar/index.js' */
+
+/** refusedAt: where in the text the token begins that was refused, or its length where it ended too early.
+ * @typedef {{ accepted: boolean, refusedAt?: number }} Verdict */
+/** times: of every mask, in milliseconds, the first of each text included; first: from the format to the first mask.
+ * @typedef {{ compiled: boolean, reason?: string, verdicts: Verdict[], times: number[], first: number }} Matches */
+
+/** Without `masks` nothing is timed, and only the texts' own tokens are looked at.
+ * @param {Context} context
+ * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
+ * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
+export async function match({ runner, vocabulary }, { format, texts, draft, formats, masks = true }, job) {
+  const { native } = runner, pause = runner.pauses(job);
+  const start = performance.now();
+  let matcher;
+  try {
+    const tokenOf = (/** @type {string} */ text) => tokenNamed(vocabulary, text);
+    matcher = new Grammar(native, toBytes(format, { matching: true, draft, formats, tokenOf })).matcher();
+  } catch (error) {
+    const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
+    if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;
+    return { compiled: false, reason: message, verdicts: [], times: [], first: 0 };
+  }
+  try {
+    if (masks) matcher.touch();
+    const first = performance.now() - start;
+    const times = masks ? /** @type {number[]} */ ([]) : null;
+    const verdicts = [];
+    for (const text of texts) {
+      const ids = await vocabulary.encodeAll(text, {}, pause);
+      verdicts.push(await follow(native, ids, { text, matcher, times, pause }));
+    }
+    return { compiled: true, verdicts, times: times ?? [], first };
+  } finally {
+    matcher.dispose();
+  }
+}
+
+/** @param {Engine} native @param {number[]} ids
+ * @param {{ text: string, matcher: Matcher, times: number[] | null, pause: () => Promise<unknown> }} around
+ * @returns {Promise<Verdict>} */
+async function follow(native, ids, { text, matcher, times, pause }) {
+  matcher.reset();
+  let bytes = 0;
+  for (let i = 0; i < ids.length; i++) {
+    const before = performance.now();
+    if (times) matcher.touch();
+    times?.push(performance.now() - before);
+    const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
+    // Some tokenizers begin a text with a blank of their own, which is not of the text.
+    const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
+    const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
+    if (!taken) return { accepted: false, refusedAt: lettersOf(text, bytes) };
+    bytes += piece.length;
+    await pause();
+  }
+  return matcher.complete ? { accepted: true } : { accepted: false, refusedAt: text.length };
+}
+
+/** Letters (as strings count them) that so many bytes of UTF-8 are, whole ones. @param {string} text
+ * @param {number} bytes */
+function lettersOf(text, bytes) {
+  let at = 0;
+  for (const letter of text) {
+    const code = /** @type {number} */ (letter.codePointAt(0));
+    bytes -= code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    if (bytes < 0) break;
+    at += letter.length;
+  }
+  return at;
+}
+
+/** @param {Context['vocabulary']} vocabulary @param {string} text */
+function tokenNamed(vocabulary, text) {
+  const ids = vocabulary.encode(text, { special: true });
+  return ids.length === 1 ? ids[0] : undefined;
+}

@@ -1,0 +1,84 @@
+/* saving: what the session holds of a conversation, as bytes and back (src/run/state.h), in slices, so that the worker
+ * hears its messages. Loaded when it is first needed. */
+/** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { Store } from '../platform/env.js' */
+/** @import { Restore, Save, Stored } from '../link/protocol.js' */
+import { States } from '../download/states.js';
+import { GemmaError, wrapped } from '../errors.js';
+import { utf8 } from './heap.js';
+
+const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
+
+/** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
+ * Without ids there is nothing behind it.
+ * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
+export async function save({ runner }, job, { head, ids }) {
+  const { native } = runner;
+  if (!ids.length) return head;
+  if (!native.saves(ids)) {
+    native.sync(ids);
+    await runner.settle(job);
+    if (!native.saves(ids)) throw new GemmaError('bad-state', 'the conversation cannot be saved');
+  }
+  const size = head.length + native.savedBytes;
+  const bytes = wrapped('no-memory', `${size} bytes of a saved conversation`, () => new Uint8Array(size));
+  bytes.set(head);
+  let at = head.length;
+  for (let part; (part = native.saveNext()).length; at += part.length) {
+    bytes.set(part, at);
+    await runner.pause();
+    if (job.aborted) throw ABORTED();
+  }
+  return bytes;
+}
+
+/** How many tokens the session has by it: 0, and why, where it does not fit.
+ * @param {Context} context @param {EvaluationJob} job @param {Restore['args']} args
+ * @returns {Promise<Restore['value']>} */
+export async function restore({ runner }, job, { bytes }) {
+  const { native } = runner;
+  try {
+    native.call('restore', bytes.length);
+    for (let at = 0, more = 1; more; await runner.pause()) {
+      const room = native.stateRoom();
+      const part = bytes.subarray(at, at + room.length);
+      room.set(part);
+      more = native.call('restore_commit', job.aborted ? 0 : part.length);
+      at += part.length;
+    }
+    return { tokens: native.call('position') };
+  } catch (error) {
+    if (job.aborted) throw ABORTED();
+    if (!(error instanceof GemmaError && error.code === 'bad-saved')) throw error;
+    return { tokens: 0, reason: error.message };
+  }
+}
+
+/** One of each store: what it does goes one after the other. @type {WeakMap<Store, States>} */
+const known = new WeakMap();
+
+/** @param {Context} context */
+function statesOf({ runner: { native }, store, stateBytes }) {
+  if (!store) {
+    throw new GemmaError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
+  }
+  const states = known.get(store) ?? new States(store, {
+    engine: native.stateName, limit: stateBytes,
+    hash(text) {
+      const hasher = native.hasher();
+      hasher.update(utf8(text));
+      return hasher.hex();
+    },
+  });
+  known.set(store, states);
+  return states;
+}
+
+/** Conversations that the store keeps.
+ * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
+export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
+  const states = statesOf(context), pause = context.runner.pauses(job);
+  if (what === 'put') return states.put(name, bytes, pause);
+  if (what === 'get') return states.get(name, pause);
+  return what === 'list' ? states.list() : states.remove(name || undefined);
+}

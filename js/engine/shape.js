@@ -1,0 +1,57 @@
+/* shape: what an answer is held to, as the engine takes it. The compilers are loaded when a shape is first asked
+ * for. */
+/** @import { GenerateArgs } from './jobs.js' */
+/** @import { Grammars, Vocabulary } from './vocabulary.js' */
+import { GemmaError } from '../errors.js';
+
+/** Whether a token, with so many before it, begins a call. @typedef {(id: number, before: number) => boolean} Begins */
+/** begins: nothing is held before that.
+ * @typedef {{ shape: Uint8Array | null, begins: Begins | null }} Shape */
+
+/** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
+export async function shapeOf(vocabulary, { format, tools }) {
+  if (!format && !tools) return { shape: null, begins: null };
+  const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
+  const part = await vocabulary.load(), { Unsupported, compile, lower, ordered } = part;
+  try {
+    const grammar = tools ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
+      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format)));
+    // One spelling of each character leaves fewer choices.
+    return { shape: lower(grammar, { spelling: 'shortest' }), begins };
+  } catch (error) {
+    if (!(error instanceof Unsupported)) throw error;
+    const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
+    const expected = 'what an answer can be held to';
+    throw new GemmaError('bad-format', error.what, { expected, got: where, cause: error });
+  }
+}
+
+/** null: where calls cannot be told by their first token.
+ * @param {Vocabulary} vocabulary @returns {Promise<Begins | null>} */
+async function beginning(vocabulary) {
+  const { opening } = await vocabulary.dialect();
+  if (!opening) return null;
+  if ('first' in opening) {
+    const sign = opening.first.charCodeAt(0);
+    return (id, before) => before === 0 && vocabulary.bytes(id, -1)[0] === sign;
+  }
+  const mark = vocabulary.idOf(opening.mark);
+  return mark === null ? null : (id) => id === mark;
+}
+
+/** @param {Vocabulary} vocabulary @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools */
+async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }) {
+  return (await vocabulary.dialect()).grammar({
+    tools: list, choice,
+    id: (name) => vocabulary.idOf(name),
+    control: (id) => vocabulary.isControl(id),
+    schema(schema, place) {
+      try {
+        return compile({ schema });
+      } catch (error) {
+        if (error instanceof Unsupported) error.place = place + error.place;
+        throw error;
+      }
+    },
+  });
+}

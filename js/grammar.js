@@ -1,0 +1,12 @@
+/* grammar: the part of the worker that answers in a shape need, and conversations with tools (platform/files.js). */
+import * as compilers from './grammar/index.js';
+import { ordered } from './grammar/ordered.js';
+import { match } from './engine/matching.js';
+import { offer } from './platform/files.js';
+import * as tools from './tools/index.js';
+
+export * from './grammar/index.js';
+export { match, ordered };
+export * from './tools/index.js';
+
+offer('grammar', { ...compilers, ...tools, match, ordered });

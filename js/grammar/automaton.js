@@ -1,0 +1,403 @@
+/*
+ * automaton: one rule as an automaton without empty moves (V. M. Glushkov, 1961): edges carry a spelling (a graph of
+ * bytes), a token or a call of another rule. A rule never matches the empty text by itself: who calls one that may be
+ * empty goes around it too. So no frame is left before something was read, and left recursion is the only endless loop.
+ *
+ * Large repeats count instead of being written out: each frame of the engine's stack has one register. What repeats
+ * inside of such a loop, and counts as well, becomes a rule of its own. Members of an object use the register for the
+ * set of those that were seen.
+ */
+import { hasHalfPair } from './nodes.js';
+import { regular } from './regular.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./spell.js').Spelling} Spelling */
+/** What is read, and the state behind it.
+ * @typedef {{ kind: number, label: number, to: number, member: number }} Step */
+/** first: what it may begin with; last: states where it may end.
+ * @typedef {{ nullable: boolean, first: Step[], last: number[] }} Fragment */
+/** @typedef {Step & { act: number }} Edge */
+/** A register's rule: a counter, or a set of members (once: by member; required: their indices).
+ * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
+
+export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
+/** What an edge does with the register: nothing; one round more; leave the loop; take a member; if there are more. */
+export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
+
+/** Copies of a repeated node that are written out: states. */
+const WRITTEN_OUT = 24;
+const DEEPEST = 1500;
+/** Characters of a literal text. */
+const LONGEST = 150_000;
+
+/** What a rule needs of the whole grammar.
+ * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
+ *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
+ *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
+ *   spend: () => void }} Whole */
+
+const QUOTE = 0x22;
+
+const utf8 = new TextEncoder();
+
+export class Rule {
+  /** @type {Edge[][]} */
+  edges = [];
+  /** @type {boolean[]} */
+  accept = [];
+  /** @type {number[]} */
+  loop = [];
+  #depth = 0;
+  /** @type {Set<string>} */
+  #inside = new Set();
+
+  /** @param {Whole} whole @param {Spelling} how */
+  constructor(whole, how) {
+    this.whole = whole;
+    this.how = how;
+    this.start = this.#state();
+  }
+
+  /** Fills the rule with a node; false: nothing matches. @param {Node} node */
+  fill(node) {
+    const whole = 'members' in node ? this.#members(node) : this.#build(node, false);
+    if (!whole || !whole.first.length) return false;
+    this.#connect([this.start], whole.first);
+    for (const state of whole.last) this.accept[state] = true;
+    return true;
+  }
+
+  #state() {
+    this.whole.spend();
+    this.accept.push(false);
+    this.loop.push(0);
+    return this.edges.push([]) - 1;
+  }
+
+  /** @param {number[]} last @param {Step[]} first @param {number} [act] */
+  #connect(last, first, act) {
+    for (const from of last) {
+      const how = act ?? (this.loop[from] ? ACT.EXIT : ACT.KEEP);
+      const edges = this.edges[from];
+      for (const { kind, label, to, member } of first) {
+        this.whole.spend();
+        edges.push({ kind, label, to, member, act: member >= 0 ? ACT.TAKE : how });
+      }
+    }
+  }
+
+  /** @param {number} kind @param {number} label @param {number} [to] @returns {Fragment} */
+  #single(kind, label, to = this.#state()) {
+    return { nullable: false, first: [{ kind, label, to, member: -1 }], last: [to] };
+  }
+
+  /** null: nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
+  #build(node, counted) {
+    if (++this.#depth > DEEPEST) throw new Unsupported('too large: nested too deeply', '');
+    const fragment = this.#built(node, counted);
+    this.#depth--;
+    return fragment;
+  }
+
+  /** @param {Node} node @param {boolean} counted @returns {Fragment | null} */
+  #built(node, counted) {
+    if ('literal' in node) return node.literal ? this.#single(KIND.BYTES, this.#literal(node.literal)) : empty();
+    if ('chars' in node) {
+      return node.chars.length ? this.#single(KIND.BYTES, this.whole.spell.chars(node.chars, this.how)) : null;
+    }
+    if ('sequence' in node) return this.#sequence(node.sequence, counted);
+    if ('choice' in node) return this.#choice(node.choice, counted);
+    if ('repeat' in node) return this.#repeat(node, counted);
+    if ('rule' in node) return this.#rule(node.rule, counted);
+    if ('token' in node) return this.#single(KIND.TOKEN, node.token);
+    if ('jsonString' in node) return this.#string(node);
+    if ('members' in node) return this.#called(node, this.how);
+    return this.#automaton(node);
+  }
+
+  /** @param {string} text @param {number} [to] */
+  #literal(text, to) {
+    const { spell } = this.whole;
+    if (text.length > LONGEST) throw new Unsupported(`too large: a text of ${text.length} characters`, '');
+    if (hasHalfPair(text)) throw new Unsupported('a text with half a surrogate pair, which no UTF-8 has', '');
+    if (this.how === 'text') return spell.bytes(utf8.encode(text), to);
+    return spell.text(text, to ?? 0, this.how);
+  }
+
+  /** @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
+  #sequence(nodes, counted) {
+    let whole = empty();
+    for (const node of joinedLiterals(nodes)) {
+      const part = this.#build(node, counted);
+      if (!part) return null;
+      this.#connect(whole.last, part.first);
+      whole = {
+        nullable: whole.nullable && part.nullable,
+        first: whole.nullable ? [...whole.first, ...part.first] : whole.first,
+        last: part.nullable ? [...whole.last, ...part.last] : part.last,
+      };
+    }
+    return whole;
+  }
+
+  /** Texts and characters lead to one state, and common beginnings of texts are read once.
+   * @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
+  #choice(nodes, counted) {
+    /** @type {Fragment} */
+    const whole = { nullable: false, first: [], last: [] };
+    const texts = nodes.flatMap((node) => ('literal' in node ? [node.literal] : []));
+    const strings = nodes.flatMap((node) => ('jsonString' in node && textsOf(node)) || []);
+    let any = texts.includes('');
+    whole.nullable = any;
+    const labels = this.#tries([...new Set(texts)].filter(Boolean));
+    if (strings.length) labels.push(this.#quoted(strings));
+    const to = labels.length || nodes.some((node) => 'chars' in node && node.chars.length) ? this.#state() : -1;
+    for (const label of labels) whole.first.push(...this.#single(KIND.BYTES, label, to).first);
+    for (const node of nodes) {
+      if ('literal' in node || ('jsonString' in node && textsOf(node))) continue;
+      if ('chars' in node) {
+        if (!node.chars.length) continue;
+        whole.first.push(...this.#single(KIND.BYTES, this.whole.spell.chars(node.chars, this.how), to).first);
+        continue;
+      }
+      const part = this.#build(node, counted);
+      if (!part) continue;
+      any = true;
+      whole.nullable ||= part.nullable;
+      whole.first.push(...part.first);
+      whole.last.push(...part.last);
+    }
+    if (to >= 0) whole.last.push(to);
+    return any || to >= 0 ? whole : null;
+  }
+
+  /** Labels that spell these texts: as few as go without one that ends inside of another. @param {string[]} texts */
+  #tries(texts) {
+    const labels = [];
+    for (let left = texts.sort(); left.length;) {
+      /** @type {string[]} */
+      const inner = [];
+      const outer = left.filter((text, i) => {
+        const within = i + 1 < left.length && left[i + 1].startsWith(text);
+        if (within) inner.push(text);
+        return !within;
+      });
+      labels.push(this.#trie(outer.map((text) => [...text]), 0, false));
+      left = inner;
+    }
+    return labels;
+  }
+
+  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted a quote stands behind each; else
+   * none is the beginning of another @returns {number} */
+  #trie(texts, at, quoted) {
+    this.whole.spend();
+    const { spell } = this.whole;
+    if (texts.length === 1) {
+      return this.#literal(texts[0].slice(at).join(''), quoted ? spell.bytes(Uint8Array.of(QUOTE)) : undefined);
+    }
+    /** @type {Map<number, string[][]>} */
+    const groups = new Map();
+    let ends = false;
+    for (const text of texts) {
+      if (at === text.length) {
+        ends = true;
+        continue;
+      }
+      if (hasHalfPair(text[at])) this.#literal(text[at]);
+      const point = /** @type {number} */ (text[at].codePointAt(0)), list = groups.get(point);
+      if (list) list.push(text);
+      else groups.set(point, [text]);
+    }
+    const segments = [...groups].sort((a, b) => a[0] - b[0]).map(([point, list]) => {
+      return /** @type {[number, number, number]} */ ([point, point, this.#trie(list, at + 1, quoted)]);
+    });
+    return spell.segments(segments, this.how, ends ? QUOTE : -1);
+  }
+
+  /** @param {{ repeat: Node, min: number, max: number }} node @param {boolean} counted @returns {Fragment | null} */
+  #repeat(node, counted) {
+    const { repeat } = node;
+    const min = this.whole.nullable(repeat) ? 0 : node.min;
+    const { max } = node;
+    if (max === 0) return empty();
+    if (max === 1 || (max === Infinity && min < 2)) return this.#loose(repeat, min, max, counted);
+    const copies = max === Infinity ? min : max;
+    if (weight(repeat, WRITTEN_OUT) * copies <= WRITTEN_OUT) return this.#writtenOut(repeat, min, max, counted);
+    if (counted) return this.#called(node, this.how);
+    const from = this.edges.length, loop = this.whole.loop({ min, max });
+    const body = this.#build(repeat, true);
+    if (!body) return min === 0 ? empty() : null;
+    this.loop.fill(loop, from);
+    this.#connect(body.last, body.first, ACT.NEXT);
+    return { ...body, nullable: min === 0 };
+  }
+
+  /** At most once, or without end. @param {Node} node @param {number} min @param {number} max
+   * @param {boolean} counted @returns {Fragment | null} */
+  #loose(node, min, max, counted) {
+    const body = this.#build(node, counted);
+    if (!body) return min === 0 ? empty() : null;
+    if (max === Infinity) this.#connect(body.last, body.first);
+    return { ...body, nullable: min === 0 || body.nullable };
+  }
+
+  /** @param {Node} node @param {number} min @param {number} max @param {boolean} counted */
+  #writtenOut(node, min, max, counted) {
+    /** @type {Node | null} */
+    let rest = null;
+    for (let i = min; i < max && max !== Infinity; i++) {
+      rest = { repeat: rest ? { sequence: [node, rest] } : node, min: 0, max: 1 };
+    }
+    const nodes = Array.from({ length: max === Infinity ? min - 1 : min }, () => node);
+    if (max === Infinity) nodes.push({ repeat: node, min: 1, max });
+    return this.#sequence(rest ? [...nodes, rest] : nodes, counted);
+  }
+
+  /** @param {string} name @param {boolean} counted @returns {Fragment | null} */
+  #rule(name, counted) {
+    if (!this.whole.productive(name)) return null;
+    if (!this.whole.inlined(name) || this.#inside.has(name)) return this.#called({ rule: name }, this.how);
+    this.#inside.add(name);
+    const fragment = this.#build(this.whole.rule(name), counted);
+    this.#inside.delete(name);
+    return fragment;
+  }
+
+  /** @param {Node} node @param {Spelling} how @returns {Fragment | null} */
+  #called(node, how) {
+    const rule = this.whole.call(node, how);
+    return rule < 0 ? this.whole.nullable(node) ? empty() : null
+      : { ...this.#single(KIND.CALL, rule), nullable: this.whole.nullable(node) };
+  }
+
+  /** @param {{ jsonString: Node }} node */
+  #string(node) {
+    if (this.how !== 'text') throw new Unsupported('a JSON string inside the content of another', '');
+    const texts = textsOf(node);
+    return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
+  }
+
+  /** A label that spells JSON strings. @param {string[]} texts */
+  #quoted(texts) {
+    this.how = this.whole.spelling;
+    const sorted = [...new Set(texts)].sort().map((text) => [...text]);
+    const label = this.whole.spell.bytes(Uint8Array.of(QUOTE), this.#trie(sorted, 0, true));
+    this.how = 'text';
+    return label;
+  }
+
+  /** The rule of a JSON string. @param {Node} content */
+  fillString(content) {
+    const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes(Uint8Array.of(QUOTE)));
+    const open = quote();
+    this.how = this.whole.spelling;
+    const inner = this.#build(content, false);
+    const close = quote();
+    if (!inner) return false;
+    this.#connect([this.start], open.first);
+    this.#connect(open.last, inner.first);
+    this.#connect(inner.last, close.first);
+    if (inner.nullable) this.#connect(open.last, close.first);
+    for (const state of close.last) this.accept[state] = true;
+    return true;
+  }
+
+  /** @param {Node} node @returns {Fragment | null} */
+  #automaton(node) {
+    const dfa = regular(node, this.whole.regularRule);
+    if (!dfa.edges.length) return null;
+    const states = dfa.edges.map(() => this.#state());
+    const steps = dfa.edges.map((edges) => {
+      /** @type {Map<number, [number, number][]>} */
+      const by = new Map();
+      for (const [lo, hi, to] of edges) by.set(to, [...by.get(to) ?? [], [lo, hi]]);
+      return [...by].map(([to, ranges]) => {
+        return { kind: KIND.BYTES, label: this.whole.spell.chars(ranges, this.how), to: states[to], member: -1 };
+      });
+    });
+    steps.forEach((list, i) => this.#connect([states[i]], list));
+    return {
+      nullable: dfa.accept[dfa.start],
+      first: steps[dfa.start],
+      last: states.filter((_, i) => dfa.accept[i]),
+    };
+  }
+
+  /** @param {import('./nodes.js').Members} node @returns {Fragment | null} */
+  #members({ members, colon, comma, min, max }) {
+    const from = this.edges.length;
+    /** @type {Step[]} */
+    const first = [];
+    /** @type {number[]} */
+    const last = [];
+    /** @type {Loop} */
+    const loop = { min, max, once: [], required: [] };
+    for (const member of members) {
+      const index = /** @type {boolean[]} */ (loop.once).length;
+      const fragment = this.#sequence([{ jsonString: member.key }, colon], true);
+      const value = this.#build(member.value, true);
+      if (!fragment || !value) {
+        if (member.required) return null;
+        continue;
+      }
+      loop.once?.push(member.once);
+      if (member.required) loop.required?.push(index);
+      if (value.nullable) throw new Unsupported('a member whose value may be empty', '');
+      this.#connect(fragment.last, value.first);
+      last.push(...value.last);
+      for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index });
+    }
+    const between = this.#build(comma, true);
+    const count = loop.once?.length ?? 0, all = loop.once?.every(Boolean) ? count : Infinity;
+    if (!between || between.nullable || min > max || min > all || (loop.required?.length ?? 0) > max) return null;
+    const nullable = min === 0 && !loop.required?.length;
+    if (!first.length || max === 0) return nullable ? empty() : null;
+    this.loop.fill(this.whole.loop(loop), from);
+    this.#connect(last, between.first, ACT.MORE);
+    this.#connect(between.last, first, ACT.TAKE);
+    return { nullable, first, last };
+  }
+}
+
+/** @returns {Fragment} */
+const empty = () => ({ nullable: true, first: [], last: [] });
+
+/** @param {Node[]} nodes @returns {Node[]} */
+function joinedLiterals(nodes) {
+  /** @type {Node[]} */
+  const out = [];
+  for (const node of nodes) {
+    const last = out[out.length - 1];
+    if (last && 'literal' in last && 'literal' in node) out[out.length - 1] = { literal: last.literal + node.literal };
+    else out.push(node);
+  }
+  return out;
+}
+
+/** The texts that a JSON string is one of; null where it is not only that. @param {{ jsonString: Node }} node */
+function textsOf({ jsonString: inner }) {
+  if ('literal' in inner) return [inner.literal];
+  if (!('choice' in inner) || !inner.choice.length) return null;
+  const texts = inner.choice.flatMap((part) => ('literal' in part ? [part.literal] : []));
+  return texts.length === inner.choice.length ? texts : null;
+}
+
+/** States that a node takes, up to a limit. @param {Node} node @param {number} most @returns {number} */
+export function weight(node, most) {
+  if ('sequence' in node || 'choice' in node) {
+    let sum = 0;
+    for (const part of 'sequence' in node ? node.sequence : node.choice) {
+      if ((sum += weight(part, most)) > most) break;
+    }
+    return sum;
+  }
+  if ('repeat' in node) {
+    const body = weight(node.repeat, most);
+    if (body > most) return body;
+    const { min, max } = node, copies = max === Infinity ? Math.max(min, 1) : max;
+    return body * copies > WRITTEN_OUT ? body : body * copies;
+  }
+  return 'both' in node || 'except' in node || 'automaton' in node ? most + 1 : 1;
+}

@@ -1,0 +1,206 @@
+/*
+ * gbnf: grammars in the form of llama.cpp (its grammars/README.md): rules `name ::= ...` from `root` on, with texts,
+ * sets, groups, alternatives, repetitions, comments, and tokens by id or by name.
+ */
+import { ANY_CHAR, chars, choice, hasHalfPair, literal, repeat, sequence } from './nodes.js';
+import { complement, scalars } from './ranges.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+
+const NAME = /[a-zA-Z0-9_-]+/y;
+const SPACES = /(?:[ \t]|#[^\r\n]*)*/y, SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
+/** Alternatives may also begin on lines of their own, which llama.cpp takes in groups only. */
+const NEXT_LINE_GOES_ON = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
+const ESCAPES = /** @type {Record<string, string>} */ ({ t: '\t', r: '\r', n: '\n', '\\': '\\', '"': '"', '[': '[',
+  ']': ']' });
+const CODES = /** @type {Record<string, number>} */ ({ x: 2, u: 4, U: 8 });
+const COUNTS = /\{\s*(\d*)\s*(?:(,)\s*(\d*)\s*)?\}/y;
+const LAST = 0x10ffff;
+
+class Parser {
+  /** @param {string} text @param {import('./refusal.js').Budget} budget
+   * @param {((text: string) => number | undefined) | undefined} tokenOf id of a token by its text */
+  constructor(text, budget, tokenOf) {
+    this.text = text;
+    this.budget = budget;
+    this.tokenOf = tokenOf;
+    this.at = 0;
+    /** @type {Map<string, Node>} */
+    this.rules = new Map();
+    /** Rules that were asked for, and where first. @type {Map<string, number>} */
+    this.wanted = new Map([['root', 0]]);
+  }
+
+  /** @param {string} what @param {number} [place] @returns {never} */
+  refuse(what, place = this.at) {
+    throw new Unsupported(what, place);
+  }
+
+  /** @param {string} text */
+  take(text) {
+    if (!this.text.startsWith(text, this.at)) return false;
+    this.at += text.length;
+    return true;
+  }
+
+  /** @param {RegExp} shape a sticky one */
+  match(shape) {
+    shape.lastIndex = this.at;
+    const found = shape.exec(this.text);
+    if (found) this.at += found[0].length;
+    return found;
+  }
+
+  /** @param {boolean} lines whether the next line belongs to it */
+  space(lines) {
+    this.match(lines ? SPACES_AND_LINES : SPACES);
+  }
+
+  grammar() {
+    this.space(true);
+    while (this.at < this.text.length) this.rule();
+    for (const [name, place] of this.wanted) {
+      if (!this.rules.has(name)) this.refuse(`the rule ${name} is missing`, place);
+    }
+    return { rules: Object.fromEntries(this.rules), start: 'root' };
+  }
+
+  rule() {
+    const place = this.at, name = this.match(NAME)?.[0];
+    if (!name) this.refuse('expected the name of a rule');
+    this.space(false);
+    if (!this.take('::=')) this.refuse(`expected ::= after ${name}`);
+    if (this.rules.has(name)) this.refuse(`the rule ${name} is there twice`, place);
+    this.space(true);
+    this.rules.set(name, this.choice(false));
+    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) this.refuse('expected the end of the line');
+    this.space(true);
+  }
+
+  /** @param {boolean} nested in a group, where lines go on @returns {Node} */
+  choice(nested) {
+    const parts = [this.sequence(nested)];
+    while (this.take('|') || this.match(NEXT_LINE_GOES_ON)) {
+      this.space(true);
+      parts.push(this.sequence(nested));
+    }
+    return choice(parts);
+  }
+
+  /** @param {boolean} nested @returns {Node} */
+  sequence(nested) {
+    const parts = [];
+    for (let part = this.item(); part; part = this.item()) {
+      this.budget.spend(this.at);
+      this.space(nested);
+      parts.push(this.repeated(part, nested));
+      this.space(nested);
+    }
+    return sequence(...parts);
+  }
+
+  /** @param {Node} part @param {boolean} nested @returns {Node} */
+  repeated(part, nested) {
+    let node = part;
+    for (let count = this.count(); count; count = this.count()) {
+      node = repeat(node, count[0], count[1]);
+      this.space(nested);
+    }
+    return node;
+  }
+
+  /** @returns {[number, number] | undefined} */
+  count() {
+    if (this.take('*')) return [0, Infinity];
+    if (this.take('+')) return [1, Infinity];
+    if (this.take('?')) return [0, 1];
+    if (this.text[this.at] !== '{') return undefined;
+    const place = this.at, found = this.match(COUNTS);
+    if (!found || !(found[1] || found[3])) this.refuse('a repetition {m,n}', place);
+    const min = Number(found[1]), max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
+    if (max < min) this.refuse('a repetition {m,n} with n below m', place);
+    return [min, max];
+  }
+
+  /** @returns {Node | undefined} */
+  item() {
+    const place = this.at;
+    if (this.take('"')) return this.literal(place);
+    if (this.take('[')) return this.set(place);
+    if (this.take('.')) return ANY_CHAR;
+    if (this.text[this.at] === '!') this.refuse('a negated token');
+    if (this.take('<')) return this.token(place);
+    if (this.take('(')) {
+      this.space(true);
+      const inner = this.choice(true);
+      if (!this.take(')')) this.refuse('a group that is not closed', place);
+      return inner;
+    }
+    const name = this.match(NAME)?.[0];
+    if (!name) return undefined;
+    if (!this.wanted.has(name)) this.wanted.set(name, place);
+    return { rule: name };
+  }
+
+  /** @param {number} place @returns {Node} */
+  literal(place) {
+    let text = '';
+    while (!this.take('"')) text += this.letter(place);
+    if (hasHalfPair(text)) this.refuse('half of a surrogate pair', place);
+    return literal(text);
+  }
+
+  /** One character, escaped or not. @param {number} place of what it is in @returns {string} */
+  letter(place) {
+    if (this.at >= this.text.length) this.refuse('a text or set that is not closed', place);
+    if (!this.take('\\')) {
+      const letter = String.fromCodePoint(/** @type {number} */ (this.text.codePointAt(this.at)));
+      this.at += letter.length;
+      return letter;
+    }
+    const kind = this.text[this.at++], size = CODES[kind];
+    if (kind in ESCAPES) return ESCAPES[kind];
+    const digits = size ? this.text.slice(this.at, this.at + size) : '', code = parseInt(digits, 16);
+    if (!size || !/^[0-9a-fA-F]+$/.test(digits) || digits.length < size || code > LAST) {
+      this.refuse(`the escape \\${kind ?? ''}`, this.at - 2);
+    }
+    this.at += size;
+    return String.fromCodePoint(code);
+  }
+
+  /** @param {number} place @returns {Node} */
+  set(place) {
+    const not = this.take('^');
+    const ranges = [];
+    while (!this.take(']')) {
+      const from = this.code(place), dash = this.text[this.at] === '-' && this.text[this.at + 1] !== ']';
+      if (dash) this.at++;
+      const to = dash ? this.code(place) : from;
+      if (to < from) this.refuse('a range that ends before it begins', place);
+      ranges.push(/** @type {[number, number]} */ ([from, to]));
+    }
+    const all = scalars(ranges);
+    return chars(not ? complement(all) : all);
+  }
+
+  /** @param {number} place */
+  code(place) {
+    return /** @type {number} */ (this.letter(place).codePointAt(0));
+  }
+
+  /** @param {number} place @returns {Node} */
+  token(place) {
+    const end = this.text.indexOf('>', this.at);
+    if (end < 0) this.refuse('a token that is not closed', place);
+    const name = this.text.slice(this.at, end), id = /^\[(\d+)\]$/.exec(name)?.[1];
+    this.at = end + 1;
+    const token = id === undefined ? this.tokenOf?.(`<${name}>`) : Number(id);
+    if (token === undefined) this.refuse(`the token <${name}>: the vocabulary has none`, place);
+    return { token };
+  }
+}
+
+/** @param {string} text @param {import('./refusal.js').Budget} budget
+ * @param {(text: string) => number | undefined} [tokenOf] @returns {import('./nodes.js').Grammar} */
+export const gbnfGrammar = (text, budget, tokenOf) => new Parser(text, budget, tokenOf).grammar();

@@ -1,0 +1,116 @@
+/*
+ * graph: nodes of spans of bytes, each of which leads to a node that was made before. Equal nodes are made once (a
+ * table of hashes over plain numbers: schemas have tens of thousands of them). Node 0 has no spans: it is the end.
+ */
+import { Unsupported } from './refusal.js';
+
+const MOST_NODES = 1 << 20;
+
+/** @param {Uint32Array<ArrayBuffer>} words @param {number} least how many there must be room for */
+function grown(words, least) {
+  if (words.length >= least) return words;
+  const larger = new Uint32Array(Math.max(2 * words.length, least));
+  larger.set(words);
+  return larger;
+}
+
+/** @param {number} h @param {number} x */
+const mixed = (h, x) => {
+  const product = Math.imul(h ^ x, 0x9e3779b1);
+  return product ^ product >>> 15;
+};
+
+export class Graph {
+  /** How many nodes there are. */
+  count = 1;
+  #spans = new Uint32Array(1 << 12);
+  /** Where the spans of each node end, in words. */
+  #ends = new Uint32Array(1 << 10);
+  #table = new Uint32Array(1 << 11);
+  /** Behind the spans of the node that is being made. */
+  #at = 0;
+
+  /** A span of the node that is being made, behind those that it has. @param {number} lo @param {number} hi
+   * @param {number} to */
+  put(lo, hi, to) {
+    const at = this.#at;
+    if (at > this.#ends[this.count - 1] && this.#spans[at - 1] === to && this.#spans[at - 2] >> 8 === lo - 1) {
+      this.#spans[at - 2] = this.#spans[at - 2] & 255 | hi << 8;
+      return;
+    }
+    if (at + 2 > this.#spans.length) this.#spans = grown(this.#spans, at + 2);
+    this.#spans[at] = lo | hi << 8;
+    this.#spans[at + 1] = to;
+    this.#at = at + 2;
+  }
+
+  /** The number of the node whose spans were put: an older one, if it is equal. */
+  made() {
+    const from = this.#ends[this.count - 1], size = this.#at - from, spans = this.#spans;
+    let hash = size;
+    for (let i = from; i < this.#at; i++) hash = mixed(hash, spans[i]);
+    const mask = this.#table.length - 1;
+    let slot = hash & mask;
+    for (; this.#table[slot]; slot = slot + 1 & mask) {
+      const other = this.#table[slot], begin = this.#ends[other - 1];
+      if (this.#ends[other] - begin !== size) continue;
+      let same = 0;
+      while (same < size && spans[begin + same] === spans[from + same]) same++;
+      if (same < size) continue;
+      this.#at = from;
+      return other;
+    }
+    if (this.count === MOST_NODES) this.#at = from;
+    if (this.count === MOST_NODES) throw new Unsupported('too large: too many spellings of characters', '');
+    this.#table[slot] = this.count;
+    this.#ends = grown(this.#ends, this.count + 1);
+    this.#ends[this.count] = this.#at;
+    if (2 * ++this.count > this.#table.length) this.#widen();
+    return this.count - 1;
+  }
+
+  #widen() {
+    const table = new Uint32Array(2 * this.#table.length), mask = table.length - 1;
+    for (let node = 1; node < this.count; node++) {
+      let hash = this.#ends[node] - this.#ends[node - 1];
+      for (let i = this.#ends[node - 1]; i < this.#ends[node]; i++) hash = mixed(hash, this.#spans[i]);
+      let slot = hash & mask;
+      while (table[slot]) slot = slot + 1 & mask;
+      table[slot] = node;
+    }
+    this.#table = table;
+  }
+
+  /** The nodes that can be reached from some, numbered anew, each behind those that it leads to: where the spans of
+   * each end, counted in spans, these, two words each, and the new number of each node.
+   * @param {Iterable<number>} from */
+  reachable(from) {
+    const place = new Int32Array(this.count).fill(-1), ends = [0];
+    /** @type {number[]} */
+    const spans = [];
+    place[0] = 0;
+    /** @param {number} node @returns a node behind it that has no number yet, 0 if all have */
+    const next = (node) => {
+      for (let i = this.#ends[node - 1]; i < this.#ends[node]; i += 2) {
+        if (place[this.#spans[i + 1]] < 0) return this.#spans[i + 1];
+      }
+      return 0;
+    };
+    for (const first of from) {
+      for (const open = place[first] < 0 ? [first] : []; open.length;) {
+        const node = open[open.length - 1], before = next(node);
+        if (before) {
+          open.push(before);
+          continue;
+        }
+        open.pop();
+        for (let i = this.#ends[node - 1]; i < this.#ends[node]; i += 2) {
+          spans.push(this.#spans[i], place[this.#spans[i + 1]]);
+        }
+        place[node] = ends.length;
+        ends.push(spans.length / 2);
+      }
+    }
+    return { ends, spans, place };
+  }
+}

@@ -1,0 +1,217 @@
+/*
+ * language: questions about regular nodes, answered with Brzozowski's derivatives (J. A. Brzozowski, "Derivatives of
+ * regular expressions", 1964): what is left of a language after one code point. Terms are made once each (by key), so
+ * that equal ones are one object and the states of a search are few. Only what is looked at is ever built.
+ */
+import { lengths } from './nodes.js';
+import { ANY, has, intersect } from './ranges.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
+ *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> }} Term */
+
+/** States that one question may visit before its answer is "perhaps". */
+const VISITS = 3000;
+
+/** A space of terms, of one compilation. */
+export class Languages {
+  /** @param {import('./refusal.js').Budget} budget */
+  constructor(budget) {
+    this.budget = budget;
+    /** @type {Map<string, Term>} */
+    this.terms = new Map();
+    /** @type {WeakMap<object, Term>} */
+    this.ofNode = new WeakMap();
+    /** @type {Map<object, number>} */
+    this.automata = new Map();
+    this.nothing = this.make('alt', []);
+    this.empty = this.make('cat', []);
+    this.all = this.make('not', [this.nothing]);
+  }
+
+  /** @param {string} kind @param {Term[]} of @param {Partial<Term>} [more] @returns {Term} */
+  make(kind, of, more = {}) {
+    const { ranges = [], min = 0, max = 0, automaton } = more;
+    const name = automaton ? this.nameOf(automaton) : ranges.join();
+    const key = `${kind} ${of.map((term) => term.id)} ${name} ${min} ${max}`;
+    const known = this.terms.get(key);
+    if (known) return known;
+    this.budget.spend('');
+    const term = { id: this.terms.size, kind, of, ranges, min, max, automaton, nullable: false, steps: new Map() };
+    term.nullable = nullable(term);
+    this.terms.set(key, term);
+    return term;
+  }
+
+  /** @param {object} automaton */
+  nameOf(automaton) {
+    if (!this.automata.has(automaton)) this.automata.set(automaton, this.automata.size);
+    return `a${this.automata.get(automaton)}`;
+  }
+
+  /** @param {Term} first @param {Term} rest @returns {Term} */
+  cat(first, rest) {
+    if (first === this.nothing || rest === this.nothing) return this.nothing;
+    if (first === this.empty) return rest;
+    if (rest === this.empty) return first;
+    return first.kind === 'cat' ? this.cat(first.of[0], this.cat(first.of[1], rest)) : this.make('cat', [first, rest]);
+  }
+
+  /** @param {Term[]} terms @returns {Term} */
+  alt(terms) {
+    const parts = joined(terms, 'alt').filter((term) => term !== this.nothing);
+    if (parts.includes(this.all)) return this.all;
+    return parts.length === 1 ? parts[0] : this.make('alt', parts);
+  }
+
+  /** @param {Term[]} terms @returns {Term} */
+  and(terms) {
+    const parts = joined(terms, 'and').filter((term) => term !== this.all);
+    if (parts.includes(this.nothing)) return this.nothing;
+    if (parts.some((term) => term.kind === 'not' && parts.includes(term.of[0]))) return this.nothing;
+    return parts.length === 1 ? parts[0] : parts.length ? this.make('and', parts) : this.all;
+  }
+
+  /** @param {Term} term @returns {Term} */
+  not(term) {
+    return term.kind === 'not' ? term.of[0] : this.make('not', [term]);
+  }
+
+  /** @param {Term} term @param {number} min @param {number} max @returns {Term} */
+  repeat(term, min, max) {
+    if (max === 0 || term === this.empty) return this.empty;
+    if (term === this.nothing) return min ? this.nothing : this.empty;
+    if (term.kind === 'chars' && term.ranges === ANY && min === 0 && max === Infinity) return this.all;
+    return min === 1 && max === 1 ? term : this.make('repeat', [term], { min: term.nullable ? 0 : min, max });
+  }
+
+  /** The term of a regular node. @param {Node} node @returns {Term} */
+  term(node) {
+    const known = this.ofNode.get(node);
+    if (known) return known;
+    const term = this.build(node);
+    this.ofNode.set(node, term);
+    return term;
+  }
+
+  /** @param {Node} node @returns {Term} */
+  build(node) {
+    if ('literal' in node) {
+      const points = [...node.literal].map((letter) => /** @type {number} */ (letter.codePointAt(0)));
+      return points.reduceRight((/** @type {Term} */ rest, point) =>
+        this.cat(this.make('chars', [], { ranges: [[point, point]] }), rest), this.empty);
+    }
+    if ('chars' in node) return node.chars.length ? this.make('chars', [], { ranges: node.chars }) : this.nothing;
+    if ('sequence' in node) {
+      return node.sequence.reduceRight((/** @type {Term} */ rest, part) => this.cat(this.term(part), rest), this.empty);
+    }
+    if ('choice' in node) return this.alt(node.choice.map((part) => this.term(part)));
+    if ('repeat' in node) return this.repeat(this.term(node.repeat), node.min, node.max);
+    if ('both' in node) return this.and(node.both.map((part) => this.term(part)));
+    if ('except' in node) return this.and([this.term(node.except[0]), this.not(this.term(node.except[1]))]);
+    if ('automaton' in node) return this.make('state', [], { automaton: node.automaton, min: node.automaton.start });
+    throw new Error(`no regular node: ${Object.keys(node)}`);
+  }
+
+  /** What may follow one code point. @param {Term} term @param {number} point @returns {Term} */
+  after(term, point) {
+    const known = term.steps.get(point);
+    if (known) return known;
+    const next = this.derive(term, point);
+    term.steps.set(point, next);
+    return next;
+  }
+
+  /** @param {Term} term @param {number} point @returns {Term} */
+  derive(term, point) {
+    const { kind, of } = term;
+    if (kind === 'chars') return has(term.ranges, point) ? this.empty : this.nothing;
+    if (kind === 'cat') {
+      if (!of.length) return this.nothing;
+      const through = this.cat(this.after(of[0], point), of[1]);
+      return of[0].nullable ? this.alt([through, this.after(of[1], point)]) : through;
+    }
+    if (kind === 'alt') return this.alt(of.map((part) => this.after(part, point)));
+    if (kind === 'and') return this.and(of.map((part) => this.after(part, point)));
+    if (kind === 'not') return this.not(this.after(of[0], point));
+    if (kind === 'repeat') {
+      const rest = this.repeat(of[0], Math.max(term.min - 1, 0), term.max - 1);
+      return this.cat(this.after(of[0], point), rest);
+    }
+    const edge = term.automaton?.edges[term.min].find(([lo, hi]) => point >= lo && point <= hi);
+    return edge ? this.make('state', [], { automaton: term.automaton, min: edge[2] }) : this.nothing;
+  }
+
+  /** Whether the node's language holds a text. @param {Node} node @param {string} text */
+  matches(node, text) {
+    let term = this.term(node);
+    for (const letter of text) term = this.after(term, /** @type {number} */ (letter.codePointAt(0)));
+    return term.nullable;
+  }
+
+  /** Whether the node's language is empty: true is certain, false is "not, or too large to say". @param {Node} node */
+  isEmpty(node) {
+    if (surelySome(node)) return false;
+    const start = this.term(node);
+    const seen = new Set([start]), open = [start];
+    while (open.length) {
+      const term = /** @type {Term} */ (open.pop());
+      if (term.nullable || term === this.all || seen.size > VISITS) return false;
+      for (const point of heads(term)) {
+        const next = this.after(term, point);
+        if (next !== this.nothing && !seen.has(next)) open.push(next), seen.add(next);
+      }
+    }
+    return true;
+  }
+}
+
+/** Whether a node plainly matches some text. @param {Node} node @returns {boolean} */
+function surelySome(node) {
+  if ('literal' in node) return true;
+  if ('chars' in node) return node.chars.length > 0;
+  if ('sequence' in node) return node.sequence.every(surelySome);
+  if ('choice' in node) return node.choice.some(surelySome);
+  if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;
+  return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
+}
+
+/** Whether a node plainly matches texts of every length from some one on. @param {Node} node @returns {boolean} */
+function surelyMany(node) {
+  if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;
+  return 'repeat' in node && node.max === Infinity && 'chars' in node.repeat && node.repeat.chars.length > 0;
+}
+
+/** @param {Term[]} terms @param {string} kind */
+function joined(terms, kind) {
+  const flat = terms.flatMap((term) => term.kind === kind ? term.of : [term]);
+  return [...new Set(flat)].sort((a, b) => a.id - b.id);
+}
+
+/** @param {Term} term */
+function nullable({ kind, of, min, automaton }) {
+  if (kind === 'chars') return false;
+  if (kind === 'cat' || kind === 'and') return of.every((part) => part.nullable);
+  if (kind === 'alt') return of.some((part) => part.nullable);
+  if (kind === 'not') return !of[0].nullable;
+  if (kind === 'repeat') return min === 0 || of[0].nullable;
+  return automaton?.accept.includes(min) ?? false;
+}
+
+/** One code point of each set that the term treats alike. @param {Term} term */
+function heads(term) {
+  const cuts = new Set([0, 0xe000]);
+  collect(term, cuts);
+  return [...cuts].filter((point) => intersect([[point, point]], ANY).length).sort((a, b) => b - a);
+}
+
+/** @param {Term} term @param {Set<number>} cuts */
+function collect(term, cuts) {
+  for (const [lo, hi] of term.ranges) cuts.add(lo).add(hi + 1);
+  if (term.kind === 'state') for (const [lo, hi] of term.automaton?.edges[term.min] ?? []) cuts.add(lo).add(hi + 1);
+  if (term.kind === 'cat' && term.of.length) {
+    collect(term.of[0], cuts);
+    if (term.of[0].nullable) collect(term.of[1], cuts);
+  } else for (const part of term.of) collect(part, cuts);
+}

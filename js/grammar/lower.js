@@ -1,0 +1,317 @@
+/*
+ * lower: a grammar to the bytes that the engine reads (src/text/grammar.h says how they lie). What can be said without
+ * the vocabulary is done here: spellings, intersections, repeats; the engine makes the automaton deterministic while
+ * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
+ */
+import { ACT, KIND, Rule, weight } from './automaton.js';
+import { Unsupported } from './refusal.js';
+import { simplified } from './simplify.js';
+import { Spells } from './spell.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./nodes.js').Grammar} Grammar */
+/** spelling: of the characters of JSON strings: every one that is legal, or one each; milliseconds: at most.
+ * @typedef {{ spelling?: 'any' | 'shortest', milliseconds?: number }} LowerOptions */
+
+const MAGIC = 0x31475747, VERSION = 1, NO_MOST = 0xffffffff, HEAD = 12;
+const MOST_STEPS = 2_000_000;
+/** Rules of so many states are written where they are called. */
+const INLINED = 4;
+/** Texts of a JSON string's content that are compared to find equal ones. */
+const MOST_KEY = 2000;
+
+/** @param {Grammar} grammar @param {LowerOptions} [options] */
+export function lower(grammar, { spelling = 'any', milliseconds = 1500 } = {}) {
+  try {
+    return new Lowering(grammar, spelling, milliseconds).run();
+  } catch (error) {
+    if (error instanceof RangeError) throw new Unsupported('too large: nested too deeply', '');
+    throw error;
+  }
+}
+
+/** Spellings are the same for all grammars: they are kept from one to the next, up to so many nodes. */
+const KEPT_NODES = 1 << 16;
+let spells = new Spells();
+
+class Lowering {
+  /** @type {{ node: Node, how: import('./spell.js').Spelling, rule: Rule | null }[]} */
+  #rules = [];
+  /** @type {Map<unknown, number>} */
+  #calls = new Map();
+  /** keyOf(), by what is to be spelt how. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
+  #keys = { text: new Map(), any: new Map(), shortest: new Map() };
+  /** @type {import('./automaton.js').Loop[]} */
+  #loops = [{ min: 0, max: Infinity }];
+  #steps = 0;
+
+  /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {number} milliseconds */
+  constructor(grammar, spelling, milliseconds) {
+    this.grammar = grammar;
+    this.spelling = spelling;
+    if (spells.graph.count > KEPT_NODES) spells = new Spells();
+    this.spell = spells;
+    this.until = performance.now() + milliseconds;
+    this.facts = new Facts(grammar);
+  }
+
+  run() {
+    const { start } = this.grammar;
+    if (!this.productive(start)) throw new Unsupported('nothing can match', '');
+    const first = this.call({ rule: start }, 'text'), nullable = this.facts.nullable.has(start);
+    if (first < 0 && !nullable) throw new Unsupported('nothing can match', '');
+    this.#noLeftRecursion();
+    return this.#write(first, nullable);
+  }
+
+  spend() {
+    if (++this.#steps > MOST_STEPS) throw new Unsupported('too large: the automaton has too many edges', '');
+    if (!(this.#steps & 1023) && performance.now() > this.until) {
+      throw new Unsupported('too large: compiling takes too long', '');
+    }
+  }
+
+  /** @param {string} name */
+  rule(name) {
+    return this.facts.rule(name);
+  }
+
+  /** @param {string} name */
+  regularRule = (name) => {
+    if (this.facts.recursive(name)) throw new Unsupported(`recursion inside an intersection: ${name}`, '');
+    return this.rule(name);
+  };
+
+  /** @param {string} name */
+  productive(name) {
+    return this.facts.productive.has(name);
+  }
+
+  /** @param {Node} node */
+  nullable(node) {
+    return this.facts.isNullable(node);
+  }
+
+  /** @param {string} name */
+  inlined(name) {
+    return weight(this.rule(name), INLINED) <= INLINED && !('members' in this.rule(name));
+  }
+
+  /** @param {import('./automaton.js').Loop} loop */
+  loop(loop) {
+    return this.#loops.push(loop) - 1;
+  }
+
+  /** The number of the rule that reads a node, and at least one byte; -1: there is nothing to read.
+   * @param {Node} node @param {import('./spell.js').Spelling} how */
+  call(node, how) {
+    const keys = this.#keys[how], key = keys.get(node) ?? keyOf(node, how);
+    keys.set(node, key);
+    let at = this.#calls.get(key);
+    if (at !== undefined) return at;
+    this.#calls.set(key, at = this.#rules.length);
+    const made = { node, how, rule: /** @type {Rule | null} */ (null) };
+    this.#rules.push(made);
+    const rule = new Rule(this, how);
+    const body = 'rule' in node ? this.rule(node.rule) : node;
+    const filled = 'jsonString' in body ? rule.fillString(body.jsonString) : rule.fill(body);
+    if (!filled) this.#calls.set(key, at = -1);
+    else made.rule = rule;
+    return at;
+  }
+
+  /** Rules that a rule may begin with must not lead back to it. */
+  #noLeftRecursion() {
+    const seen = new Uint8Array(this.#rules.length);
+    /** @param {number} at */
+    const visit = (at) => {
+      const { rule, node } = this.#rules[at];
+      seen[at] = 1;
+      for (const { kind, label } of rule ? rule.edges[rule.start] : []) {
+        if (kind !== KIND.CALL || seen[label] === 2) continue;
+        if (seen[label] === 1) throw new Unsupported(`left recursion: ${nameOf(node)}`, '');
+        visit(label);
+      }
+      seen[at] = 2;
+    };
+    this.#rules.forEach((_, at) => seen[at] || visit(at));
+  }
+
+  /** @param {number} first @param {boolean} nullable */
+  #write(first, nullable) {
+    const kept = this.#rules.map(({ rule }) => rule && simplified(rule));
+    const bases = [0], edges = [0];
+    for (const rule of kept) {
+      bases.push(bases[bases.length - 1] + (rule?.accept.length ?? 0));
+      edges.push(edges[edges.length - 1] + (rule?.to.length ?? 0));
+    }
+    const { ends, spans, place } = this.spell.graph.reachable(spellings(kept));
+    const states = bases[kept.length], all = edges[kept.length];
+    const members = this.#loops.map((loop) => (loop.once ? loop.once.length : 0));
+    const sum = members.reduce((a, b) => a + b, 0), loops = this.#loops.length;
+    const size = HEAD + ends.length + spans.length + 2 * states + 3 * all + kept.length + 3 * loops + sum;
+    const out = new Uint32Array(size);
+    out.set([MAGIC, VERSION, size, ends.length, spans.length / 2, states, all, kept.length, loops, sum,
+      first < 0 ? NO_MOST : first, Number(nullable)]);
+    out.set(ends, HEAD);
+    out.set(spans, HEAD + ends.length);
+    const at = HEAD + ends.length + spans.length;
+    kept.forEach((rule, i) => {
+      rule?.ends.forEach((end, k) => { out[at + bases[i] + k] = edges[i] + end; });
+      rule?.accept.forEach((is, k) => { out[at + states + bases[i] + k] = Number(is) | rule.loop[k] << 1; });
+      rule?.how.forEach((how, k) => {
+        const label = (how & 3) === KIND.BYTES ? place[rule.label[k]] : rule.label[k];
+        out.set([how, label, rule.to[k] + bases[i]], at + 2 * states + 3 * (edges[i] + k));
+      });
+      out[at + 2 * states + 3 * all + i] = rule ? bases[i] : NO_MOST;
+    });
+    const rest = at + 2 * states + 3 * all + kept.length;
+    this.#loops.forEach(({ min, max }, i) => {
+      out.set([min, max === Infinity ? NO_MOST : max, members[i]], rest + 3 * i);
+    });
+    this.#writeMembers(out, rest + 3 * loops);
+    return new Uint8Array(out.buffer);
+  }
+
+  /** @param {Uint32Array} out @param {number} at */
+  #writeMembers(out, at) {
+    for (const { once = [], required = [] } of this.#loops) {
+      const needed = new Set(required);
+      for (let i = 0; i < once.length; i++) out[at++] = Number(once[i]) | Number(needed.has(i)) << 1;
+    }
+  }
+}
+
+/** Nodes that edges of rules have as labels. @param {(import('./simplify.js').Simple | null)[]} rules */
+const spellings = (rules) => rules.flatMap((rule) => {
+  return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
+});
+
+/** Facts about a grammar's rules: which may be empty, which match anything at all, which are recursive. */
+class Facts {
+  /** @type {Set<string>} */
+  nullable = new Set();
+  /** @type {Set<string>} */
+  productive = new Set();
+  /** @type {Map<string, boolean>} */
+  #recursive = new Map();
+  /** @type {Map<string, string[]>} */
+  #uses = new Map();
+
+  /** @param {Grammar} grammar */
+  constructor(grammar) {
+    this.grammar = grammar;
+    this.#collect(grammar.start);
+    this.#least((node) => this.isNullable(node), this.nullable);
+    this.#least((node) => this.#isProductive(node), this.productive);
+  }
+
+  /** @param {string} name */
+  rule(name) {
+    if (Object.hasOwn(this.grammar.rules, name)) return this.grammar.rules[name];
+    throw new Unsupported(`there is no rule ${name}`, '');
+  }
+
+  /** Which rules each rule uses, of those that the start needs. @param {string} start */
+  #collect(start) {
+    for (const open = [start]; open.length;) {
+      const name = /** @type {string} */ (open.pop());
+      if (this.#uses.has(name)) continue;
+      /** @type {Set<string>} */
+      const names = new Set();
+      for (const nodes = [this.rule(name)]; nodes.length;) {
+        const node = /** @type {Node} */ (nodes.pop());
+        if ('rule' in node) names.add(node.rule);
+        nodes.push(...partsOf(node));
+      }
+      this.#uses.set(name, [...names]);
+      open.push(...names);
+    }
+  }
+
+  /** Adds the rules for which `test` says so, while it asks `found`. @param {(node: Node) => boolean} test
+   * @param {Set<string>} found */
+  #least(test, found) {
+    /** @type {Map<string, string[]>} */
+    const users = new Map();
+    for (const [name, used] of this.#uses) {
+      for (const other of used) users.set(other, [...users.get(other) ?? [], name]);
+    }
+    for (const open = [...this.#uses.keys()].reverse(); open.length;) {
+      const name = /** @type {string} */ (open.pop());
+      if (found.has(name) || !test(this.rule(name))) continue;
+      found.add(name);
+      open.push(...users.get(name) ?? []);
+    }
+  }
+
+  /** @param {Node} node @returns {boolean} */
+  isNullable(node) {
+    if ('literal' in node) return node.literal === '';
+    if ('sequence' in node) return node.sequence.every((part) => this.isNullable(part));
+    if ('choice' in node) return node.choice.some((part) => this.isNullable(part));
+    if ('repeat' in node) return node.min === 0 || this.isNullable(node.repeat);
+    if ('rule' in node) return this.nullable.has(node.rule);
+    if ('both' in node) return node.both.every((part) => this.isNullable(part));
+    if ('except' in node) return this.isNullable(node.except[0]) && !this.isNullable(node.except[1]);
+    if ('automaton' in node) return node.automaton.accept.includes(node.automaton.start);
+    if ('members' in node) return node.min === 0 && !node.members.some((member) => member.required);
+    return false;
+  }
+
+  /** Whether it matches anything, as far as rules decide that. @param {Node} node @returns {boolean} */
+  #isProductive(node) {
+    if ('chars' in node) return node.chars.length > 0;
+    if ('sequence' in node) return node.sequence.every((part) => this.#isProductive(part));
+    if ('choice' in node) return node.choice.some((part) => this.#isProductive(part));
+    if ('repeat' in node) return node.min === 0 || this.#isProductive(node.repeat);
+    if ('rule' in node) return this.productive.has(node.rule);
+    if ('members' in node) {
+      return node.members.every((member) => !member.required
+        || (this.#isProductive(member.key) && this.#isProductive(member.value)));
+    }
+    return true;
+  }
+
+  /** @param {string} name */
+  recursive(name) {
+    const known = this.#recursive.get(name);
+    if (known !== undefined) return known;
+    const seen = new Set();
+    for (const open = [...this.#uses.get(name) ?? []]; open.length;) {
+      const next = /** @type {string} */ (open.pop());
+      if (seen.has(next)) continue;
+      seen.add(next);
+      open.push(...this.#uses.get(next) ?? []);
+    }
+    this.#recursive.set(name, seen.has(name));
+    return seen.has(name);
+  }
+}
+
+/** @param {Node} node @returns {Node[]} */
+function partsOf(node) {
+  if ('sequence' in node) return node.sequence;
+  if ('choice' in node) return node.choice;
+  if ('repeat' in node) return [node.repeat];
+  if ('both' in node) return node.both;
+  if ('except' in node) return node.except;
+  if ('jsonString' in node) return [node.jsonString];
+  if ('members' in node) {
+    return [...node.members.flatMap(({ key, value }) => [{ jsonString: key }, value]), node.colon, node.comma];
+  }
+  return [];
+}
+
+/** Equal for nodes that are read alike, as far as that is quickly seen. @param {Node} node @param {string} how */
+function keyOf(node, how) {
+  if ('rule' in node) return `${how} rule ${node.rule}`;
+  if (!('jsonString' in node || 'repeat' in node)) return node;
+  const text = JSON.stringify(node, (_, value) => (value === Infinity ? 'inf' : value));
+  return text.length > MOST_KEY ? node : `${how} ${text}`;
+}
+
+/** @param {Node} node */
+const nameOf = (node) => ('rule' in node ? node.rule : Object.keys(node)[0]);
+
+export { ACT, KIND };

@@ -1,0 +1,125 @@
+/*
+ * nodes: the grammar that all front ends compile to and that lower.js turns into the engine's automaton: named rules
+ * over these nodes. What is regular may be intersected and subtracted; everything else is context-free.
+ */
+import { ANY } from './ranges.js';
+
+/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** A DFA over code points: `edges[state]` are sorted, disjoint ranges with the state that they lead to.
+ * @typedef {{ start: number, accept: number[], edges: [number, number, number][][] }} Automaton */
+/** A member of an object: `key` is the regular language of its decoded name; one that is `once` comes at most once.
+ * @typedef {{ key: Node, value: Node, required: boolean, once: boolean }} Member */
+/** Members in any order, or in the list's (a switch of the matcher); the braces are outside.
+ * @typedef {{ members: Member[], colon: Node, comma: Node, min: number, max: number }} Members */
+/** @typedef {{ literal: string } | { chars: Ranges } | { sequence: Node[] } | { choice: Node[] }
+ *   | { repeat: Node, min: number, max: number } | { rule: string } | { both: Node[] } | { except: [Node, Node] }
+ *   | { jsonString: Node } | { token: number } | { automaton: Automaton } | Members} Node */
+/** @typedef {{ rules: Record<string, Node>, start: string }} Grammar */
+
+/** Matches no text at all. @type {Node} */
+export const NOTHING = Object.freeze({ choice: [] });
+/** Matches the empty text only. @type {Node} */
+export const EMPTY = Object.freeze({ sequence: [] });
+/** One code point. @type {Node} */
+export const ANY_CHAR = Object.freeze({ chars: ANY });
+/** Every text. @type {Node} */
+export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
+
+/** @param {Node} node */
+export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
+/** @param {Node} node */
+export const isEmpty = (node) => ('sequence' in node && node.sequence.length === 0)
+  || ('literal' in node && node.literal === '');
+
+/** Whether a text holds half of a surrogate pair: no text of a model can. @param {string} text */
+export const hasHalfPair = (text) => /[\ud800-\udfff]/u.test(text);
+
+/** @param {string} text @returns {Node} */
+export const literal = (text) => text === '' ? EMPTY : { literal: text };
+
+/** @param {Ranges} ranges @returns {Node} */
+export const chars = (ranges) => ranges.length ? { chars: ranges } : NOTHING;
+
+/** @param {...Node} nodes @returns {Node} */
+export function sequence(...nodes) {
+  if (nodes.some(isNothing)) return NOTHING;
+  const parts = nodes.flatMap((node) => 'sequence' in node ? node.sequence : isEmpty(node) ? [] : [node]);
+  return parts.length === 1 ? parts[0] : parts.length ? { sequence: parts } : EMPTY;
+}
+
+/** @param {Node[]} nodes @returns {Node} */
+export function choice(nodes) {
+  const parts = [...new Set(nodes.flatMap((node) => 'choice' in node ? node.choice : [node]))];
+  return parts.length === 1 ? parts[0] : parts.length ? { choice: parts } : NOTHING;
+}
+
+/** @param {Node} node @param {number} min @param {number} max @returns {Node} */
+export function repeat(node, min, max) {
+  if (max < min) return NOTHING;
+  if (max === 0 || isEmpty(node)) return EMPTY;
+  if (isNothing(node)) return min === 0 ? EMPTY : NOTHING;
+  return min === 1 && max === 1 ? node : { repeat: node, min, max };
+}
+
+/** @param {Node} node */
+export const optional = (node) => repeat(node, 0, 1);
+
+/** @param {Node[]} nodes intersection of regular nodes @returns {Node} */
+export function both(nodes) {
+  if (nodes.some(isNothing)) return NOTHING;
+  const parts = [...new Set(nodes.filter((node) => node !== ANY_TEXT))];
+  return parts.length === 1 ? parts[0] : parts.length ? { both: parts } : ANY_TEXT;
+}
+
+/** @param {Node} from @param {Node} without regular nodes @returns {Node} */
+export function except(from, without) {
+  if (isNothing(from) || isNothing(without)) return from;
+  return without === ANY_TEXT || from === without ? NOTHING : { except: [from, without] };
+}
+
+/** @type {WeakMap<object, [number, number]>} */
+const measured = new WeakMap();
+
+/** The fewest and the most code points of a regular node's texts; a bound, for intersections and differences.
+ * @param {Node} node @returns {[number, number]} */
+export function lengths(node) {
+  const known = measured.get(node);
+  if (known) return known;
+  const found = measure(node);
+  measured.set(node, found);
+  return found;
+}
+
+/** @param {Node} node @returns {[number, number]} */
+function measure(node) {
+  if ('literal' in node) return [[...node.literal].length, [...node.literal].length];
+  if ('chars' in node) return [1, 1];
+  if ('except' in node) return lengths(node.except[0]);
+  if ('repeat' in node) {
+    const [least, most] = lengths(node.repeat);
+    return [least * node.min, most ? most * node.max : 0];
+  }
+  const parts = ('sequence' in node ? node.sequence : 'choice' in node ? node.choice : 'both' in node ? node.both : [])
+    .map(lengths);
+  if ('sequence' in node) return parts.reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
+  if ('choice' in node) return parts.reduce(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)], [Infinity, 0]);
+  if ('both' in node) return parts.reduce(([a, b], [c, d]) => [Math.max(a, c), Math.min(b, d)], [0, Infinity]);
+  return [0, Infinity];
+}
+
+/** Texts of a regular node of so many code points: counted where one part of it alone varies, else an intersection.
+ * @param {Node} node @param {number} min @param {number} max @returns {Node} */
+export function ofLength(node, min, max) {
+  const [least, most] = lengths(node);
+  if (min <= least && max >= most) return node;
+  if (node === ANY_TEXT) return repeat(ANY_CHAR, min, max);
+  const parts = 'sequence' in node ? node.sequence : [node];
+  const varying = parts.findIndex((part) => lengths(part)[0] !== lengths(part)[1]);
+  const part = parts[varying], fixed = least - (part ? lengths(part)[0] : 0);
+  const rest = parts.filter((_, i) => i !== varying).reduce((sum, one) => sum + lengths(one)[1], 0);
+  if (part && rest === fixed && 'repeat' in part && lengths(part.repeat).join() === '1,1') {
+    const counted = repeat(part.repeat, Math.max(part.min, min - fixed), Math.min(part.max, max - fixed));
+    return sequence(...parts.slice(0, varying), counted, ...parts.slice(varying + 1));
+  }
+  return both([node, repeat(ANY_CHAR, min <= least ? 0 : min, max >= most ? Infinity : max)]);
+}

@@ -1,0 +1,291 @@
+/*
+ * numbers: which spellings of JSON numbers lie in a range and are multiples of something, exactly, by automata over
+ * their decimal digits: the text is compared with a bound digit by digit, and its remainder is carried along.
+ */
+import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** Integers that a number cannot hold exactly may be BigInts. @typedef {number | bigint} Value */
+/** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
+/** Numbers of any of the intervals that are multiples of all and not multiples of any.
+ * @typedef {{ intervals: Interval[], multiples: number[], notMultiples: number[] }} Numbers */
+/** A machine that reads the digits of a number without a sign: `step` of '0'..'9' and '.', `accepts` at the end.
+ * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
+ *   accepts: (state: string) => boolean }} Reader */
+
+/** States of one automaton. */
+const MOST_STATES = 4000;
+const LETTERS = [...'.0123456789'];
+
+/** @returns {Numbers} */
+export const everyNumber = () => ({ intervals: [{ lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true }],
+  multiples: [], notMultiples: [] });
+
+/** @param {Interval} a @param {Interval} b @returns {Interval} */
+function common(a, b) {
+  const low = a.lo > b.lo || (a.lo === b.lo && a.loOpen) ? a : b;
+  const high = a.hi < b.hi || (a.hi === b.hi && a.hiOpen) ? a : b;
+  return { lo: low.lo, loOpen: low.loOpen, hi: high.hi, hiOpen: high.hiOpen };
+}
+
+/** @param {Interval} interval */
+const holdsSome = ({ lo, loOpen, hi, hiOpen }) => lo < hi || (lo === hi && !loOpen && !hiOpen);
+
+/** Numbers that are in both. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
+export function bothNumbers(a, b) {
+  const intervals = a.intervals.flatMap((one) => b.intervals.map((other) => common(one, other))).filter(holdsSome);
+  return {
+    intervals,
+    multiples: [...new Set([...a.multiples, ...b.multiples])],
+    notMultiples: [...new Set([...a.notMultiples, ...b.notMultiples])],
+  };
+}
+
+/** @param {Value[]} points sorted or not @returns {Interval[]} */
+export const pointIntervals = (points) => points.map((point) =>
+  ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
+
+/** Everything outside the points. @param {Value[]} points @returns {Interval[]} */
+export function gaps(points) {
+  const sorted = [...new Set(points)].sort((a, b) => a < b ? -1 : 1);
+  const edges = /** @type {Value[]} */ ([-Infinity, ...sorted, Infinity]);
+  return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
+}
+
+/** Whether surely no number is in it. @param {Numbers} numbers */
+export function noNumber({ intervals, multiples, notMultiples }) {
+  if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
+  const [step] = multiples;
+  return step !== undefined && intervals.every(({ lo, loOpen, hi, hiOpen }) => {
+    if (typeof lo === 'bigint' || typeof hi === 'bigint' || !Number.isFinite(lo) || !Number.isFinite(hi)) return false;
+    const first = Math.ceil(lo / step) * step;
+    return Number.isSafeInteger(step) && (first > hi || (first === hi && hiOpen)
+      || (first === lo && loOpen && (first + step > hi || (first + step === hi && hiOpen))));
+  });
+}
+
+/** The decimal digits of a number without its sign: '12', '5' of 12.5; without needless zeros.
+ * @param {Value | string} value or its text */
+function digitsOf(value) {
+  const [mantissa, power = '0'] = String(value).replace(/^-/, '').split('e');
+  const [whole, part = ''] = mantissa.split('.'), exponent = Number(power);
+  const all = whole + part, point = whole.length + exponent;
+  const integer = point > 0 ? all.slice(0, point).padEnd(point, '0') : '0';
+  const fraction = point > 0 ? all.slice(point) : '0'.repeat(-point) + all;
+  return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
+}
+
+/** Compares what it reads with a bound: states are the place and whether it is less (<), the same or more so far.
+ * @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits @returns {Reader} */
+function comparer(bound, fits) {
+  const { integer, fraction } = digitsOf(bound);
+  const order = (/** @type {string} */ now, /** @type {string} */ digit, /** @type {string} */ own) =>
+    now !== '=' || digit === own ? now : digit < own ? '<' : '>';
+  /** @param {string} state */
+  const result = (state) => {
+    const [now, at] = [state[0], Number(state.slice(2))];
+    if (state[1] === 'i') return at < integer.length ? '<' : now === '=' && fraction ? '<' : now;
+    return now === '=' && at < fraction.length ? '<' : now;
+  };
+  return {
+    start: '=i0',
+    accepts: (state) => fits(/** @type {'<' | '=' | '>'} */ (result(state))),
+    step(state, letter) {
+      const [now, at] = [state[0], Number(state.slice(2))];
+      if (letter === '.') return state[1] === 'f' ? undefined : at < integer.length ? '<f0' : `${now}f0`;
+      if (state[1] === 'i') {
+        return at >= integer.length ? `>i${at}` : `${order(now, letter, integer[at])}i${at + 1}`;
+      }
+      if (now !== '=') return state;
+      if (at >= fraction.length) return letter === '0' ? state : `>f${at}`;
+      return `${order(now, letter, fraction[at])}f${at + 1}`;
+    },
+  };
+}
+
+/** Divides what it reads: the state is the remainder, and how many digits after the point came.
+ * @param {number} divisor @param {boolean} wanted whether multiples are accepted, or all else @param {string} place
+ * @returns {Reader} */
+function divider(divisor, wanted, place) {
+  const { integer, fraction } = digitsOf(divisor);
+  const places = fraction.length, whole = Number(integer + fraction);
+  if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
+    throw new Unsupported(`multipleOf ${divisor}: too many remainders to count`, place);
+  }
+  return {
+    start: '0 -1',
+    accepts(state) {
+      if (state === 'no') return !wanted;
+      let [rest, at] = state.split(' ').map(Number);
+      for (let i = Math.max(at, 0); i < places; i++) rest = rest * 10 % whole;
+      return (rest === 0) === wanted;
+    },
+    step(state, letter) {
+      if (state === 'no') return state;
+      const [rest, at] = state.split(' ').map(Number);
+      if (letter === '.') return at < 0 ? `${rest} 0` : undefined;
+      if (at >= places) return letter === '0' ? state : 'no';
+      return `${(rest * 10 + Number(letter)) % whole} ${at < 0 ? at : at + 1}`;
+    },
+  };
+}
+
+/** The form of a number without sign and exponent: 0 or digits, and perhaps a fraction.
+ * @param {boolean} fractions @returns {Reader} */
+const form = (fractions) => ({
+  start: 'empty',
+  accepts: (state) => state === 'zero' || state === 'digits' || state === 'fraction',
+  step(state, letter) {
+    if (letter === '.') return fractions && (state === 'zero' || state === 'digits') ? 'point' : undefined;
+    if (state === 'empty') return letter === '0' ? 'zero' : 'digits';
+    return state === 'zero' ? undefined : state === 'point' ? 'fraction' : state;
+  },
+});
+
+/** One automaton of readers that must all accept. @param {Reader[]} readers @param {string} place @returns {Node} */
+function product(readers, place) {
+  const starts = readers.map(({ start }) => start), numbers = new Map([[starts.join('|'), 0]]), states = [starts];
+  /** @type {[number, number, number][][]} */
+  const edges = [];
+  const accept = [];
+  for (let at = 0; at < states.length; at++) {
+    if (states.length > MOST_STATES) throw new Unsupported('a range or multipleOf of too many digits', place);
+    const state = states[at];
+    if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
+    edges.push(LETTERS.flatMap((letter) => {
+      const next = readers.map((reader, i) => reader.step(state[i], letter));
+      if (!next.every((one) => one !== undefined)) return [];
+      const key = next.join('|'), code = letter.charCodeAt(0);
+      const to = numbers.get(key) ?? states.length;
+      if (to === states.length) numbers.set(key, to), states.push(/** @type {string[]} */ (next));
+      return [/** @type {[number, number, number]} */ ([code, code, to])];
+    }));
+  }
+  return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
+}
+
+/** Only the edges from which an accepting state can be reached.
+ * @param {[number, number, number][][]} edges @param {number[]} accept */
+function withoutDeadEnds(edges, accept) {
+  /** @type {number[][]} */
+  const into = edges.map(() => []);
+  edges.forEach((list, from) => list.forEach(([, , to]) => into[to].push(from)));
+  const alive = new Set(accept), open = [...accept];
+  while (open.length) {
+    for (const from of into[/** @type {number} */ (open.pop())]) if (!alive.has(from)) alive.add(from), open.push(from);
+  }
+  return edges.map((list) => list.filter(([, , to]) => alive.has(to)));
+}
+
+/** @param {{ lo: Value | string, loOpen: boolean, hi: Value | string, hiOpen: boolean }} interval of numbers without a
+ * sign @returns {Reader[]} */
+function bounds({ lo, loOpen, hi, hiOpen }) {
+  const readers = [];
+  if (Number(lo) > 0 || loOpen) readers.push(comparer(lo, (order) => order === '>' || (order === '=' && !loOpen)));
+  if (Number(hi) < Infinity) readers.push(comparer(hi, (order) => order === '<' || (order === '=' && !hiOpen)));
+  return readers;
+}
+
+const DIGIT = chars([[48, 57]]), MINUS = literal('-');
+const FRACTION = sequence(literal('.'), repeat(DIGIT, 1, Infinity));
+const WHOLE = choice([literal('0'), sequence(chars([[49, 57]]), repeat(DIGIT, 0, Infinity))]);
+const E = chars([[69, 69], [101, 101]]);
+const SIGN = optional(chars([[43, 43], [45, 45]]));
+/** Every JSON number. */
+export const NUMBER = sequence(optional(MINUS), WHOLE, optional(FRACTION),
+  optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))));
+
+/** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole @returns {Node} */
+function exponents(lo, hi) {
+  const side = (/** @type {number} */ from, /** @type {number} */ to) => from > to ? NOTHING : sequence(
+    repeat(literal('0'), 0, Infinity),
+    product([form(false), ...bounds({ lo: from, loOpen: false, hi: to, hiOpen: false })], ''));
+  return choice([sequence(optional(literal('+')), side(Math.max(lo, 0), hi)),
+    sequence(MINUS, side(Math.max(-hi, 0), -lo))]);
+}
+
+/** What a number is without its power of ten: '4.5', -3 of 0.0045. @param {Value} value
+ * @returns {[string, number]} */
+function scientific(value) {
+  const { integer, fraction } = digitsOf(value), all = (integer + fraction).replace(/^0+/, '');
+  const power = integer === '0' ? all.length - fraction.length - 1 : integer.length - 1;
+  return [`${all[0]}.${all.slice(1) || '0'}`, power];
+}
+
+/** Spellings with one digit before the point and an exponent, of a range of numbers above zero.
+ * @param {Interval} interval @param {string} place @returns {Node} */
+function withExponent({ lo, loOpen, hi, hiOpen }, place) {
+  const [low, from] = lo > 0 ? scientific(lo) : ['1', -Infinity];
+  const [high, to] = hi < Infinity ? scientific(hi) : ['10', Infinity];
+  if (hi <= 0) return NOTHING;
+  /** @param {string} least @param {boolean} leastOpen @param {string} most @param {boolean} mostOpen */
+  const mantissas = (least, leastOpen, most, mostOpen) => product([form(true),
+    ...bounds({ lo: least, loOpen: leastOpen, hi: most, hiOpen: mostOpen })], place);
+  if (from === to) return sequence(mantissas(low, loOpen, high, hiOpen), E, exponents(from, to));
+  const parts = [sequence(mantissas('1', false, '10', true), E, exponents(from + 1, to - 1))];
+  if (from > -Infinity) parts.push(sequence(mantissas(low, loOpen, '10', true), E, exponents(from, from)));
+  if (to < Infinity) parts.push(sequence(mantissas('1', false, high, hiOpen), E, exponents(to, to)));
+  return choice(parts);
+}
+
+/** Integers from 1e21 on, as JSON.stringify writes them. */
+const HUGE = sequence(chars([[49, 57]]), optional(sequence(literal('.'), repeat(DIGIT, 1, 20))), E,
+  exponents(21, Infinity));
+
+/** Spellings of the numbers of a range that have no sign.
+ * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {string} place */
+function unsigned(interval, { multiples, notMultiples }, free, place) {
+  const steps = multiples.length + notMultiples.length, integers = multiples.some(Number.isInteger);
+  const readers = [form(free || !integers), ...bounds(interval),
+    ...multiples.map((step) => divider(step, true, place)), ...notMultiples.map((step) => divider(step, false, place))];
+  const plain = product(readers, place);
+  if (!free) return plain;
+  if (!steps) return choice([plain, withExponent(interval, place)]);
+  const huge = multiples.every((step) => Number.isInteger(1 / step)) && !notMultiples.length && interval.hi === Infinity
+    && interval.lo <= 1e21;
+  return huge ? choice([plain, HUGE]) : plain;
+}
+
+/** One number. @param {Value} value @param {boolean} free @returns {Node} */
+function point(value, free) {
+  const text = String(Number(value) === 0 ? 0 : value);
+  if (!free || text.includes('e')) return literal(text);
+  const zeros = repeat(literal('0'), 0, Infinity);
+  const sign = text === '0' ? optional(MINUS) : literal('');
+  if (text.includes('.')) return sequence(literal(text), zeros);
+  return sequence(sign, literal(text), optional(sequence(literal('.0'), zeros)));
+}
+
+/** @param {Value} value @param {Numbers} numbers */
+function fits(value, { multiples, notMultiples }) {
+  const divides = (/** @type {number} */ step) => {
+    const a = digitsOf(value), b = digitsOf(step), places = Math.max(a.fraction.length, b.fraction.length);
+    const whole = (/** @type {typeof a} */ { integer, fraction }) => BigInt(integer + fraction.padEnd(places, '0'));
+    return whole(a) % whole(b) === 0n;
+  };
+  return multiples.every(divides) && !notMultiples.some(divides);
+}
+
+/** The spellings of numbers. @param {Numbers} numbers @param {boolean} free whether any spelling of an equal value
+ * will do (1.0 for an integer), or only the plain one @param {string} place @returns {Node} */
+export function numberNode(numbers, free, place) {
+  const { intervals, multiples, notMultiples } = numbers;
+  const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;
+  if (lo === -Infinity && hi === Infinity && !multiples.length && !notMultiples.length) return NUMBER;
+  return choice(intervals.flatMap((interval) => {
+    const { lo: low, hi: high, loOpen, hiOpen } = interval;
+    if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
+    const parts = [];
+    if (high >= 0) {
+      const above = { lo: low > 0 ? low : 0, loOpen: low >= 0 && loOpen, hi: high, hiOpen };
+      parts.push(unsigned(above, numbers, free, place));
+    }
+    if (low < 0) {
+      const below = { lo: high < 0 ? -high : 0, loOpen: high < 0 ? hiOpen : !free || (Number(high) === 0 && hiOpen),
+        hi: -low, hiOpen: loOpen };
+      parts.push(sequence(MINUS, unsigned(below, numbers, free, place)));
+    }
+    return parts;
+  }));
+}

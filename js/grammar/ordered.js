@@ -1,0 +1,89 @@
+/* ordered: objects whose members come in the order of the schema, as answers have them: then names are known before
+ * they are written. Texts that are judged may have any order (nodes.js). */
+import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
+
+/** @import { Grammar, Member, Members, Node } from './nodes.js' */
+/** How members are written: the name, and the order of those that have one; others: whether those without may come.
+ * @typedef {{ key: (name: Node) => Node, sort?: (names: Member[]) => Member[], others?: boolean }} Writing */
+/** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
+ *   prefix: string }} List */
+
+/** @param {Grammar} grammar @returns {Grammar} */
+export function ordered({ rules, start }) {
+  /** @type {Grammar['rules']} */
+  const made = {};
+  const order = new Ordering(made, { key: (name) => ({ jsonString: name }) });
+  for (const [name, node] of Object.entries(rules)) made[name] = order.node(node);
+  return { rules: made, start };
+}
+
+/** Puts the rules that it needs beside the others. */
+export class Ordering {
+  #rules;
+  #writing;
+  #objects = 0;
+
+  /** @param {Grammar['rules']} rules @param {Writing} writing */
+  constructor(rules, writing) {
+    this.#rules = rules;
+    this.#writing = writing;
+  }
+
+  /** @param {Node} node @returns {Node} */
+  node(node) {
+    if ('members' in node) return this.members(node, (value) => this.node(value));
+    return mapped(node, (part) => this.node(part));
+  }
+
+  /** @param {Members} node @param {(value: Node) => Node} value what becomes of values @returns {Node} */
+  members({ members, colon, comma, min, max }, value) {
+    const { key, sort = (list) => list, others = true } = this.#writing;
+    const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
+    const named = sort(members.filter(({ once }) => once)), free = members.filter(({ once }) => !once);
+    // One that must be there and has no name of its own comes behind those that have one.
+    const needed = free.filter(({ required }) => required);
+    const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
+    const rest = others ? choice(free.map(written)) : NOTHING;
+    return this.#tail({ parts, rest, comma, min, max, prefix: `object ${this.#objects++}` }, 0, 0);
+  }
+
+  /** What may follow behind `count` members, from the one at a place on. @param {List} list @param {number} at
+   * @param {number} count @returns {Node} */
+  #tail(list, at, count) {
+    const { parts, rest, comma, min, max, prefix } = list;
+    if (count > max) return NOTHING;
+    if (at === parts.length) return this.#rest(rest, comma, min - count, max - count, count > 0);
+    const rule = `${prefix} ${at} ${count}`;
+    if (!(rule in this.#rules)) {
+      const { required, node } = parts[at];
+      // Where no number counts, only the first one differs.
+      const most = rest === NOTHING ? parts.length : Infinity, next = min > 1 || max < most ? count + 1 : 1;
+      const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));
+      this.#rules[rule] = required ? taken : choice([taken, this.#tail(list, at + 1, count)]);
+    }
+    return { rule };
+  }
+
+  /** Members without names. @param {Node} node @param {Node} comma @param {number} min @param {number} max
+   * @param {boolean} behind others @returns {Node} */
+  #rest(node, comma, min, max, behind) {
+    if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);
+    const some = max < 1 ? NOTHING : sequence(node, repeat(sequence(comma, node), Math.max(min - 1, 0), max - 1));
+    return min > 0 ? some : choice([EMPTY, some]);
+  }
+}
+
+/** A node with its parts changed. @param {any} node @param {(node: Node) => Node} change @returns {Node} */
+export function mapped(node, change) {
+  if ('sequence' in node) return { sequence: node.sequence.map(change) };
+  if ('choice' in node) return { choice: node.choice.map(change) };
+  if ('both' in node) return { both: node.both.map(change) };
+  if ('except' in node) return { except: /** @type {[Node, Node]} */ (node.except.map(change)) };
+  if ('repeat' in node) return { ...node, repeat: change(node.repeat) };
+  if ('jsonString' in node) return { jsonString: change(node.jsonString) };
+  if (!('members' in node)) return node;
+  const members = node.members.map((/** @type {any} */ member) => {
+    return { ...member, key: change(member.key), value: change(member.value) };
+  });
+  return { ...node, members, colon: change(node.colon), comma: change(node.comma) };
+}

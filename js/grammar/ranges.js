@@ -1,0 +1,60 @@
+/* ranges: sets of code points as sorted, disjoint, inclusive ranges; surrogates are in none of them. */
+
+/** @typedef {[number, number][]} Ranges */
+
+/** Every Unicode scalar value. @type {Ranges} */
+export const ANY = [[0, 0xd7ff], [0xe000, 0x10ffff]];
+
+/** Sorted and joined. @param {Iterable<[number, number]>} ranges @returns {Ranges} */
+export function normal(ranges) {
+  const sorted = [...ranges].filter(([lo, hi]) => lo <= hi).sort((a, b) => a[0] - b[0]);
+  /** @type {Ranges} */
+  const out = [];
+  for (const [lo, hi] of sorted) {
+    const last = out[out.length - 1];
+    if (last && lo <= last[1] + 1) last[1] = Math.max(last[1], hi);
+    else out.push([lo, hi]);
+  }
+  return out;
+}
+
+/** @param {Ranges} a @param {Ranges} b @returns {Ranges} */
+export function intersect(a, b) {
+  /** @type {Ranges} */
+  const out = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    const lo = Math.max(a[i][0], b[j][0]), hi = Math.min(a[i][1], b[j][1]);
+    if (lo <= hi) out.push([lo, hi]);
+    if (a[i][1] < b[j][1]) i++;
+    else j++;
+  }
+  return out;
+}
+
+/** Scalar values that are not in a. @param {Ranges} a @returns {Ranges} */
+export function complement(a) {
+  /** @type {Ranges} */
+  const out = [];
+  let from = 0;
+  for (const [lo, hi] of a) {
+    if (lo > from) out.push([from, lo - 1]);
+    from = hi + 1;
+  }
+  if (from <= 0x10ffff) out.push([from, 0x10ffff]);
+  return intersect(out, ANY);
+}
+
+/** Scalar values only. @param {Iterable<[number, number]>} ranges */
+export const scalars = (ranges) => intersect(normal(ranges), ANY);
+
+/** @param {Ranges} ranges @param {number} point */
+export function has(ranges, point) {
+  let lo = 0, hi = ranges.length - 1;
+  while (lo <= hi) {
+    const middle = (lo + hi) >> 1;
+    if (point < ranges[middle][0]) hi = middle - 1;
+    else if (point > ranges[middle][1]) lo = middle + 1;
+    else return true;
+  }
+  return false;
+}

@@ -1,0 +1,233 @@
+/*
+ * references: where the parts of a JSON schema are: identifiers, anchors, JSON pointers and drafts (JSON Schema
+ * 2020-12, core 8 and 9; draft 7, core 8; draft 4 and 6 as far as they differ). Nothing is ever fetched: a reference
+ * that leaves the document is refused.
+ */
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./refusal.js').Budget} Budget */
+/** @typedef {Record<string, any> | boolean} Schema */
+/** A schema with what its place says of it: the base of its references, its pointer, its draft.
+ * @typedef {{ schema: Schema, base: string, pointer: string, draft: number, id: number }} Located */
+
+/** Base of a document without an identifier. */
+const NAMELESS = 'schema:///';
+/** Schemas within schemas. */
+const DEEPEST = 400;
+const DRAFTS = /** @type {[RegExp, number][]} */ ([
+  [/^https?:\/\/json-schema\.org\/draft\/2020-12\/schema#?$/, 2020],
+  [/^https?:\/\/json-schema\.org\/draft\/2019-09\/schema#?$/, 2019],
+  [/^https?:\/\/json-schema\.org\/draft-07\/schema#?$/, 7],
+  [/^https?:\/\/json-schema\.org\/draft-06\/schema#?$/, 6],
+  [/^https?:\/\/json-schema\.org\/draft-0[34]\/schema#?$/, 4],
+  [/^https?:\/\/json-schema\.org\/schema#?$/, 2020],
+  [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
+]);
+/** Keywords whose value is one schema, a list of them, or a map of them. */
+const ONE = new Set(['additionalProperties', 'additionalItems', 'items', 'contains', 'not', 'if', 'then', 'else',
+  'propertyNames', 'unevaluatedItems', 'unevaluatedProperties', 'contentSchema']);
+const LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
+const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']);
+
+/** @param {any} value @returns {value is Record<string, any>} */
+export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+/** @param {any} value @returns {value is Schema} */
+export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
+/** Own keys only: __proto__ and toString are names like others. @param {object} object @param {string} key */
+export const own = (object, key) => Object.prototype.hasOwnProperty.call(object, key);
+/** @param {string} text */
+export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
+
+/** A count that a keyword says. @param {Located} place @param {Record<string, any>} schema @param {string} key
+ * @returns {number | undefined} */
+export function count({ pointer }, schema, key) {
+  const value = schema[key];
+  if (value === undefined) return undefined;
+  if (!Number.isInteger(value) || value < 0) throw new Unsupported(`${key}: expected a count`, `${pointer}/${key}`);
+  return value;
+}
+
+/** Sub-schemas of a schema with their pointers. @param {Record<string, any>} schema @param {string} pointer
+ * @returns {[Schema, string][]} */
+function children(schema, pointer) {
+  /** @type {[Schema, string][]} */
+  const found = [];
+  for (const key of Object.keys(schema)) {
+    const value = schema[key], at = `${pointer}/${escapePointer(key)}`;
+    if (ONE.has(key) && isSchema(value)) found.push([value, at]);
+    if (LIST.has(key) && Array.isArray(value)) {
+      value.forEach((part, i) => isSchema(part) && found.push([part, `${at}/${i}`]));
+    }
+    if (MAP.has(key) && isObject(value)) {
+      for (const name of Object.keys(value)) {
+        if (isSchema(value[name])) found.push([value[name], `${at}/${escapePointer(name)}`]);
+      }
+    }
+  }
+  return found;
+}
+
+/** The draft that a schema is written in, where it does not say so. @param {Record<string, any>} schema */
+function guessDraft(schema) {
+  if ('$defs' in schema) return 2020;
+  return 'definitions' in schema ? 7 : 2020;
+}
+
+/** A document of schemas. */
+export class Document {
+  /** @param {Schema} root @param {Budget} budget @param {number} [draft] where the schema does not say it */
+  constructor(root, budget, draft) {
+    this.budget = budget;
+    /** @type {Map<object, Located>} */
+    this.located = new Map();
+    /** @type {Located[]} */
+    this.all = [];
+    /** Resources by URI, and anchors by URI with fragment. @type {Map<string, Located>} */
+    this.resources = new Map();
+    /** @type {Map<string, Located>} */
+    this.anchors = new Map();
+    /** Places of dynamic anchors by name. @type {Map<string, Set<string>>} */
+    this.dynamic = new Map();
+    /** Whether the document says that `format` only annotates: it names a draft that says so. */
+    this.annotates = isObject(root) && /draft\/20(19-09|20-12)\/schema/.test(String(root.$schema));
+    const first = draft ?? (isObject(root) ? guessDraft(root) : 2020);
+    this.root = this.index(root, NAMELESS, '', first);
+    this.resources.set(NAMELESS, this.root);
+  }
+
+  /** @param {Schema} schema @param {string} base @param {string} pointer @param {number} draft @returns {Located} */
+  locate(schema, base, pointer, draft) {
+    const known = isObject(schema) ? this.located.get(schema) : undefined;
+    if (known) return known;
+    const place = { schema, base, pointer, draft, id: this.all.length };
+    this.all.push(place);
+    if (isObject(schema)) this.located.set(schema, place);
+    return place;
+  }
+
+  /** Notes a schema and all below it. @param {Schema} root @param {string} rootBase @param {string} rootPointer
+   * @param {number} rootDraft @returns {Located} */
+  index(root, rootBase, rootPointer, rootDraft) {
+    /** @type {[Schema, string, string, number, number][]} */
+    const open = [[root, rootBase, rootPointer, rootDraft, 0]];
+    for (let next = open.pop(); next; next = open.pop()) {
+      const [schema, outer, pointer, before, depth] = next;
+      this.budget.spend(pointer);
+      if (depth > DEEPEST) throw new Unsupported('too large: schemas too deep within each other', pointer);
+      if (!isObject(schema) || this.located.has(schema)) continue;
+      const draft = draftOf(schema, pointer, before), base = this.identify(schema, outer, pointer, draft);
+      const place = this.locate(schema, base, pointer, draft);
+      if (base !== outer) this.resources.set(base, place);
+      this.anchor(place, outer);
+      for (const [child, at] of children(schema, pointer)) open.push([child, base, at, draft, depth + 1]);
+    }
+    return this.locate(root, rootBase, rootPointer, rootDraft);
+  }
+
+  /** Base of what is below. @param {Record<string, any>} schema @param {string} outer @param {string} pointer
+   * @param {number} draft */
+  identify(schema, outer, pointer, draft) {
+    const id = schema[draft <= 4 ? 'id' : '$id'];
+    if (typeof id !== 'string' || (draft <= 7 && '$ref' in schema)) return outer;
+    if (draft <= 7 && id.startsWith('#')) return outer;
+    return resolved(id, outer)?.replace(/#.*$/, '') ?? outer;
+  }
+
+  /** @param {Located} place @param {string} outer base around the schema */
+  anchor(place, outer) {
+    const { base, draft } = place, schema = /** @type {Record<string, any>} */ (place.schema);
+    const id = schema[draft <= 4 ? 'id' : '$id'];
+    if (draft <= 7 && typeof id === 'string' && id.startsWith('#') && id.length > 1) {
+      this.anchors.set(outer + id, place);
+    } else if (draft <= 7 && typeof id === 'string' && /#./.test(id)) {
+      this.anchors.set(resolved(id, outer) ?? id, place);
+    }
+    for (const key of ['$anchor', '$dynamicAnchor']) {
+      if (draft >= 2019 && typeof schema[key] === 'string') this.anchors.set(`${base}#${schema[key]}`, place);
+    }
+    const dynamic = schema.$recursiveAnchor === true ? '' : schema.$dynamicAnchor;
+    if (typeof dynamic !== 'string') return;
+    const places = this.dynamic.get(dynamic) ?? new Set();
+    this.dynamic.set(dynamic, places.add(base));
+  }
+
+  /** A schema that is a direct part of another. @param {Located} from @param {Schema} schema @param {string} path
+   * @returns {Located} */
+  child(from, schema, path) {
+    if (!isSchema(schema)) throw new Unsupported('no schema: expected an object or a boolean', from.pointer + path);
+    const known = isObject(schema) ? this.located.get(schema) : undefined;
+    return known ?? this.index(schema, from.base, from.pointer + path, from.draft);
+  }
+
+  /** @param {Located} from @param {string} key of the reference @returns {Located} */
+  target(from, key) {
+    const text = /** @type {Record<string, any>} */ (from.schema)[key], at = `${from.pointer}/${key}`;
+    if (typeof text !== 'string') throw new Unsupported(`${key}: expected a string`, at);
+    const uri = resolved(text, from.base);
+    if (uri === undefined) throw new Unsupported(`${key} ${text}: no URI reference`, at);
+    const [base, fragment = ''] = uri.split(/#(.*)/s);
+    if (key !== '$ref') this.checkDynamic(key === '$recursiveRef' ? '' : fragment, at, `${key} ${text}`);
+    if (fragment && !fragment.startsWith('/')) {
+      const anchored = this.anchors.get(`${base}#${decoded(fragment, at)}`);
+      if (anchored) return anchored;
+      if (this.resources.has(base)) throw new Unsupported(`${key} ${text}: no such anchor`, at);
+    }
+    const resource = this.resources.get(base);
+    if (!resource) throw new Unsupported(`${key} ${text}: it leads out of the schema, and nothing is fetched`, at);
+    return this.follow(resource, decoded(fragment, at), at, text);
+  }
+
+  /** A dynamic reference is a plain one where there is one anchor to find. @param {string} name @param {string} at
+   * @param {string} what */
+  checkDynamic(name, at, what) {
+    const places = this.dynamic.get(name)?.size ?? 0;
+    if (places > 1) throw new Unsupported(`${what}: it depends on the way that led to it`, at);
+  }
+
+  /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */
+  follow(resource, pointer, at, text) {
+    let place = resource;
+    /** @type {any} */
+    let value = resource.schema;
+    let path = resource.pointer;
+    for (const part of pointer.split('/').slice(1)) {
+      const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+      if (value === null || typeof value !== 'object' || !own(value, name)) {
+        throw new Unsupported(`$ref ${text}: there is nothing at its end`, at);
+      }
+      value = value[name];
+      path += `/${escapePointer(name)}`;
+      place = (isObject(value) && this.located.get(value)) || place;
+    }
+    if (!isSchema(value)) throw new Unsupported(`$ref ${text}: there is no schema at its end`, at);
+    const known = isObject(value) ? this.located.get(value) : undefined;
+    return known ?? this.index(value, place.base, path, place.draft);
+  }
+}
+
+/** @param {Record<string, any>} schema @param {string} pointer @param {number} before */
+function draftOf(schema, pointer, before) {
+  const name = schema.$schema;
+  if (typeof name !== 'string') return before;
+  const found = DRAFTS.find(([shape]) => shape.test(name));
+  if (!found) throw new Unsupported(`$schema ${name}: no dialect that is known here`, `${pointer}/$schema`);
+  return found[1];
+}
+
+/** @param {string} reference @param {string} base */
+function resolved(reference, base) {
+  try {
+    return new URL(reference, base).href;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {string} fragment @param {string} at */
+function decoded(fragment, at) {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    throw new Unsupported(`$ref: the fragment ${fragment} is no URI fragment`, at);
+  }
+}

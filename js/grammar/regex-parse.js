@@ -1,0 +1,280 @@
+/*
+ * regex-parse: regular expressions in ECMAScript's syntax (ECMA-262, 22.2.1, with the flag u; identity escapes of
+ * punctuation are taken too, since schemas in the wild have them) as a tree. What is not regular is refused by name.
+ */
+import { ANY, complement, intersect, normal, scalars } from './ranges.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** @typedef {{ kind: 'chars', ranges: Ranges } | { kind: 'sequence' | 'choice', parts: Tree[] }
+ *   | { kind: 'repeat', part: Tree, min: number, max: number } | { kind: 'start' | 'end', place: number }
+ *   | { kind: 'boundary', not: boolean, place: number } | { kind: 'ahead', part: Tree, not: boolean }} Tree */
+
+const DIGIT = /** @type {Ranges} */ ([[48, 57]]);
+export const WORD = /** @type {Ranges} */ ([[48, 57], [65, 90], [95, 95], [97, 122]]);
+const SPACE = /** @type {Ranges} */ ([[9, 13], [32, 32], [0xa0, 0xa0], [0x1680, 0x1680], [0x2000, 0x200a],
+  [0x2028, 0x2029], [0x202f, 0x202f], [0x205f, 0x205f], [0x3000, 0x3000], [0xfeff, 0xfeff]]);
+const LINE_ENDS = /** @type {Ranges} */ ([[10, 10], [13, 13], [0x2028, 0x2029]]);
+const CLASSES = /** @type {Record<string, Ranges>} */ ({
+  d: DIGIT, D: complement(DIGIT), w: WORD, W: complement(WORD), s: SPACE, S: complement(SPACE),
+});
+const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f: 12, r: 13 });
+/** Groups within groups; JavaScript's stack takes more. */
+const DEEPEST = 500;
+
+/** @type {Map<string, Ranges>} */
+const properties = new Map();
+
+/** Code points of a Unicode property, as the platform's own regular expressions know it. @param {string} name
+ * @param {number} place */
+function propertyRanges(name, place) {
+  const known = properties.get(name);
+  if (known) return known;
+  let all;
+  try {
+    all = new RegExp(`\\p{${name}}+`, 'gu');
+  } catch {
+    throw new Unsupported(`\\p{${name}}: no property that this platform knows`, place);
+  }
+  const ranges = [];
+  for (let from = 0; from < 0x110000; from += 0x800) {
+    if (from === 0xd800) continue;
+    const points = Array.from({ length: 0x800 }, (_, i) => from + i);
+    const letters = String.fromCodePoint(...points), size = from < 0x10000 ? 1 : 2;
+    for (const found of letters.matchAll(all)) {
+      const at = from + found.index / size;
+      ranges.push(/** @type {[number, number]} */ ([at, at + found[0].length / size - 1]));
+    }
+  }
+  properties.set(name, normal(ranges));
+  return normal(ranges);
+}
+
+/** The letters that a letter stands for without regard to case. @param {Ranges} ranges @returns {Ranges} */
+function anyCase(ranges) {
+  const more = [...ranges];
+  for (const [lo, hi] of ranges) {
+    for (let point = lo; point <= Math.min(hi, lo + 0x3000); point++) {
+      const letter = String.fromCodePoint(point);
+      for (const other of [letter.toLowerCase(), letter.toUpperCase()]) {
+        const code = /** @type {number} */ (other.codePointAt(0));
+        if (other.length === letter.length) more.push([code, code]);
+      }
+    }
+  }
+  return scalars(more);
+}
+
+class Parser {
+  /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
+  constructor(text, flags, budget) {
+    this.budget = budget;
+    this.letters = [...text];
+    this.at = 0;
+    this.depth = 0;
+    this.ignoreCase = flags.includes('i');
+    this.any = flags.includes('s') ? ANY : complement(LINE_ENDS);
+  }
+
+  get next() {
+    return this.letters[this.at];
+  }
+
+  /** @param {string} text */
+  take(text) {
+    for (let i = 0; i < text.length; i++) if (this.letters[this.at + i] !== text[i]) return false;
+    this.at += text.length;
+    return true;
+  }
+
+  /** @param {string} what @param {number} [place] @returns {never} */
+  refuse(what, place = this.at) {
+    throw new Unsupported(what, place);
+  }
+
+  /** @returns {Tree} */
+  choice() {
+    if (++this.depth > DEEPEST) this.refuse('groups too deep within each other');
+    const parts = [this.sequence()];
+    while (this.take('|')) parts.push(this.sequence());
+    this.depth--;
+    return parts.length === 1 ? parts[0] : { kind: 'choice', parts };
+  }
+
+  /** @returns {Tree} */
+  sequence() {
+    const parts = [];
+    while (this.at < this.letters.length && this.next !== '|' && this.next !== ')') parts.push(this.repeated());
+    return parts.length === 1 ? parts[0] : { kind: 'sequence', parts };
+  }
+
+  /** @returns {Tree} */
+  repeated() {
+    this.budget.spend(this.at);
+    const from = this.at, part = this.atom(), count = this.quantifier();
+    if (!count) return part;
+    if (part.kind === 'ahead' || part.kind === 'start' || part.kind === 'end' || part.kind === 'boundary') {
+      this.refuse('a repeated assertion', from);
+    }
+    this.take('?');
+    return { kind: 'repeat', part, min: count[0], max: count[1] };
+  }
+
+  /** @returns {[number, number] | undefined} */
+  quantifier() {
+    if (this.take('*')) return [0, Infinity];
+    if (this.take('+')) return [1, Infinity];
+    if (this.take('?')) return [0, 1];
+    if (this.next !== '{') return undefined;
+    const end = this.letters.indexOf('}', this.at), text = this.letters.slice(this.at, end + 1).join('');
+    const found = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text);
+    if (!found) return undefined;
+    const min = Number(found[1]), max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
+    if (min > max) this.refuse(`a repetition ${text}`);
+    this.at = end + 1;
+    return [min, max];
+  }
+
+  /** @returns {Tree} */
+  atom() {
+    const place = this.at;
+    if (this.take('(')) return this.group(place);
+    if (this.take('[')) return this.chars(this.set(place));
+    if (this.take('.')) return { kind: 'chars', ranges: this.any };
+    if (this.take('^')) return { kind: 'start', place };
+    if (this.take('$')) return { kind: 'end', place };
+    if (this.take('\\')) return this.escape(place);
+    if (this.next === '*' || this.next === '+' || this.next === '?') this.refuse(`nothing before ${this.next}`);
+    return this.chars(this.letter());
+  }
+
+  /** @returns {Ranges} */
+  letter() {
+    const code = /** @type {number} */ (this.letters[this.at++].codePointAt(0));
+    return [[code, code]];
+  }
+
+  /** @param {Ranges} ranges @returns {Tree} */
+  chars(ranges) {
+    return { kind: 'chars', ranges: this.ignoreCase ? anyCase(ranges) : scalars(ranges) };
+  }
+
+  /** @param {number} place @returns {Tree} */
+  group(place) {
+    let ahead;
+    if (this.take('?')) {
+      if (this.take('=')) ahead = { not: false };
+      else if (this.take('!')) ahead = { not: true };
+      else if (this.take('<=') || this.take('<!')) this.refuse('a lookbehind', place);
+      else if (this.take('<')) while (this.at < this.letters.length && !this.take('>')) this.at++;
+      else if (!this.take(':')) this.refuse(`a group (?${this.next ?? ''}`, place);
+    }
+    const part = this.choice();
+    if (!this.take(')')) this.refuse('a group that is not closed', place);
+    return ahead ? { kind: 'ahead', part, not: ahead.not } : part;
+  }
+
+  /** After the backslash, outside a set. @param {number} place @returns {Tree} */
+  escape(place) {
+    const letter = this.next;
+    if (letter === 'b' || letter === 'B') {
+      this.at++;
+      return { kind: 'boundary', not: letter === 'B', place };
+    }
+    if (letter !== undefined && /[1-9]/.test(letter)) this.refuse(`the back-reference \\${letter}`, place);
+    if (letter === 'k') this.refuse('a named back-reference', place);
+    return this.chars(this.escaped(place));
+  }
+
+  /** After the backslash: one character or a class. @param {number} place @returns {Ranges} */
+  escaped(place) {
+    const letter = this.letters[this.at++];
+    if (letter === undefined) this.refuse('a backslash at the end', place);
+    if (letter in CLASSES) return CLASSES[letter];
+    if (letter in CONTROLS) return [[CONTROLS[letter], CONTROLS[letter]]];
+    if (letter === '0') return [[0, 0]];
+    if (letter === 'p' || letter === 'P') return this.property(letter === 'P', place);
+    if (letter === 'x' || letter === 'u') return this.code(letter, place);
+    if (letter === 'c' && /[a-zA-Z]/.test(this.next ?? '')) {
+      const [[code]] = this.letter();
+      return [[code % 32, code % 32]];
+    }
+    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter}`, place);
+    this.at--;
+    return this.letter();
+  }
+
+  /** @param {boolean} not @param {number} place */
+  property(not, place) {
+    const end = this.letters.indexOf('}', this.at);
+    if (this.next !== '{' || end < 0) this.refuse('\\p without a {property}', place);
+    const name = this.letters.slice(this.at + 1, end).join('');
+    this.at = end + 1;
+    const ranges = intersect(propertyRanges(name, place), ANY);
+    return not ? complement(ranges) : ranges;
+  }
+
+  /** \xHH, \uHHHH, \u{H...} and pairs of surrogates. @param {string} kind @param {number} place @returns {Ranges} */
+  code(kind, place) {
+    const rest = this.letters.slice(this.at, this.at + 12).join('');
+    const shape = kind === 'x' ? /^([0-9a-f]{2})/i
+      : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
+    const found = shape.exec(rest);
+    if (!found) this.refuse(`the escape \\${kind}`, place);
+    const code = parseInt(found[1] ?? found[2], 16), low = found[3] ? parseInt(found[3], 16) : 0;
+    if (low && code >= 0xd800 && code < 0xdc00) {
+      this.at += found[0].length;
+      return this.point(0x10000 + (code - 0xd800) * 0x400 + low - 0xdc00);
+    }
+    this.at += low ? 4 : found[0].length;
+    return this.point(code);
+  }
+
+  /** @param {number} code @returns {Ranges} */
+  point(code) {
+    return [[code, code]];
+  }
+
+  /** After [. @param {number} place @returns {Ranges} */
+  set(place) {
+    const not = this.take('^');
+    const ranges = [];
+    while (!this.take(']')) {
+      if (this.at >= this.letters.length) this.refuse('a set [ that is not closed', place);
+      const from = this.member();
+      const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
+      if (!range || !isPoint(from)) {
+        ranges.push(...from);
+        continue;
+      }
+      const dash = this.at++, to = this.member();
+      if (!isPoint(to)) ranges.push(...from, ...this.point(45), ...to);
+      else if (to[0][0] < from[0][0]) this.refuse('a range that ends before it begins', dash);
+      else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
+    }
+    const all = scalars(ranges), wide = this.ignoreCase ? anyCase(all) : all;
+    return not ? complement(wide) : wide;
+  }
+
+  /** @returns {Ranges} */
+  member() {
+    const place = this.at;
+    if (!this.take('\\')) return this.letter();
+    if (this.take('b')) return this.point(8);
+    if (this.take('-')) return this.point(45);
+    return this.escaped(place);
+  }
+}
+
+/** @param {Ranges} ranges */
+const isPoint = (ranges) => ranges.length === 1 && ranges[0][0] === ranges[0][1];
+
+/** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget @returns {Tree} */
+export function parseRegex(text, flags, budget) {
+  const unknown = /[^dgimsuvy]/.exec(flags)?.[0] ?? /[mvy]/.exec(flags)?.[0];
+  if (unknown) throw new Unsupported(`the flag ${unknown}`, 0);
+  const parser = new Parser(text, flags, budget);
+  const tree = parser.choice();
+  if (parser.at < parser.letters.length) parser.refuse('a ) without its (');
+  return tree;
+}

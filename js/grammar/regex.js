@@ -1,0 +1,163 @@
+/*
+ * regex: regular expressions as regular nodes. Parts without assertions become nodes as they stand. A part with one is
+ * compiled together with what follows it: at any place the node `rest` is the language of everything up to the end of
+ * the text, so that a lookahead is an intersection with it and `$` asks whether it can be empty; what `^` and `\b` must
+ * know of the text before is one of three cases, into which a text is split when they come.
+ */
+import {
+  ANY_TEXT, EMPTY, NOTHING, both, chars, choice, except, isNothing, lengths, repeat, sequence,
+} from './nodes.js';
+import { complement } from './ranges.js';
+import { WORD, parseRegex } from './regex-parse.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./regex-parse.js').Tree} Tree */
+/** What stands before a place: nothing, a letter of a word, another letter.
+ * @typedef {'none' | 'word' | 'other'} Before */
+
+const WORD_CHAR = chars(WORD), OTHER_CHAR = chars(complement(WORD));
+/** Copies of a repeated part that has assertions. */
+const COPIES = 16;
+
+/** @param {Tree} tree @param {(tree: Tree) => boolean} test @returns {boolean} */
+function some(tree, test) {
+  if (test(tree)) return true;
+  if (tree.kind === 'sequence' || tree.kind === 'choice') return tree.parts.some((part) => some(part, test));
+  return (tree.kind === 'repeat' || tree.kind === 'ahead') && some(tree.part, test);
+}
+
+/** @param {Tree} tree */
+const isAssertion = ({ kind }) => kind === 'ahead' || kind === 'start' || kind === 'end' || kind === 'boundary';
+/** @param {Tree} tree */
+const looksBack = ({ kind }) => kind === 'start' || kind === 'boundary';
+
+/** A tree without assertions. @param {Tree} tree @returns {Node} */
+function plain(tree) {
+  if (tree.kind === 'chars') return chars(tree.ranges);
+  if (tree.kind === 'sequence') return sequence(...tree.parts.map(plain));
+  if (tree.kind === 'choice') return choice(tree.parts.map(plain));
+  if (tree.kind === 'repeat') return repeat(plain(tree.part), tree.min, tree.max);
+  throw new Error('an assertion');
+}
+
+/** What follows a part, as a node for each thing that may stand before it; made once each. */
+class Rest {
+  /** @param {(before: Before) => Node} make @param {boolean} looks whether what stands before matters */
+  constructor(make, looks) {
+    this.make = make;
+    this.looks = looks;
+    /** @type {Map<Before, Node>} */
+    this.made = new Map();
+  }
+
+  /** @param {Before} before @returns {Node} */
+  at(before) {
+    const known = this.made.get(before);
+    if (known) return known;
+    const node = this.make(before);
+    this.made.set(before, node);
+    return node;
+  }
+}
+
+class Compiler {
+  /** @param {import('./refusal.js').Budget} budget */
+  constructor(budget) {
+    this.budget = budget;
+  }
+
+  /** What a tree and then the rest match, from a place on.
+   * @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
+  compile(tree, before, rest) {
+    this.budget.spend(0, 4);
+    if (!some(tree, isAssertion)) return this.consume(plain(tree), before, rest);
+    switch (tree.kind) {
+      case 'start': return before === 'none' ? rest.at(before) : NOTHING;
+      case 'end': return both([rest.at(before), EMPTY]);
+      case 'boundary': return this.boundary(tree.not, before, rest);
+      case 'ahead': {
+        const seen = this.compile(tree.part, before, new Rest(() => ANY_TEXT, false));
+        return tree.not ? except(rest.at(before), seen) : both([rest.at(before), seen]);
+      }
+      case 'choice': return choice(tree.parts.map((part) => this.compile(part, before, rest)));
+      case 'sequence': return this.sequence(tree.parts, 0, before, rest);
+      case 'repeat': return this.repeat(tree, before, rest);
+      default: throw new Error(tree.kind);
+    }
+  }
+
+  /** @param {Tree[]} parts @param {number} from @param {Before} before @param {Rest} rest @returns {Node} */
+  sequence(parts, from, before, rest) {
+    let later = rest;
+    for (let i = parts.length - 1; i >= from; i--) {
+      const part = parts[i], next = later;
+      later = new Rest((now) => this.compile(part, now, next), next.looks || some(part, looksBack));
+    }
+    return later.at(before);
+  }
+
+  /** Text of a node, then the rest: split by the last letter where the rest looks back to it.
+   * @param {Node} node @param {Before} before @param {Rest} rest @returns {Node} */
+  consume(node, before, rest) {
+    if (!rest.looks) return sequence(node, rest.at('other'));
+    return choice([
+      sequence(both([node, EMPTY]), rest.at(before)),
+      sequence(both([node, sequence(ANY_TEXT, WORD_CHAR)]), rest.at('word')),
+      sequence(both([node, sequence(ANY_TEXT, OTHER_CHAR)]), rest.at('other')),
+    ]);
+  }
+
+  /** @param {boolean} not @param {Before} before @param {Rest} rest @returns {Node} */
+  boundary(not, before, rest) {
+    const after = rest.at(before), inWord = sequence(WORD_CHAR, ANY_TEXT);
+    return (before === 'word') === not ? both([after, inWord]) : except(after, inWord);
+  }
+
+  /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
+  repeat({ part, min, max }, before, rest) {
+    if (max > COPIES) throw new Unsupported('an assertion within a repetition', 0);
+    return choice(Array.from({ length: max - min + 1 }, (_, more) =>
+      this.sequence(Array(min + more).fill(part), 0, before, rest)));
+  }
+}
+
+/** Texts that have one of a node's in them: what may be there or not at its ends is not asked for.
+ * @param {Node} node @returns {Node} */
+function within(node) {
+  const parts = 'sequence' in node ? [...node.sequence] : [node];
+  const idle = (/** @type {Node | undefined} */ part) => part !== undefined && lengths(part)[0] === 0;
+  while (idle(parts[0])) parts.shift();
+  while (idle(parts[parts.length - 1])) parts.pop();
+  if (!parts.length && !isNothing(node)) return ANY_TEXT;
+  for (const i of [0, parts.length - 1]) {
+    const part = parts[i];
+    if ('repeat' in part) parts[i] = repeat(part.repeat, part.min, part.min);
+  }
+  return sequence(ANY_TEXT, ...parts, ANY_TEXT);
+}
+
+/** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget
+ * @param {boolean} search whether the expression may stand anywhere in the text @returns {Node} */
+function build(text, flags, budget, search) {
+  const tree = parseRegex(text, flags, budget);
+  if (!some(tree, isAssertion)) return search ? within(plain(tree)) : plain(tree);
+  const compiler = new Compiler(budget), end = new Rest(() => search ? ANY_TEXT : EMPTY, false);
+  const first = compiler.compile(tree, 'none', end);
+  if (!search) return first;
+  if (!some(tree, looksBack)) return sequence(ANY_TEXT, first);
+  const ways = [first];
+  for (const [letter, before] of /** @type {[Node, Before][]} */ ([[WORD_CHAR, 'word'], [OTHER_CHAR, 'other']])) {
+    const later = compiler.compile(tree, before, end);
+    if (!isNothing(later)) ways.push(sequence(ANY_TEXT, letter, later));
+  }
+  return choice(ways);
+}
+
+/** Texts in which the expression is found: what `pattern` of a JSON schema means.
+ * @param {string} text @param {import('./refusal.js').Budget} budget */
+export const searchNode = (text, budget) => build(text, '', budget, true);
+
+/** Texts that are the expression from their first letter to their last.
+ * @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
+export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

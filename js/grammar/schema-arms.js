@@ -1,0 +1,163 @@
+/*
+ * schema-arms: arms of JSON schemas. What values of one type a schema allows is a union of arms, each of them a list of
+ * plain demands (a range, a pattern, the members and items with the schemas of their values); two arms are merged into
+ * one that demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not.
+ */
+import { both, choice, except, ofLength } from './nodes.js';
+import { bothNumbers, everyNumber, noNumber } from './numbers.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** Sorted numbers 2 * id of a schema, + 1 where the value must not fit it; NEVER alone where nothing fits.
+ * @typedef {number[]} Goal */
+/** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
+/** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */
+/** At least `min` and at most `max` items from index `from` on fit the goal.
+ * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
+/** `seen`: how many items, or all (Infinity), some keyword has judged; `alsoSeen`: those that fit these schemas too.
+ * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
+ *   seen: number, alsoSeen: Goal[] }} Items */
+/** Values of the names outside `names` and `patterns` fit the goal.
+ * @typedef {{ names: Set<string>, patterns: Node[], goal: Goal }} Additional */
+/** Some member whose name is in `key` and fits `name` has a value that fits `goal`.
+ * @typedef {{ key: Node, name: Goal, goal: Goal }} Exists */
+/** `seen*`: names that some keyword has judged.
+ * @typedef {{ names: Map<string, Goal>, patterns: { key: Node, goal: Goal }[], additional: Additional[],
+ *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
+ *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
+/** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
+
+export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
+
+/** The goal of nothing. @type {Goal} */
+export const NEVER = [-1];
+/** The goal of everything. @type {Goal} */
+export const ALWAYS = [];
+
+/** @param {Goal} goal */
+export const isNever = (goal) => goal[0] === -1;
+
+/** A value that fits both. @param {Goal} a @param {Goal} b @returns {Goal} */
+export function joinGoals(a, b) {
+  if (isNever(a) || isNever(b)) return NEVER;
+  if (!a.length || !b.length) return a.length ? a : b;
+  const all = [...new Set([...a, ...b])].sort((x, y) => x - y);
+  return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
+}
+
+/** An arm without demands. @returns {Arm} */
+export const FREE = Object.freeze({});
+
+/** @returns {Strings} */
+const noStrings = () => ({ all: [], none: [], min: 0, max: Infinity });
+/** @returns {Items} */
+export const noItems = () => ({ prefix: [], rest: ALWAYS, min: 0, max: Infinity, contains: [], unique: [], seen: 0,
+  alsoSeen: [] });
+/** @returns {Members} */
+const noMembers = () => ({ names: new Map(), patterns: [], additional: [], nameGoal: ALWAYS, required: new Set(),
+  min: 0, max: Infinity, exists: [], seenNames: new Set(), seenPatterns: [], seenAll: false });
+
+/** @param {Partial<import('./numbers.js').Numbers>} demands @returns {Arm} */
+export const numberArm = (demands) => ({ number: { ...everyNumber(), ...demands } });
+/** @param {Partial<Strings>} demands @returns {Arm} */
+export const stringArm = (demands) => ({ string: { ...noStrings(), ...demands } });
+/** @param {Partial<Items>} demands @returns {Arm} */
+export const arrayArm = (demands) => ({ array: { ...noItems(), ...demands } });
+/** @param {Partial<Members>} demands @returns {Arm} */
+export const objectArm = (demands) => ({ object: { ...noMembers(), ...demands } });
+
+/** @param {Strings} a @param {Strings} b @returns {Strings} */
+const bothStrings = (a, b) => ({ all: [...new Set([...a.all, ...b.all])], none: [...new Set([...a.none, ...b.none])],
+  min: Math.max(a.min, b.min), max: Math.min(a.max, b.max) });
+
+/** @param {Items} a @param {Items} b @returns {Items} */
+function bothItems(a, b) {
+  const length = Math.max(a.prefix.length, b.prefix.length);
+  const at = (/** @type {Items} */ items, /** @type {number} */ i) => items.prefix[i] ?? items.rest;
+  return {
+    prefix: Array.from({ length }, (_, i) => joinGoals(at(a, i), at(b, i))),
+    rest: joinGoals(a.rest, b.rest),
+    min: Math.max(a.min, b.min),
+    max: Math.min(a.max, b.max),
+    contains: [...a.contains, ...b.contains],
+    unique: [...a.unique, ...b.unique],
+    seen: Math.max(a.seen, b.seen),
+    alsoSeen: [...a.alsoSeen, ...b.alsoSeen],
+  };
+}
+
+/** @param {Map<string, Goal>} a @param {Map<string, Goal>} b */
+function bothNames(a, b) {
+  const names = new Map(a);
+  for (const [name, goal] of b) names.set(name, joinGoals(names.get(name) ?? ALWAYS, goal));
+  return names;
+}
+
+/** @template T @param {Set<T>} a @param {Set<T>} b */
+const union = (a, b) => !b.size ? a : a.size ? new Set([...a, ...b]) : b;
+
+/** @param {Members} a @param {Members} b @returns {Members} */
+const bothMembers = (a, b) => ({
+  names: bothNames(a.names, b.names),
+  patterns: [...a.patterns, ...b.patterns],
+  additional: [...a.additional, ...b.additional],
+  nameGoal: joinGoals(a.nameGoal, b.nameGoal),
+  required: union(a.required, b.required),
+  min: Math.max(a.min, b.min),
+  max: Math.min(a.max, b.max),
+  exists: [...a.exists, ...b.exists],
+  seenNames: union(a.seenNames, b.seenNames),
+  seenPatterns: [...a.seenPatterns, ...b.seenPatterns],
+  seenAll: a.seenAll || b.seenAll,
+});
+
+/** One arm that demands what both do. @param {Arm} a @param {Arm} b @returns {Arm} */
+export function mergeArms(a, b) {
+  if (a === FREE || b === FREE) return a === FREE ? b : a;
+  if (a.number && b.number) return { number: bothNumbers(a.number, b.number) };
+  if (a.string && b.string) return { string: bothStrings(a.string, b.string) };
+  if (a.array && b.array) return { array: bothItems(a.array, b.array) };
+  if (a.object && b.object) return { object: bothMembers(a.object, b.object) };
+  return { ...a, ...b };
+}
+
+/** The same demands without the note of what was judged: nothing counts as judged under `not`. @param {Arm} arm */
+export function unseen(arm) {
+  if (arm.array) return arrayArm({ ...arm.array, seen: 0, alsoSeen: [] });
+  if (!arm.object) return arm;
+  return objectArm({ ...arm.object, seenNames: new Set(), seenPatterns: [], seenAll: false });
+}
+
+/** Goal of a name's value. @param {Members} members @param {string} name
+ * @param {(key: Node, name: string) => boolean} fits @returns {Goal} */
+export function goalOfName({ names, patterns, additional }, name, fits) {
+  let goal = names.get(name) ?? ALWAYS;
+  for (const pattern of patterns) if (fits(pattern.key, name)) goal = joinGoals(goal, pattern.goal);
+  for (const more of additional) {
+    const known = more.names.has(name) || more.patterns.some((key) => fits(key, name));
+    if (!known) goal = joinGoals(goal, more.goal);
+  }
+  return goal;
+}
+
+/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {{ fits: (key: Node, name: string) =>
+ * boolean, empty: (goal: Goal) => boolean, noText: (strings: Strings) => boolean }} ask */
+export function isBarren(arm, ask) {
+  if (arm.number) return noNumber(arm.number);
+  if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);
+  if (arm.array) {
+    const { min, max, prefix, rest } = arm.array;
+    if (min > max) return true;
+    const needed = [...prefix.slice(0, min), ...(min > prefix.length ? [rest] : [])];
+    return needed.some((goal) => goal.length > 0 && ask.empty(goal));
+  }
+  if (!arm.object) return false;
+  const { object } = arm;
+  if (object.min > object.max || object.required.size > object.max) return true;
+  return [...object.required].some((name) => {
+    const goal = goalOfName(object, name, ask.fits);
+    return goal.length > 0 && ask.empty(goal);
+  });
+}
+
+/** The texts of strings with these demands. @param {Strings} strings @returns {Node} */
+export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

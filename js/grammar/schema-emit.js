@@ -1,0 +1,344 @@
+/*
+ * schema-emit: arms of JSON schemas (schema-logic.js) as rules of a grammar. Every goal that values must fit becomes a
+ * node once; goals of arrays and objects become rules, so that recursive schemas end. Names of members are sorted into
+ * classes of which each has one schema for its values.
+ */
+import {
+  ANY_TEXT, EMPTY, NOTHING, both, choice, except, hasHalfPair, isNothing, literal, optional, repeat, sequence,
+} from './nodes.js';
+import { numberNode } from './numbers.js';
+import { Unsupported } from './refusal.js';
+import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from './schema-arms.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./nodes.js').Member} Member */
+/** @typedef {import('./schema-arms.js').Goal} Goal */
+/** @typedef {import('./schema-arms.js').Items} Items */
+/** @typedef {import('./schema-arms.js').Members} Members */
+/** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
+/** A member that must be there: a named one, or one of a class.
+ * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
+
+/** Classes of names of one object, and ways to place demands on some member. */
+const MOST_CLASSES = 64;
+const MOST_WAYS = 256;
+/** States of counting items that `contains` asks for. */
+const MOST_COUNTS = 3000;
+/** Items by place that are nested without rules. */
+const NESTED = 4;
+
+const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
+
+export class Emitter {
+  /** @param {import('./schema-logic.js').Logic} logic @param {import('./layout.js').Layouts} layouts
+   * @param {{ free: boolean }} options free: any spelling of numbers */
+  constructor(logic, layouts, { free }) {
+    this.logic = logic;
+    this.layouts = layouts;
+    this.free = free;
+    /** @type {Record<string, Node>} */
+    this.rules = Object.create(null);
+    /** @type {Map<string, Node>} */
+    this.values = new Map();
+    /** @type {{ name: string, make: () => Node }[]} */
+    this.open = [];
+    this.count = 0;
+  }
+
+  /** A rule that is made later. @param {() => Node} make @returns {Node} */
+  rule(make) {
+    const name = `r${this.count++}`;
+    this.open.push({ name, make });
+    return { rule: name };
+  }
+
+  /** @param {Goal} goal @returns {import('./nodes.js').Grammar} */
+  grammar(goal) {
+    const { around } = this.layouts, value = this.value(goal, 0);
+    this.rules.start = sequence(around, value, around);
+    for (let next = this.open.pop(); next; next = this.open.pop()) this.rules[next.name] = next.make();
+    return { rules: this.rules, start: 'start' };
+  }
+
+  /** Values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
+  value(goal, depth) {
+    if (isNever(goal)) return NOTHING;
+    const key = `${goal} ${this.layouts.depth(depth)}`, known = this.values.get(key);
+    if (known) return known;
+    this.logic.budget.spend('', 20);
+    const arms = TYPES.map((type) => this.logic.arms(goal, type).filter((arm) => !this.logic.isBarren(arm)));
+    const [nulls, trues, falses, numbers, strings, arrays, objects] = arms;
+    const flat = [nulls.length ? literal('null') : NOTHING, trues.length ? literal('true') : NOTHING,
+      falses.length ? literal('false') : NOTHING, this.numbers(numbers), this.strings(strings)];
+    if (!arrays.length && !objects.length) {
+      const node = choice(flat);
+      this.values.set(key, node);
+      return node;
+    }
+    const rule = this.rule(() => choice([...objects.map((arm) => this.object(arm, depth)),
+      ...arrays.map((arm) => this.array(arm, depth)), ...flat]));
+    this.values.set(key, rule);
+    return rule;
+  }
+
+  /** @param {Arm[]} arms @returns {Node} */
+  numbers(arms) {
+    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, '') : this.anyNumber()));
+  }
+
+  anyNumber() {
+    const all = { lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true };
+    return numberNode({ intervals: [all], multiples: [], notMultiples: [] }, this.free, '');
+  }
+
+  /** @param {Arm[]} arms @returns {Node} */
+  strings(arms) {
+    if (!arms.length) return NOTHING;
+    const texts = choice(arms.map(({ string }) => string ? textsOf(string) : ANY_TEXT));
+    return texts === ANY_TEXT ? STRING : { jsonString: texts };
+  }
+
+  /** @param {Arm} arm @param {number} depth @returns {Node} */
+  array({ array }, depth) {
+    const items = array ?? noItems();
+    const layout = this.layouts.at(depth), { comma } = layout;
+    const reach = this.reach(items, depth);
+    if (items.unique.length && reach > 1) {
+      throw new Unsupported('uniqueItems: items cannot be compared', items.unique[0]);
+    }
+    const first = items.contains.length ? this.counted(items, reach, depth)
+      : this.tail({ ...items, max: reach }, 0, EMPTY, comma, depth);
+    const inner = items.min > 0 || items.contains.some(({ min }) => min > 0) ? NOTHING : layout.empty;
+    const some = reach > 0 ? sequence(layout.open, first, layout.close) : NOTHING;
+    return sequence(literal('['), choice([inner, some]), literal(']'));
+  }
+
+  /** How many items there can be: the list ends before an item that nothing fits. @param {Pick<Items, 'prefix' | 'rest'
+   * | 'max'>} items @param {number} depth */
+  reach({ prefix, rest, max }, depth) {
+    const listed = prefix.slice(0, Math.min(prefix.length, max));
+    const end = listed.findIndex((goal) => isNothing(this.value(goal, depth + 1)));
+    if (end >= 0) return end;
+    return max > prefix.length && isNothing(this.value(rest, depth + 1)) ? Math.min(max, prefix.length) : max;
+  }
+
+  /** Items from place i on, at least one. @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
+   * @param {number} i @param {Node} before @param {Node} comma @param {number} depth @returns {Node} */
+  tail(items, i, before, comma, depth) {
+    const { prefix, rest, min, max } = items;
+    if (i >= prefix.length) {
+      const value = this.value(rest, depth + 1), left = max - i;
+      const more = repeat(sequence(comma, value), Math.max(min - i - 1, 0), left - 1);
+      if (i === 0) return sequence(value, more);
+      return sequence(comma, value, more);
+    }
+    const value = this.value(prefix[i], depth + 1), last = i + 1 >= max;
+    const next = () => this.tail(items, i + 1, comma, comma, depth);
+    const later = last ? EMPTY : i % NESTED === NESTED - 1 ? this.rule(next) : next();
+    return sequence(before, value, min > i + 1 ? later : optional(later));
+  }
+
+  /** Items of which some are counted: a rule for each place and count. @param {Items} items @param {number} reach
+   * @param {number} depth @returns {Node} */
+  counted(items, reach, depth) {
+    const { prefix, contains, min } = items, { comma } = this.layouts.at(depth);
+    const places = Math.max(prefix.length, min, reach < Infinity ? reach : 0, ...contains.map(({ from }) => from));
+    /** @type {Map<string, Node>} */
+    const states = new Map();
+    /** @param {number} at @param {number[]} counts @returns {Node} */
+    const from = (at, counts) => {
+      const key = `${at} ${counts}`, known = states.get(key);
+      if (known) return known;
+      if (states.size > MOST_COUNTS) throw new Unsupported('contains: too many counts', '');
+      const node = this.rule(() => this.countedItem(items, at, counts, depth, (now) => {
+        const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
+        const next = at + 1 < reach ? sequence(comma, from(Math.min(at + 1, places), now)) : NOTHING;
+        return choice([done ? EMPTY : NOTHING, next]);
+      }));
+      states.set(key, node);
+      return node;
+    };
+    return from(0, contains.map(() => 0));
+  }
+
+  /** One item, counted for each set of `contains` that it fits, and what follows.
+   * @param {Items} items @param {number} at @param {number[]} counts @param {number} depth
+   * @param {(counts: number[]) => Node} after @returns {Node} */
+  countedItem({ prefix, rest, contains }, at, counts, depth, after) {
+    const ways = [{ goal: prefix[at] ?? rest, counts: /** @type {number[]} */ ([]) }];
+    contains.forEach((one, i) => {
+      const { goal, from, min, max } = one, enough = counts[i] >= min && max === Infinity;
+      for (const way of ways.splice(0)) {
+        const not = max < Infinity && at >= from ? joinGoals(way.goal, this.denied(goal)) : way.goal;
+        ways.push({ goal: not, counts: [...way.counts, counts[i]] });
+        if (at < from || enough || counts[i] >= max) continue;
+        ways.push({ goal: joinGoals(way.goal, goal), counts: [...way.counts, counts[i] + 1] });
+      }
+    });
+    return choice(ways.map((way) => {
+      const value = this.value(way.goal, depth + 1);
+      return isNothing(value) ? NOTHING : sequence(value, after(way.counts));
+    }));
+  }
+
+  /** @param {Goal} goal of one schema @returns {Goal} */
+  denied(goal) {
+    if (isNever(goal)) return ALWAYS;
+    return goal.length ? [goal[0] ^ 1] : [-1];
+  }
+
+  /** @param {Arm} arm @param {number} depth @returns {Node} */
+  object({ object }, depth) {
+    const layout = this.layouts.at(depth);
+    const members = object ? this.members(object, depth) : [this.freeMembers(depth)];
+    const nodes = members.map((list) => {
+      const min = Math.max(object?.min ?? 0, list.filter(({ required }) => required).length);
+      const reach = list.every(({ once }) => once) ? list.length : Infinity;
+      const max = Math.min(object?.max ?? Infinity, reach);
+      const empty = min === 0 ? layout.empty : NOTHING;
+      if (max < 1 || max < min) return empty;
+      const some = { members: list, colon: layout.colon, comma: layout.comma, min: Math.max(min, 1), max };
+      return choice([sequence(layout.open, some, layout.close), empty]);
+    });
+    return sequence(literal('{'), choice(nodes), literal('}'));
+  }
+
+  /** @param {number} depth @returns {Member[]} */
+  freeMembers(depth) {
+    return [{ key: ANY_TEXT, value: this.value(ALWAYS, depth + 1), required: false, once: false }];
+  }
+
+  /** Lists of members, one for each way to meet the demands on some member. @param {Members} object
+   * @param {number} depth @returns {Member[][]} */
+  members(object, depth) {
+    const named = this.named(object), classes = this.classes(object, new Set(named.keys()));
+    /** @type {{ extra: Extra[] }[]} */
+    let ways = [{ extra: [] }];
+    object.exists.forEach((one, mark) => {
+      const places = [
+        ...[...named.keys()].filter((name) => this.existsFits(one, name))
+          .map((name) => ({ name, key: EMPTY, goal: one.goal })),
+        ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
+      ];
+      ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
+      if (ways.length > MOST_WAYS) throw new Unsupported('too many cases: some member must differ', '');
+    });
+    return ways.flatMap(({ extra }) => {
+      const list = this.memberList(object, named, classes, extra, depth);
+      return list ? [list] : [];
+    });
+  }
+
+  /** @param {import('./schema-arms.js').Exists} exists @param {string} name */
+  existsFits({ key, name: goal }, name) {
+    return this.logic.languages.matches(key, name) && this.nameFits(goal, name);
+  }
+
+  /** @param {Goal} goal @param {string} name */
+  nameFits(goal, name) {
+    return !goal.length || this.logic.languages.matches(this.textsOfGoal(goal), name);
+  }
+
+  /** Texts of the strings that fit a goal. @param {Goal} goal @returns {Node} */
+  textsOfGoal(goal) {
+    if (!goal.length) return ANY_TEXT;
+    const arms = this.logic.arms(goal, 'string');
+    return choice(arms.map(({ string }) => string ? textsOf(string) : ANY_TEXT));
+  }
+
+  /** Named members with the goals of their values, in order. @param {Members} object @returns {Map<string, Goal>} */
+  named(object) {
+    const names = new Set([...object.names.keys(), ...object.required]);
+    for (const { names: more } of object.additional) more.forEach((name) => names.add(name));
+    /** @type {Map<string, Goal>} */
+    const all = new Map();
+    for (const name of names) {
+      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask.fits) : [-1];
+      all.set(name, goal);
+    }
+    return all;
+  }
+
+  /** The other names by the goals of their values. @param {Members} object @param {Set<string>} names
+   * @returns {NameClass[]} */
+  classes(object, names) {
+    const { languages } = this.logic;
+    const plain = choice([...names].map((name) => literal(name)));
+    let classes = [{ key: except(this.textsOfGoal(object.nameGoal), plain), in: /** @type {Set<Node>} */ (new Set()) }];
+    const keys = new Set([...object.patterns.map(({ key }) => key),
+      ...object.additional.flatMap(({ patterns }) => patterns), ...object.exists.map((one) => this.existsKey(one))]);
+    for (const key of keys) {
+      if (key === ANY_TEXT) {
+        classes.forEach((one) => one.in.add(key));
+        continue;
+      }
+      classes = classes.flatMap((one) => [{ ...one, key: both([one.key, key]), in: new Set([...one.in, key]) },
+        { ...one, key: except(one.key, key) }]).filter(({ key: texts }) => !languages.isEmpty(texts));
+      if (classes.length > MOST_CLASSES) throw new Unsupported('patternProperties: too many patterns overlap', '');
+      this.logic.budget.spend('', 50);
+    }
+    return classes.map((one) => this.classGoal(object, one)).filter(({ key, goal }) =>
+      !isNever(goal) && !languages.isEmpty(key));
+  }
+
+  /** @param {import('./schema-arms.js').Exists} one @returns {Node} */
+  existsKey(one) {
+    one.key = one.name.length ? both([one.key, this.textsOfGoal(one.name)]) : one.key;
+    one.name = ALWAYS;
+    return one.key;
+  }
+
+  /** @param {Members} object @param {{ key: Node, in: Set<Node> }} one @returns {NameClass} */
+  classGoal({ patterns, additional, exists }, { key, in: inside }) {
+    /** @type {Goal} */
+    let goal = ALWAYS;
+    for (const pattern of patterns) if (inside.has(pattern.key)) goal = joinGoals(goal, pattern.goal);
+    for (const more of additional) {
+      if (!more.patterns.some((one) => inside.has(one))) goal = joinGoals(goal, more.goal);
+    }
+    const marks = new Set(exists.flatMap((one, i) => inside.has(one.key) ? [i] : []));
+    return { key, goal, marks };
+  }
+
+  /** @param {Members} object @param {Map<string, Goal>} named @param {NameClass[]} classes
+   * @param {Extra[]} extra @param {number} depth
+   * @returns {Member[] | undefined} */
+  memberList(object, named, classes, extra, depth) {
+    /** @type {Member[]} */
+    const list = [];
+    for (const [name, own] of named) {
+      const more = extra.filter((one) => one.name === name);
+      const required = object.required.has(name) || more.length > 0;
+      const goal = more.reduce((all, one) => joinGoals(all, one.goal), own);
+      const value = this.value(goal, depth + 1);
+      const fits = !isNothing(value) && !hasHalfPair(name);
+      if (fits) list.push({ key: literal(name), value, required, once: true });
+      else if (required) return undefined;
+    }
+    for (const one of extra) {
+      if (!one.of) continue;
+      const value = this.value(joinGoals(one.of.goal, one.goal), depth + 1);
+      if (isNothing(value)) return undefined;
+      list.push({ key: one.key, value, required: true, once: false });
+    }
+    /** @type {Map<Node, Node[]>} */
+    const same = new Map();
+    for (const { key, goal } of classes) {
+      const value = this.value(goal, depth + 1);
+      if (!isNothing(value)) same.set(value, [...same.get(value) ?? [], key]);
+    }
+    for (const [value, keys] of same) list.push({ key: choice(keys), value, required: false, once: false });
+    return list;
+  }
+}
+
+/** Ways to have one more member that must be there: as one of its own, or the same as another of its class.
+ * @param {Extra[]} extra @param {Extra} place @returns {{ extra: Extra[] }[]} */
+function placed(extra, place) {
+  const same = extra.flatMap((one, i) => {
+    if (!place.of || one.of !== place.of) return [];
+    return [{ extra: extra.with(i, { ...one, goal: joinGoals(one.goal, place.goal) }) }];
+  });
+  return [...same, { extra: [...extra, place] }];
+}

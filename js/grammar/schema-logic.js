@@ -1,0 +1,469 @@
+/*
+ * schema-logic: JSON schemas as arms (schema-arms.js). Every keyword is a clause that can be demanded or denied, so
+ * that allOf is a product of arms, anyOf a union, `not` and the other branches of oneOf and if/then/else denials. All
+ * of it is exact; where it would need too many arms, or cannot be said so, the schema is refused by name and place.
+ */
+import * as nodes from './nodes.js';
+import { gaps, pointIntervals } from './numbers.js';
+import { count, isObject } from './references.js';
+import { searchNode } from './regex.js';
+import { Unsupported } from './refusal.js';
+import { ALWAYS, FREE, NEVER, TYPES, arrayArm, isBarren, isNever, mergeArms, numberArm, objectArm, stringArm,
+  textsOf, unseen } from './schema-arms.js';
+import { arrayClauses } from './schema-arrays.js';
+import { objectClauses } from './schema-objects.js';
+import { formatNode } from './text-formats.js';
+
+/** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @typedef {import('./schema-arms.js').Goal} Goal */
+/** @typedef {import('./schema-arms.js').Type} Type */
+/** @typedef {import('./references.js').Located} Located */
+/** @typedef {import('./nodes.js').Node} Node */
+/** What a keyword demands of values of one type, and what it is to deny it.
+ * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
+
+const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
+/** Arms of one type of one schema. */
+const MOST_ARMS = 1500;
+/** Levels of parts that the search for contradictions looks into. */
+const LOOK_DEPTH = 4;
+/** Branches whose subsets are tried where unevaluated* must know all that match. */
+const MOST_BRANCHES = 6;
+
+export const ANY_VALUE = [FREE];
+
+/** @param {Arm[]} arms */
+export const clause = (arms, /** @type {Arm[]} */ denied) => ({ demand: () => arms, deny: () => denied });
+
+export class Logic {
+  /** @param {import('./references.js').Document} document @param {import('./language.js').Languages} languages
+   * @param {import('./refusal.js').Budget} budget @param {boolean | undefined} formats whether `format` is held;
+   * undefined: as the draft says @param {boolean} narrow formats as answers are held to them */
+  constructor(document, languages, budget, formats, narrow) {
+    this.document = document;
+    this.languages = languages;
+    this.budget = budget;
+    this.formats = formats;
+    this.narrow = narrow;
+    /** @type {Map<string, Arm[] | null>} */
+    this.known = new Map();
+    /** @type {Map<string, boolean>} */
+    this.emptyGoals = new Map();
+    /** @type {Map<string, Node>} */
+    this.patterns = new Map();
+    this.looking = 0;
+    this.ask = {
+      fits: (/** @type {Node} */ key, /** @type {string} */ name) => this.languages.matches(key, name),
+      empty: (/** @type {Goal} */ goal) => this.isEmpty(goal),
+      noText: (/** @type {import('./schema-arms.js').Strings} */ strings) =>
+        (strings.all.length > 0 || strings.none.length > 0) && this.languages.isEmpty(textsOf(strings)),
+    };
+  }
+
+  /** The goal to fit a schema, or not to. @param {Located} place @param {boolean} [deny] @returns {Goal} */
+  goal(place, deny = false) {
+    const { schema } = place;
+    if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
+    if (schema === false) return deny ? ALWAYS : NEVER;
+    return [place.id * 2 + (deny ? 1 : 0)];
+  }
+
+  /** A schema that stands in none of the documents. @param {Record<string, any>} schema @param {Located} like */
+  synthetic(schema, like) {
+    return this.document.locate(schema, like.base, like.pointer, like.draft);
+  }
+
+  /** @param {Located} from @param {any} schema @param {string} path */
+  child(from, schema, path) {
+    return this.document.child(from, schema, path);
+  }
+
+  /** @param {Goal} goal @param {Type} type @returns {Arm[]} */
+  arms(goal, type) {
+    if (isNever(goal)) return [];
+    return goal.reduce((/** @type {Arm[]} */ arms, one) =>
+      this.product(arms, () => this.literal(one, type, false), type), ANY_VALUE);
+  }
+
+  /** @param {number} one of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
+  literal(one, type, track) {
+    const place = this.document.all[one >> 1];
+    const key = `${one} ${type} ${track}`, known = this.known.get(key);
+    if (known) return known;
+    if (known === null) throw new Unsupported('$ref: a reference that leads back to itself at once', place.pointer);
+    this.known.set(key, null);
+    this.budget.spend(place.pointer, 5);
+    const arms = one % 2 ? this.deny(place, type) : this.demand(place, type, track);
+    this.known.set(key, arms);
+    return arms;
+  }
+
+  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
+  fit(place, type, track) {
+    const goal = this.goal(place);
+    if (isNever(goal)) return [];
+    return goal.length ? this.literal(goal[0], type, track) : ANY_VALUE;
+  }
+
+  /** @param {Located} place @param {Type} type @returns {Arm[]} */
+  misfit(place, type) {
+    const goal = this.goal(place, true);
+    if (isNever(goal)) return [];
+    return goal.length ? this.literal(goal[0], type, false).map(unseen) : ANY_VALUE;
+  }
+
+  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
+  demand(place, type, track) {
+    const schema = /** @type {Record<string, any>} */ (place.schema);
+    const judges = type === 'array' ? 'unevaluatedItems' : type === 'object' ? 'unevaluatedProperties' : '';
+    const late = judges in schema && place.draft >= 2019;
+    let arms = /** @type {Arm[]} */ (ANY_VALUE);
+    for (const { demand } of this.clauses(place, type, track || late)) {
+      arms = this.product(arms, demand, type, place.pointer);
+      if (!arms.length) return arms;
+    }
+    return late ? arms.map((arm) => this.unevaluated(place, arm, judges)) : arms;
+  }
+
+  /** @param {Located} place @param {Type} type @returns {Arm[]} */
+  deny(place, type) {
+    const schema = /** @type {Record<string, any>} */ (place.schema);
+    for (const key of ['unevaluatedItems', 'unevaluatedProperties']) {
+      if (key in schema && place.draft >= 2019 && type === (key === 'unevaluatedItems' ? 'array' : 'object')) {
+        throw new Unsupported(`${key} within not, oneOf or if`, `${place.pointer}/${key}`);
+      }
+    }
+    return this.union(this.clauses(place, type, false).map(({ deny }) => deny()), place.pointer);
+  }
+
+  /** Arms of any of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  union(lists, pointer) {
+    const all = lists.flat();
+    if (all.includes(FREE)) return ANY_VALUE;
+    this.bound(all, pointer);
+    return all;
+  }
+
+  /** @param {Arm[]} arms @param {string} pointer */
+  bound(arms, pointer) {
+    this.budget.spend(pointer, arms.length);
+    if (arms.length > MOST_ARMS) throw new Unsupported('too many cases: alternatives that overlap', pointer);
+  }
+
+  /** Arms that demand one of each list. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
+   * @param {string} [pointer] @returns {Arm[]} */
+  product(left, more, type, pointer = '') {
+    if (!left.length) return left;
+    const right = more();
+    if (right.length === 1 && right[0] === FREE) return left;
+    if (left.length === 1 && left[0] === FREE) return right;
+    const all = [];
+    for (const one of left) {
+      for (const other of right) {
+        this.budget.spend(pointer, 2);
+        const arm = mergeArms(one, other);
+        if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
+        if (all.length > MOST_ARMS) throw new Unsupported('too many cases: alternatives that overlap', pointer);
+      }
+    }
+    return all;
+  }
+
+  /** @param {Arm} arm */
+  isBarren(arm) {
+    if (this.looking > LOOK_DEPTH) return false;
+    this.looking++;
+    try {
+      return isBarren(arm, this.ask);
+    } finally {
+      this.looking--;
+    }
+  }
+
+  /** Whether surely no value fits. @param {Goal} goal @returns {boolean} */
+  isEmpty(goal) {
+    if (isNever(goal) || !goal.length) return isNever(goal);
+    const key = goal.join(), known = this.emptyGoals.get(key);
+    if (known !== undefined) return known;
+    if (this.looking > LOOK_DEPTH) return false;
+    this.emptyGoals.set(key, false);
+    this.budget.spend('', 5);
+    const empty = TYPES.every((type) => this.arms(goal, type).every((arm) => this.isBarren(arm)));
+    if (empty || this.looking === 0) this.emptyGoals.set(key, empty);
+    else this.emptyGoals.delete(key);
+    return empty;
+  }
+
+  /** @param {string} text @param {string} pointer @returns {Node} */
+  pattern(text, pointer) {
+    const known = this.patterns.get(text);
+    if (known) return known;
+    try {
+      const node = searchNode(text, this.budget);
+      this.patterns.set(text, node);
+      return node;
+    } catch (error) {
+      if (!(error instanceof Unsupported)) throw error;
+      throw new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+    }
+  }
+
+  /** All that a schema says of values of a type.
+   * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause[]} */
+  clauses(place, type, track) {
+    const schema = /** @type {Record<string, any>} */ (place.schema);
+    const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter((key) => key in schema
+      && (key === '$ref' || place.draft >= 2019));
+    const all = refs.map((key) => this.subschema(this.document.target(place, key), type, track));
+    if (place.draft <= 7 && '$ref' in schema) return all;
+    all.push(...this.typeClauses(place, schema, type));
+    if (type === 'number') all.push(...numberClauses(place, schema));
+    if (type === 'string') all.push(...this.stringClauses(place, schema));
+    if (type === 'array') all.push(...arrayClauses(this, place, schema));
+    if (type === 'object') all.push(...objectClauses(this, place, schema, track));
+    all.push(...this.combinations(place, schema, type, track));
+    return all;
+  }
+
+  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Clause} */
+  subschema(place, type, track) {
+    return { demand: () => this.fit(place, type, track), deny: () => this.misfit(place, type) };
+  }
+
+  /** type, const and enum. @param {Located} place @param {Record<string, any>} schema @param {Type} type
+   * @returns {Clause[]} */
+  typeClauses(place, schema, type) {
+    /** @type {Clause[]} */
+    const all = [];
+    if (schema.type !== undefined) {
+      const names = [schema.type].flat(), own = type === 'true' || type === 'false' ? 'boolean' : type;
+      const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
+      if (unknown !== undefined) throw new Unsupported(`type ${JSON.stringify(unknown)}`, `${place.pointer}/type`);
+      if (type === 'number' && names.includes('integer') && !names.includes('number')) {
+        all.push(clause([numberArm({ multiples: [1] })], [numberArm({ notMultiples: [1] })]));
+      } else if (!names.includes(own) && !names.includes('any')) all.push(clause([], ANY_VALUE));
+    }
+    if ('const' in schema && place.draft >= 6) all.push(this.values(place, [schema.const], type));
+    if (Array.isArray(schema.enum)) all.push(this.values(place, schema.enum, type));
+    else if (schema.enum !== undefined) throw new Unsupported('enum: expected a list', `${place.pointer}/enum`);
+    return all;
+  }
+
+  /** One of some values. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
+  values(place, values, type) {
+    const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
+    if (!own.length) return clause([], ANY_VALUE);
+    if (type === 'number') {
+      return clause([numberArm({ intervals: pointIntervals(own) })], [numberArm({ intervals: gaps(own) })]);
+    }
+    if (type === 'string') {
+      const texts = nodes.choice(own.map((value) => nodes.literal(value)));
+      return clause([stringArm({ all: [texts] })], [stringArm({ none: [texts] })]);
+    }
+    if (type !== 'array' && type !== 'object') return clause(ANY_VALUE, []);
+    const places = own.map((value) => this.synthetic(exactly(value), { ...place, draft: 2020 }));
+    const { demand, deny } = this.anyOf(places, type, false, place.pointer);
+    return { demand: () => demand().map(unseen), deny };
+  }
+
+  /** @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+  stringClauses(place, schema) {
+    /** @type {Clause[]} */
+    const all = [];
+    const min = count(place, schema, 'minLength'), max = count(place, schema, 'maxLength');
+    if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
+    if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
+    if (typeof schema.pattern === 'string') {
+      const node = this.pattern(schema.pattern, `${place.pointer}/pattern`);
+      all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [node] })]));
+    }
+    const held = this.formats ?? !this.document.annotates;
+    if (held && typeof schema.format === 'string') {
+      const [node, wide] = [this.narrow, false].map((narrow) =>
+        formatNode(schema.format, this.budget, `${place.pointer}/format`, narrow));
+      if (node && wide) all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [wide] })]));
+    }
+    return all;
+  }
+
+  /** allOf, anyOf, oneOf, not, if. @param {Located} place @param {Record<string, any>} schema @param {Type} type
+   * @param {boolean} track @returns {Clause[]} */
+  combinations(place, schema, type, track) {
+    const all = this.list(place, schema, 'allOf').map((part) => this.subschema(part, type, track));
+    if (schema.anyOf !== undefined) {
+      all.push(this.anyOf(this.list(place, schema, 'anyOf'), type, track, `${place.pointer}/anyOf`));
+    }
+    if (schema.oneOf !== undefined) {
+      all.push(this.oneOf(this.list(place, schema, 'oneOf'), type, track, `${place.pointer}/oneOf`));
+    }
+    if (schema.not !== undefined) {
+      const part = this.child(place, schema.not, '/not');
+      all.push({ demand: () => this.misfit(part, type), deny: () => this.fit(part, type, false).map(unseen) });
+    }
+    if (schema.if !== undefined && place.draft >= 7) all.push(this.conditional(place, schema, type, track));
+    return all;
+  }
+
+  /** @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
+  list(place, schema, key) {
+    if (schema[key] === undefined) return [];
+    if (!Array.isArray(schema[key])) throw new Unsupported(`${key}: expected a list`, `${place.pointer}/${key}`);
+    const parts = /** @type {any[]} */ (schema[key]);
+    return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
+  }
+
+  /** @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
+  anyOf(parts, type, track, pointer) {
+    return {
+      demand: () => {
+        const lists = parts.map((part) => this.fit(part, type, track));
+        return track ? this.subsets(lists, type, pointer) : this.union(lists, pointer);
+      },
+      deny: () => parts.reduce((/** @type {Arm[]} */ arms, part) =>
+        this.product(arms, () => this.misfit(part, type), type, pointer), ANY_VALUE),
+    };
+  }
+
+  /** Every choice of branches that match together: each notes what it has judged. @param {Arm[][]} lists
+   * @param {Type} type @param {string} pointer */
+  subsets(lists, type, pointer) {
+    const live = lists.filter((list) => list.length);
+    if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluated* over so many branches', pointer);
+    /** @type {Arm[][]} */
+    const all = [];
+    for (let set = 1; set < 1 << live.length; set++) {
+      const chosen = live.filter((_, i) => set >> i & 1);
+      all.push(chosen.reduce((/** @type {Arm[]} */ arms, list) =>
+        this.product(arms, () => list, type, pointer), ANY_VALUE));
+    }
+    const arms = all.flat();
+    this.bound(arms, pointer);
+    return arms;
+  }
+
+  /** @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
+  oneOf(parts, type, track, pointer) {
+    return {
+      demand: () => {
+        const lists = parts.map((part) => this.fit(part, type, track));
+        return this.union(lists.map((list, i) => list.length ? this.only(list, i, parts, lists, type, pointer) : []),
+          pointer);
+      },
+      deny: () => {
+        const none = this.anyOf(parts, type, false, pointer).deny();
+        const lists = parts.map((part) => this.fit(part, type, false));
+        const two = lists.flatMap((list, i) => lists.slice(i + 1).map((other) =>
+          this.product(list, () => other, type, pointer)));
+        return this.union([none, ...two], pointer);
+      },
+    };
+  }
+
+  /** Arms of branch i that no other branch allows. @param {Arm[]} list @param {number} i @param {Located[]} parts
+   * @param {Arm[][]} lists @param {Type} type @param {string} pointer @returns {Arm[]} */
+  only(list, i, parts, lists, type, pointer) {
+    return list.flatMap((arm) => {
+      let arms = [arm];
+      parts.forEach((part, j) => {
+        if (j === i || !lists[j].length) return;
+        arms = arms.flatMap((one) => {
+          const apart = lists[j].every((other) => this.isBarren(mergeArms(one, other)));
+          return apart ? [one] : this.product([one], () => this.misfit(part, type), type, pointer)
+            .filter((rest) => !this.isBarren(rest));
+        });
+        this.bound(arms, pointer);
+      });
+      return arms;
+    });
+  }
+
+  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
+   * @returns {Clause} */
+  conditional(place, schema, type, track) {
+    const test = this.child(place, schema.if, '/if'), always = this.synthetic({}, place);
+    const yes = schema.then === undefined ? always : this.child(place, schema.then, '/then');
+    const no = schema.else === undefined ? always : this.child(place, schema.else, '/else');
+    const at = place.pointer;
+    return {
+      demand: () => this.union([
+        this.product(this.fit(test, type, track), () => this.fit(yes, type, track), type, at),
+        this.product(this.misfit(test, type), () => this.fit(no, type, track), type, at),
+      ], at),
+      deny: () => this.union([
+        this.product(this.fit(test, type, false), () => this.misfit(yes, type), type, at),
+        this.product(this.misfit(test, type), () => this.misfit(no, type), type, at),
+      ], at),
+    };
+  }
+
+  /** What unevaluatedItems and unevaluatedProperties demand beside an arm. @param {Located} place @param {Arm} arm
+   * @param {string} key @returns {Arm} */
+  unevaluated(place, arm, key) {
+    const schema = /** @type {Record<string, any>} */ (place.schema), part = this.child(place, schema[key], `/${key}`);
+    if (key === 'unevaluatedProperties') {
+      const { seenNames: names = new Set(), seenPatterns: patterns = [], seenAll = false } = arm.object ?? {};
+      if (seenAll) return arm;
+      const additional = [{ names, patterns, goal: this.goal(part) }];
+      return mergeArms(arm, objectArm({ additional, seenAll: true }));
+    }
+    const { seen = 0, alsoSeen = [] } = arm.array ?? {};
+    if (seen === Infinity) return arm;
+    const prefix = Array(seen).fill(ALWAYS);
+    const also = alsoSeen.map((goal) => this.document.all[goal[0] >> 1].schema);
+    const rest = also.length ? this.synthetic({ anyOf: [part.schema, ...also] }, place) : part;
+    return mergeArms(arm, arrayArm({ prefix, rest: this.goal(rest), seen: Infinity }));
+  }
+}
+
+/** @param {any} value @returns {Type} */
+function typeOf(value) {
+  if (value === null) return 'null';
+  if (typeof value === 'boolean') return value ? 'true' : 'false';
+  if (typeof value === 'bigint') return 'number';
+  return Array.isArray(value) ? 'array' : /** @type {Type} */ (typeof value);
+}
+
+/** A schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
+function exactly(value) {
+  if (Array.isArray(value)) {
+    return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };
+  }
+  const names = Object.keys(value), properties = Object.create(null);
+  for (const name of names) properties[name] = constant(value[name]);
+  return { type: 'object', properties, required: names, additionalProperties: false };
+}
+
+/** @param {any} value */
+const constant = (value) => ({ const: value });
+
+/** Ranges and multiples. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+function numberClauses({ pointer }, schema) {
+  /** @type {Clause[]} */
+  const all = [];
+  const number = (/** @type {string} */ key) => {
+    if (schema[key] === undefined || typeof schema[key] === 'boolean') return undefined;
+    if (!['number', 'bigint'].includes(typeof schema[key])) {
+      throw new Unsupported(`${key}: expected a number`, `${pointer}/${key}`);
+    }
+    return /** @type {number | bigint} */ (schema[key]);
+  };
+  const least = (/** @type {number | bigint} */ lo, /** @type {boolean} */ open) => all.push(clause(
+    [numberArm({ intervals: [{ lo, loOpen: open, hi: Infinity, hiOpen: true }] })],
+    [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi: lo, hiOpen: !open }] })]));
+  const most = (/** @type {number | bigint} */ hi, /** @type {boolean} */ open) => all.push(clause(
+    [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi, hiOpen: open }] })],
+    [numberArm({ intervals: [{ lo: hi, loOpen: !open, hi: Infinity, hiOpen: true }] })]));
+  const [low, high] = [number('minimum'), number('maximum')];
+  const [above, below] = [number('exclusiveMinimum'), number('exclusiveMaximum')], step = number('multipleOf');
+  if (low !== undefined) least(low, schema.exclusiveMinimum === true);
+  if (high !== undefined) most(high, schema.exclusiveMaximum === true);
+  if (above !== undefined) least(above, true);
+  if (below !== undefined) most(below, true);
+  if (step !== undefined) {
+    if (typeof step === 'bigint' || !(step > 0)) {
+      throw new Unsupported(`multipleOf ${step}: expected more than 0`, `${pointer}/multipleOf`);
+    }
+    all.push(clause([numberArm({ multiples: [step] })], [numberArm({ notMultiples: [step] })]));
+  }
+  return all;
+}

@@ -1,0 +1,123 @@
+/* schema-objects: what the keywords of objects demand of their members. */
+import { ANY_TEXT, choice, except, literal } from './nodes.js';
+import { count, escapePointer, isObject } from './references.js';
+import { Unsupported } from './refusal.js';
+import { ALWAYS, NEVER, isNever, mergeArms, objectArm } from './schema-arms.js';
+
+/** @typedef {import('./schema-logic.js').Logic} Logic */
+/** @typedef {import('./schema-logic.js').Clause} Clause */
+/** @typedef {import('./references.js').Located} Located */
+/** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @typedef {import('./schema-arms.js').Goal} Goal */
+/** @typedef {import('./nodes.js').Node} Node */
+
+/** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
+const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
+/** @param {string} name */
+const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });
+/** @param {string[]} names */
+const demanded = (names) => objectArm({ required: new Set(names) });
+
+/** A map of a keyword, as entries. @param {Located} place @param {Record<string, any>} schema @param {string} key
+ * @returns {[string, any][]} */
+function entries({ pointer }, schema, key) {
+  if (schema[key] === undefined) return [];
+  if (!isObject(schema[key])) throw new Unsupported(`${key}: expected an object`, `${pointer}/${key}`);
+  return Object.entries(schema[key]);
+}
+
+/** @param {Located} place @param {any} names @param {string} path @returns {string[]} */
+function nameList({ pointer }, names, path) {
+  if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
+  throw new Unsupported('expected a list of names', pointer + path);
+}
+
+/** properties, patternProperties and additionalProperties. @param {Logic} logic @param {Located} place
+ * @param {Record<string, any>} schema @returns {Clause[]} */
+function valueClauses(logic, place, schema) {
+  /** @type {Clause[]} */
+  const all = [];
+  const named = entries(place, schema, 'properties').map(([name, part]) =>
+    ({ name, part: logic.child(place, part, `/properties/${escapePointer(name)}`) }));
+  if (named.length) {
+    const names = new Map(named.map(({ name, part }) => [name, logic.goal(part)]));
+    all.push({
+      demand: () => [objectArm({ names, seenNames: new Set(names.keys()) })],
+      deny: () => named.map(({ name, part }) => ({ name, goal: logic.goal(part, true) }))
+        .filter(({ goal }) => !isNever(goal))
+        .map(({ name, goal }) => objectArm({ names: new Map([[name, goal]]), required: new Set([name]) })),
+    });
+  }
+  const patterns = entries(place, schema, 'patternProperties').map(([text, part]) => {
+    const path = `/patternProperties/${escapePointer(text)}`;
+    return { key: logic.pattern(text, place.pointer + path), part: logic.child(place, part, path) };
+  });
+  if (patterns.length) {
+    all.push({
+      demand: () => [objectArm({ patterns: patterns.map(({ key, part }) => ({ key, goal: logic.goal(part) })),
+        seenPatterns: patterns.map(({ key }) => key) })],
+      deny: () => patterns.map(({ key, part }) => ({ key, name: ALWAYS, goal: logic.goal(part, true) }))
+        .filter(({ goal }) => !isNever(goal)).map((one) => objectArm({ exists: [one] })),
+    });
+  }
+  if (schema.additionalProperties === undefined) return all;
+  const rest = logic.child(place, schema.additionalProperties, '/additionalProperties');
+  const names = new Set(named.map(({ name }) => name)), keys = patterns.map(({ key }) => key);
+  const other = except(ANY_TEXT, choice([...[...names].map((name) => literal(name)), ...keys]));
+  const denied = logic.goal(rest, true);
+  all.push(clause([objectArm({ additional: [{ names, patterns: keys, goal: logic.goal(rest) }], seenAll: true })],
+    isNever(denied) ? [] : [objectArm({ exists: [{ key: other, name: ALWAYS, goal: denied }] })]));
+  return all;
+}
+
+/** A demand that holds where a name is there. @param {string} name @param {() => Arm[]} demand
+ * @param {() => Arm[]} deny @returns {Clause} */
+const dependent = (name, demand, deny) => ({
+  demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],
+  deny: () => deny().map((arm) => mergeArms(demanded([name]), arm)),
+});
+
+/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @param {boolean} track
+ * @returns {Clause[]} */
+function dependencyClauses(logic, place, schema, track) {
+  /** @type {Clause[]} */
+  const all = [];
+  const names = (/** @type {string} */ key, /** @type {string} */ name, /** @type {any} */ list) => {
+    const wanted = nameList(place, list, `/${key}/${escapePointer(name)}`);
+    if (wanted.length) all.push(dependent(name, () => [demanded(wanted)], () => wanted.map(forbidden)));
+  };
+  const schemas = (/** @type {string} */ key, /** @type {string} */ name, /** @type {any} */ part) => {
+    const place2 = logic.child(place, part, `/${key}/${escapePointer(name)}`);
+    all.push(dependent(name, () => logic.fit(place2, 'object', track), () => logic.misfit(place2, 'object')));
+  };
+  if (place.draft >= 2019) {
+    for (const [name, list] of entries(place, schema, 'dependentRequired')) names('dependentRequired', name, list);
+    for (const [name, part] of entries(place, schema, 'dependentSchemas')) schemas('dependentSchemas', name, part);
+  }
+  for (const [name, part] of entries(place, schema, 'dependencies')) {
+    if (Array.isArray(part) || typeof part === 'string') names('dependencies', name, [part].flat());
+    else schemas('dependencies', name, part);
+  }
+  return all;
+}
+
+/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @param {boolean} track
+ * @returns {Clause[]} */
+export function objectClauses(logic, place, schema, track) {
+  const all = valueClauses(logic, place, schema);
+  if (schema.propertyNames !== undefined && place.draft >= 6) {
+    const part = logic.child(place, schema.propertyNames, '/propertyNames'), denied = logic.goal(part, true);
+    all.push(clause([objectArm({ nameGoal: logic.goal(part) })],
+      isNever(denied) ? [] : [objectArm({ exists: [{ key: ANY_TEXT, name: denied, goal: ALWAYS }] })]));
+  }
+  if (schema.required !== undefined && typeof schema.required !== 'boolean') {
+    const names = nameList(place, schema.required, '/required');
+    if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
+  }
+  const min = count(place, schema, 'minProperties'), max = count(place, schema, 'maxProperties');
+  if (min) all.push(clause([objectArm({ min })], [objectArm({ max: min - 1 })]));
+  if (max !== undefined) all.push(clause([objectArm({ max })], [objectArm({ min: max + 1 })]));
+  all.push(...dependencyClauses(logic, place, schema, track));
+  return all;
+}
+

@@ -1,0 +1,106 @@
+/*
+ * text-formats: the values of `format` that are held, as regular expressions written after their RFCs: 3339 (dates and
+ * times), 5321 (email), 1123 (hostname), 2673 and 4291 (addresses), 3986 and 3987 (URI and IRI), 6570 (templates), 6901
+ * (JSON pointers), 4122 (UUID). A format that no specification of JSON Schema names is an annotation; one that it names
+ * and that is not regular enough to be held is refused.
+ */
+import { wholeNode } from './regex.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+
+const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])', SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
+const LEAP = '(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29';
+const DATE = `(\\d{4}-(${LONG}|${SHORT}|02-(0[1-9]|1\\d|2[0-8]))|${LEAP})`;
+const OFFSET = '([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)';
+const TIME = `(([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d+)?${OFFSET}|23:59:60(\\.\\d+)?([Zz]|[+-]00:00))`;
+const CLOCK = 'T(\\d+H(\\d+M(\\d+S)?)?|\\d+M(\\d+S)?|\\d+S)';
+const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)(${CLOCK})?)`;
+
+const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
+const HOST = `${LABEL}(\\.${LABEL})*`;
+/** At most n characters. @param {number} n */
+const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
+/** 253 characters at most, which is too much to count: few long labels, many short ones, or one long one among short
+ * ones. */
+const HOSTNAME = `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}`
+  + `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
+const BYTE = '(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
+const IPV4 = `${BYTE}(\\.${BYTE}){3}`;
+const HEX = '[0-9A-Fa-f]', GROUP = `${HEX}{1,4}`, LAST = `(${GROUP}:${GROUP}|${IPV4})`;
+const IPV6 = [
+  `(${GROUP}:){6}${LAST}`,
+  `::(${GROUP}:){5}${LAST}`,
+  ...[1, 2, 3, 4, 5].map((n) => `(${GROUP}(:${GROUP}){0,${n - 1}})?::(${GROUP}:){${5 - n}}${LAST}`),
+  `(${GROUP}(:${GROUP}){0,5})?::${GROUP}`,
+  `(${GROUP}(:${GROUP}){0,6})?::`,
+].join('|');
+const ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+const QUOTED = '"([ !#-\\[\\]-~]|\\\\[ -~])*"';
+const ADDRESS = `\\[(${IPV4}|IPv6:(${IPV6}))\\]`;
+const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
+
+/** RFC 3986, appendix A; for 3987 with more letters. @param {string} more letters @param {string} own of queries */
+function identifiers(more, own) {
+  const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`, escape = `%${HEX}{2}`;
+  const letter = `([${plain}:@-]|${escape})`, segment = `${letter}*`, first = `${letter}+`;
+  const noColon = `([${plain}@-]|${escape})+`;
+  const user = `([${plain}:-]|${escape})*`, name = `([${plain}-]|${escape})*`;
+  const future = `[vV]${HEX}+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+`;
+  const authority = `(${user}@)?(\\[(${IPV6}|${future})\\]|${name})(:\\d*)?`;
+  const tail = `(\\?([${plain}:@/?${own}-]|${escape})*)?(#([${plain}:@/?-]|${escape})*)?`;
+  const net = `//${authority}(/${segment})*`, absolute = `/(${first}(/${segment})*)?`;
+  const scheme = '[A-Za-z][A-Za-z0-9+.-]*', some = `${net}|${absolute}|${first}(/${segment})*`;
+  const full = `${scheme}:(${some}|)${tail}`;
+  return { full, narrow: `${scheme}:(${some})${tail}`, reference: `(${full}|(${net}|${absolute}|${noColon}(/${segment})*|)${tail})` };
+}
+const UCS = '\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}'
+  + '\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{DFFFD}\\u{E1000}-\\u{EFFFD}';
+const URI = identifiers('', '');
+const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
+const POINTER = '(/([^~/]|~[01])*)*';
+/** @param {string} dot between the parts of a variable's name @param {string} letters of what stands as it is */
+function template(dot, letters) {
+  const variable = `([A-Za-z0-9_]|%${HEX}{2})(${dot}([A-Za-z0-9_]|%${HEX}{2}))*(:[1-9]\\d{0,3}|\\*)?`;
+  return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
+}
+
+/** The formats that are held. @type {Record<string, string>} */
+export const FORMATS = Object.freeze({
+  'date': DATE, 'time': TIME, 'date-time': `${DATE}[Tt]${TIME}`, 'duration': DURATION,
+  'email': EMAIL, 'hostname': HOSTNAME, 'ipv4': IPV4, 'ipv6': IPV6,
+  'uri': URI.full, 'uri-reference': URI.reference, 'iri': IRI.full, 'iri-reference': IRI.reference,
+  'uri-template': template('\\.?', `!#$&-;=?-\\[\\]_a-z~${UCS}`),
+  'uuid': `${HEX}{8}(-${HEX}{4}){3}-${HEX}{12}`,
+  'json-pointer': POINTER, 'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
+});
+/** What answers are held to where validators in use refuse a part of a format: a host without a dot and quoted names in
+ * an email's address, a URI of a scheme alone, dots in the names of a template's variables. Texts that are judged are
+ * judged by FORMATS. @type {Record<string, string>} */
+const NARROW = Object.freeze({
+  'email': `${ATOM}(\\.${ATOM})*@(${LABEL}\\.)+${LABEL}`,
+  'uri': URI.narrow, 'iri': IRI.narrow,
+  'uri-template': template('', `!#$&(-;=?-\\[\\]_a-z~${UCS}`),
+});
+/** Formats of the specifications that are refused, and why. @type {Record<string, string>} */
+export const REFUSED = Object.freeze({
+  'regex': 'that a text is a regular expression is not regular',
+  'idn-email': 'internationalised host names depend on tables of Unicode',
+  'idn-hostname': 'internationalised host names depend on tables of Unicode',
+});
+
+/** @type {Map<string, Node>} */
+const made = new Map();
+
+/** Texts of a format, or nothing where it says nothing of a text. @param {string} name
+ * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow for answers
+ * @returns {Node | undefined} */
+export function formatNode(name, budget, pointer, narrow) {
+  if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`format ${name}: ${REFUSED[name]}`, pointer);
+  if (!Object.hasOwn(FORMATS, name)) return undefined;
+  const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name], known = made.get(source);
+  if (known) return known;
+  const node = wholeNode(source, '', budget);
+  made.set(source, node);
+  return node;
+}

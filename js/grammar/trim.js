@@ -1,0 +1,109 @@
+/*
+ * trim: a grammar without what can never end. A rule that matches no text (a schema that contradicts itself, a
+ * recursion without a way out) would be a way into a dead end; alternatives and optional members that need it are left
+ * out.
+ */
+import { EMPTY, NOTHING, choice, isNothing, repeat, sequence } from './nodes.js';
+import { Unsupported } from './refusal.js';
+
+/** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./nodes.js').Grammar} Grammar */
+/** @typedef {import('./language.js').Languages} Languages */
+
+/** Rules that match some text. @param {Grammar} grammar @param {(node: Node) => boolean} hasText of regular nodes
+ * @param {import('./refusal.js').Budget} budget */
+function fruitful({ rules }, hasText, budget) {
+  /** @type {Set<string>} */
+  const good = new Set();
+  /** @type {Map<string, Set<string>>} */
+  const waiting = new Map();
+  const open = Object.keys(rules);
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (good.has(name)) continue;
+    budget.spend(0);
+    /** @type {Set<string>} */
+    const missing = new Set();
+    if (!endsIn(rules[name], good, missing, hasText)) {
+      for (const other of missing) waiting.set(other, (waiting.get(other) ?? new Set()).add(name));
+      continue;
+    }
+    good.add(name);
+    open.push(...waiting.get(name) ?? []);
+  }
+  return good;
+}
+
+/** Whether a node matches some text, by what is known of rules. @param {Node} node @param {Set<string>} good
+ * @param {Set<string>} missing rules that were asked for in vain @param {(node: Node) => boolean} hasText
+ * @returns {boolean} */
+function endsIn(node, good, missing, hasText) {
+  const ends = (/** @type {Node} */ part) => endsIn(part, good, missing, hasText);
+  if ('rule' in node) {
+    if (!good.has(node.rule)) missing.add(node.rule);
+    return good.has(node.rule);
+  }
+  if ('sequence' in node) return node.sequence.every(ends);
+  if ('choice' in node) return node.choice.map(ends).includes(true);
+  if ('repeat' in node) return node.min === 0 || ends(node.repeat);
+  if ('members' in node) {
+    const able = node.members.map(({ value }) => ends(value));
+    const count = node.members.reduce((sum, { once }, i) => sum + (able[i] ? once ? 1 : Infinity : 0), 0);
+    return count >= node.min && node.members.every(({ required }, i) => !required || able[i]);
+  }
+  return 'token' in node || hasText(node);
+}
+
+/** A node without its fruitless parts. @param {Node} node @param {(node: Node) => boolean} ends @returns {Node} */
+function pruned(node, ends) {
+  const inner = (/** @type {Node} */ part) => pruned(part, ends);
+  if ('sequence' in node) return ends(node) ? sequence(...node.sequence.map(inner)) : NOTHING;
+  if ('choice' in node) return choice(node.choice.map(inner).filter((part) => !isNothing(part)));
+  if ('repeat' in node) {
+    return ends(node.repeat) ? repeat(inner(node.repeat), node.min, node.max) : node.min ? NOTHING : EMPTY;
+  }
+  if ('members' in node) {
+    const members = node.members.filter(({ value }) => ends(value));
+    if (!ends(node)) return NOTHING;
+    const most = members.every(({ once }) => once) ? members.length : Infinity;
+    const left = members.map((one) => ({ ...one, value: inner(one.value) }));
+    return { ...node, members: left, max: Math.min(node.max, most) };
+  }
+  return ends(node) ? node : NOTHING;
+}
+
+/** @param {Grammar} grammar @param {Languages} languages @param {import('./refusal.js').Budget} budget
+ * @returns {Grammar} */
+export function trimmed(grammar, languages, budget) {
+  /** @type {Map<Node, boolean>} */
+  const known = new Map();
+  const hasText = (/** @type {Node} */ node) => {
+    const before = known.get(node);
+    if (before !== undefined) return before;
+    const some = !languages.isEmpty('jsonString' in node ? node.jsonString : node);
+    known.set(node, some);
+    return some;
+  };
+  const good = fruitful(grammar, hasText, budget);
+  if (!good.has(grammar.start)) throw new Unsupported('nothing can fit: the format contradicts itself', '');
+  const ends = (/** @type {Node} */ node) => endsIn(node, good, new Set(), hasText);
+  /** @type {Grammar['rules']} */
+  const rules = Object.create(null);
+  /** @type {string[]} */
+  const open = [grammar.start];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    if (name in rules) continue;
+    budget.spend(0);
+    rules[name] = pruned(grammar.rules[name], ends);
+    collect(rules[name], open);
+  }
+  return { rules, start: grammar.start };
+}
+
+/** Rules that a node names. @param {Node} node @param {string[]} into */
+function collect(node, into) {
+  if ('rule' in node) into.push(node.rule);
+  else if ('sequence' in node) node.sequence.forEach((part) => collect(part, into));
+  else if ('choice' in node) node.choice.forEach((part) => collect(part, into));
+  else if ('repeat' in node) collect(node.repeat, into);
+  else if ('members' in node) node.members.forEach(({ value }) => collect(value, into));
+}

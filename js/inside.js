@@ -1,0 +1,30 @@
+/* inside: what Model.inside() takes. Loaded when it is first used. docs/inside.md explains it. */
+/** @import { ModelInfo } from './engine/info.js' */
+import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
+
+/** layers: all, unless some are named; heads: whose attention weights are wanted; positions: of tokens, all unless some
+ * are named, below 0 from the end; lens: how many tokens; norms: of the residual stream.
+ * @typedef {{ layers?: number[], heads?: number[] | 'all', positions?: number[], lens?: number, norms?: boolean,
+ *   signal?: AbortSignal }} InsideOptions */
+
+const MOST_TOP = 64;
+
+/** @param {number} least @param {number} most */
+const listOf = (least, most) => rule(`an array of integers from ${least} to ${most}`, (value) => {
+  return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= least && one <= most);
+});
+/** @param {number} n */
+const upTo = (n) => Array.from({ length: n }, (_, i) => i);
+
+/** Options in the form that the worker takes. @param {ModelInfo} info @param {InsideOptions} options */
+export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embedding }, options) {
+  const list = listOf(0, nHeads - 1);
+  checkOptions(options, {
+    layers: listOf(0, nLayers - 1), positions: listOf(-contextLength, contextLength - 1), signal, norms: boolean,
+    heads: rule(`'all', or ${list.expected}`, (value) => value === 'all' || list.fits(value)),
+    lens: integer(0, MOST_TOP),
+  });
+  const { layers = upTo(nLayers), heads = [], positions = null, lens = 0, norms = false } = options;
+  checkValue('lens', lens, rule('0, for the model has no logits', () => !embedding || lens === 0));
+  return { layers, heads: heads === 'all' ? upTo(nHeads) : heads, positions, lens, norms };
+}

@@ -1,0 +1,94 @@
+/* saved: the bytes of chat.save(): a head of 16 bytes, what was said as JSON, and behind it what the engine's cache
+ * holds of it (src/run/state.h). Numbers are little-endian:
+ *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
+ * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
+/** @import { ChatMessage, Prefixes } from './chat.js' */
+/** @import { GenerateOptions } from './model.js' */
+/** @import { Prefix } from './engine/template.js' */
+import { GemmaError } from './errors.js';
+import { GENERATE_OPTIONS, biasEntries } from './options.js';
+
+const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
+const HEAD = 16;
+const VERSION = 1;
+const MOST_JSON = 1 << 28;
+const MOST_IDS = 1 << 20;
+
+/** What was said, and how answers are asked for.
+ * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
+
+/** @param {Uint8Array} bytes */
+function checksum(bytes) {
+  let sum = 0x811c9dc5;
+  for (const byte of bytes) sum = Math.imul(sum ^ byte, 0x01000193);
+  return sum >>> 0;
+}
+
+/** All but what the engine's cache holds, which belongs behind it. @param {Said} said @returns {Uint8Array} */
+export function packSaid({ messages, options, prefixes }) {
+  const { logitBias, ...rest } = options;
+  const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };
+  const kept = { ...Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name))), ...bias };
+  const json = new TextEncoder().encode(JSON.stringify({ version: VERSION, messages, options: kept, prefixes }));
+  const bytes = new Uint8Array(HEAD + json.length), view = new DataView(bytes.buffer);
+  bytes.set(MAGIC);
+  view.setUint32(8, json.length, true);
+  view.setUint32(12, checksum(json), true);
+  bytes.set(json, HEAD);
+  return bytes;
+}
+
+/** Options that are numbers and texts. @param {string} name */
+function keeps(name) {
+  const { sampler } = GENERATE_OPTIONS[name] ?? {};
+  return sampler !== undefined || ['maxTokens', 'seed', 'stop', 'logprobs'].includes(name);
+}
+
+/** JSON has no infinities. @param {[number, number]} entry */
+const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
+
+/** state: what the engine is to check. @param {Uint8Array} bytes @returns {Said & { state: Uint8Array }} */
+export function unpackSaid(bytes) {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw damaged('the bytes of chat.save()');
+  const length = view.getUint32(8, true), end = HEAD + length;
+  if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
+  const json = bytes.subarray(HEAD, end);
+  if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
+  const { messages, options = {}, prefixes = {} } = parsed(json);
+  const { logitBias, ...rest } = options;
+  const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
+  const known = Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name)));
+  return {
+    messages, options: { ...known, ...bias }, state: bytes.subarray(end),
+    prefixes: { last: prefixOf(prefixes.last), next: prefixOf(prefixes.next) },
+  };
+}
+
+/** @param {Uint8Array} json @returns {any} */
+function parsed(json) {
+  try {
+    const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
+    if (typeof value === 'object' && value && Array.isArray(value.messages)) return value;
+  } catch {
+    // No JSON at all.
+  }
+  throw damaged('messages, as JSON');
+}
+
+/** @param {any} value @returns {any[][]} */
+const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray);
+
+/** What an answer was built on; none, where it is not what we write.
+ * @param {any} prefix @returns {Prefix | undefined} */
+function prefixOf(prefix) {
+  const { text, seam, ids } = prefix ?? {};
+  const fits = typeof text === 'string' && typeof seam === 'string' && Array.isArray(ids) && ids.length <= MOST_IDS
+    && ids.every((id) => Number.isInteger(id) && id >= 0);
+  return fits ? { text, seam, ids } : undefined;
+}
+
+/** @param {string} expected @param {string} [got] */
+function damaged(expected, got = 'others') {
+  return new GemmaError('bad-saved', 'the saved conversation is damaged, or none', { expected, got });
+}

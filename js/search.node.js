@@ -1,0 +1,15 @@
+/* gemma-wasm/search: the entry for Node: an index of vectors, in memory or in a folder. */
+/** @import { SearchOptions } from './search/open.js' */
+import { readFile } from 'node:fs/promises';
+import { openFolder } from './search/folder-node.js';
+import { openWith } from './search/open.js';
+
+export { GemmaError } from './errors.js';
+export { SearchIndex } from './search/index.js';
+
+const compile = async () => WebAssembly.compile(await readFile(new URL('./gemma-simd128.wasm', import.meta.url)));
+
+/** @param {SearchOptions} options */
+export function openIndex(options) {
+  return openWith(options, { compile, openFolder, place: 'folder' });
+}

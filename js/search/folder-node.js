@@ -1,0 +1,23 @@
+/* folder-node: an index's files in a folder. */
+/** @import { Folder } from './segments.js' */
+import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+
+/** @param {string} name a path @returns {Promise<Folder>} */
+export async function openFolder(name) {
+  const folder = resolve(name);
+  await mkdir(folder, { recursive: true });
+  return {
+    list: () => readdir(folder),
+    async read(file) {
+      const { buffer, byteOffset, byteLength } = await readFile(join(folder, file));
+      return /** @type {ArrayBuffer} */ (buffer).slice(byteOffset, byteOffset + byteLength);
+    },
+    async write(file, bytes) {
+      const unfinished = join(folder, `${file}.tmp`);
+      await writeFile(unfinished, bytes, { flush: true });
+      await rename(unfinished, join(folder, file));
+    },
+    remove: (file) => rm(join(folder, file), { force: true }),
+  };
+}

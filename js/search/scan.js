@@ -1,0 +1,81 @@
+/* scan: rows of bytes in an engine's heap, and their products with a query: the engine's gw_scan. */
+/** @import { Exports } from '../engine/engine.js' */
+import { Heap, createMemory, imports } from '../engine/heap.js';
+
+/** Of gw_scan: rows are whole steps long; the largest number of a query. */
+const STEP = 16, QUERY_TOP = 4095, ROW_TOP = 127;
+const FIRST_ROWS = 256;
+
+/** @param {WebAssembly.Module} module the engine's, without threads @param {number} dimensions */
+export async function makeScan(module, dimensions) {
+  const memory = createMemory(false), { exports } = await WebAssembly.instantiate(module, imports(memory));
+  const functions = /** @type {Exports} */ (/** @type {unknown} */ (exports));
+  functions.__wasm_call_ctors?.();
+  return new Scan(functions, memory, dimensions);
+}
+
+/** What a vector became: bytes times scale; how long that is, and how far from the vector.
+ * @typedef {{ scale: number, length: number, error: number }} Rounded */
+
+export class Scan {
+  #exports;
+  #heap;
+  #width;
+  #dimensions;
+  #room = 0;
+  #rows = 0;
+  #query = 0;
+  #sums = 0;
+
+  /** @param {Exports} exports @param {WebAssembly.Memory} memory @param {number} dimensions */
+  constructor(exports, memory, dimensions) {
+    this.#exports = exports;
+    this.#heap = new Heap(memory, exports);
+    this.#dimensions = dimensions;
+    this.#width = Math.ceil(dimensions / STEP) * STEP;
+    this.#query = this.#heap.reserve(2 * this.#width);
+  }
+
+  /** Room for so many rows. @param {number} rows */
+  reserve(rows) {
+    if (rows <= this.#room) return;
+    const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5)), heap = this.#heap;
+    const bytes = heap.reserve(room * this.#width), sums = heap.reserve(4 * room);
+    heap.view(bytes, room * this.#width).fill(0);
+    if (this.#room) {
+      heap.view(bytes, this.#room * this.#width).set(heap.view(this.#rows, this.#room * this.#width));
+      heap.release(this.#rows);
+      heap.release(this.#sums);
+    }
+    [this.#rows, this.#sums, this.#room] = [bytes, sums, room];
+  }
+
+  /** @param {number} row @param {Float32Array} vector @returns {Rounded} */
+  put(row, vector) {
+    const at = this.#rows + row * this.#width, bytes = new Int8Array(this.#heap.buffer, at, this.#width);
+    return round(vector, ROW_TOP, bytes);
+  }
+
+  /** Products of the first rows: valid until the next call. @param {Float32Array} vector @param {number} rows
+   * @returns {{ sums: Int32Array, query: Rounded }} */
+  products(vector, rows) {
+    const words = new Int16Array(this.#heap.buffer, this.#query, this.#width).fill(0);
+    const query = round(vector.subarray(0, this.#dimensions), QUERY_TOP, words);
+    if (rows) this.#exports.gw_scan(this.#rows, rows, this.#width, this.#query, this.#sums);
+    return { sums: new Int32Array(this.#heap.buffer, this.#sums, rows), query };
+  }
+}
+
+/** @param {Float32Array} vector @param {number} top @param {Int8Array | Int16Array} out @returns {Rounded} */
+function round(vector, top, out) {
+  let largest = 0, length = 0, error = 0;
+  for (const x of vector) largest = Math.max(largest, Math.abs(x));
+  const scale = largest / top;
+  for (let i = 0; i < vector.length; i++) {
+    const whole = scale > 0 ? Math.round(vector[i] / scale) : 0, value = whole * scale;
+    out[i] = whole;
+    length += value * value;
+    error += (vector[i] - value) ** 2;
+  }
+  return { scale, length: Math.sqrt(length), error: Math.sqrt(error) };
+}

@@ -1,0 +1,79 @@
+/* load: loadModel() of gemma-wasm/shared: a model whose engine may run in another tab. docs/shared.md explains it. */
+/** @import { ModelInfo } from '../engine/info.js' */
+/** @import { Line } from '../link/line.js' */
+/** @import { LoadOptions, ModelSource } from '../model.js' */
+import { ModelCache, modelCache } from '../download/cache.js';
+import { GemmaError, abortError } from '../errors.js';
+import { onAbort } from '../link/signals.js';
+import { Model, openEngine, partsOf } from '../model.js';
+import { LOAD_OPTIONS, checkOptions } from '../options.js';
+import { whyNoHall } from './hall.js';
+import { Member } from './member.js';
+
+/** What makes a model another one; the rest is what the first tab says. @type {(keyof LoadOptions)[]} */
+const DISTINCT = ['contextLength', 'variant', 'floatMatrices', 'kvType', 'sha256', 'hub'];
+
+/** A model that tabs share. */
+export class SharedModel extends Model {
+  #member;
+
+  /** @internal @param {Member} member @param {ModelInfo} info */
+  constructor(member, info) {
+    const line = {
+      get lost() { return member.lost; },
+      ask: (/** @type {Function} */ f) => f(member.desk),
+      restart: () => member.restart(),
+      close: (/** @type {GemmaError} */ reason) => member.leave(reason),
+    };
+    super(/** @type {Line} */ (/** @type {unknown} */ (line)), info);
+    this.#member = member;
+  }
+
+  /** Whether the engine runs in this tab, at the moment. */
+  get owner() {
+    return this.#member.owns;
+  }
+}
+
+/** As the one of gemma-wasm; but where another tab has loaded the same, or does, its engine is used.
+ * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
+export async function loadModel(source, options = {}) {
+  checkOptions(options, LOAD_OPTIONS);
+  const why = whyNoHall(), { signal, onProgress = () => {}, ...others } = options;
+  if (why) {
+    throw new GemmaError('cannot-share', 'tabs cannot share a model',
+      { expected: 'Web Locks and BroadcastChannel', got: why });
+  }
+  if (signal?.aborted) throw abortError(signal);
+  const key = await keyOf(source, options);
+  const load = (/** @type {AbortSignal} */ signal, /** @type {LoadOptions['onProgress']} */ tell) => {
+    return openEngine(source, { ...others, signal, onProgress: tell });
+  };
+  const member = new Member(key, load, onProgress);
+  const deaf = onAbort(signal, () => void member.leave(abortError(/** @type {AbortSignal} */ (signal))));
+  try {
+    if (signal?.aborted) throw abortError(signal);
+    return new SharedModel(member, await member.enter());
+  } catch (error) {
+    await member.leave(new GemmaError('disposed', 'the model was not loaded'));
+    throw error;
+  } finally {
+    deaf();
+  }
+}
+
+/** A name for the model that every tab comes to by itself, and that gives away nothing.
+ * @param {ModelSource} source @param {LoadOptions} options */
+async function keyOf(source, options) {
+  const { cache } = options, kept = cache instanceof ModelCache ? cache : modelCache;
+  const parts = await partsOf(source, options, kept);
+  const what = parts.map(({ descriptor }) => {
+    if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers];
+    throw new GemmaError('unsupported-source', 'tabs cannot share this source',
+      { expected: 'an address, { repo, file } or what modelCache.list() gives', got: descriptor.kind });
+  });
+  const how = DISTINCT.map((name) => String(options[name] ?? ''));
+  const text = JSON.stringify([what, how, cache === false ? null : kept.descriptor]);
+  const sum = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
+  return [...new Uint8Array(sum)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}

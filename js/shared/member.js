@@ -1,0 +1,253 @@
+/* member: a tab among those that share a model: the owner of the engine, linked to the owner, or looking for one.
+ *
+ * Each tab waits for the owner's lock; the browser gives it to the next one when the owner ends, however it ends. An
+ * owner that is there and gives no sign (its page hangs, a debugger holds it) has the lock stolen, and joins the others
+ * when it wakes up. What waits for an answer is asked again wherever the engine is then (wanted.js). */
+/** @import { ModelInfo } from '../engine/info.js' */
+/** @import { Progress } from '../engine/meter.js' */
+/** @import { HallMessage } from './hall.js' */
+/** @import { Load } from './owner.js' */
+/** @import { Engine } from './relay.js' */
+import { GemmaError } from '../errors.js';
+import { onAbort } from '../link/signals.js';
+import { Desk } from './desk.js';
+import { Hall } from './hall.js';
+import { Link } from './link.js';
+import { Owner } from './owner.js';
+
+/** While an owner is looked for, it is called this often, and so many times before it is believed to hang: 4.5 s. */
+const SEARCH_MS = 250, CALLS = 18;
+/** As long as others take, at most, to learn of a new owner. */
+const NEWS_MS = 1000;
+
+const gone = (what = 'the tab that ran the engine is gone, or gives no sign of life') => {
+  return new GemmaError('worker-failed', what);
+};
+
+export class Member {
+  #id = crypto.randomUUID();
+  #hall;
+  #load;
+  #onProgress;
+  /** @readonly */
+  desk = new Desk(() => this.#seek());
+  /** @type {Owner | null} */
+  #owner = null;
+  /** @type {Link | null} */
+  #link = null;
+  /** Ends the use of an engine that is run here. */
+  #reign = new AbortController();
+  #deposed = false;
+  #reigned = Promise.resolve();
+  /** Ends waiting for the owner's lock. @type {AbortController | null} */
+  #queue = null;
+  /** @type {any} */
+  #search;
+  /** Why this tab left. @type {GemmaError | null} */
+  #left = null;
+  /** Of those who wait for an engine.
+   * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
+  #waiting = [];
+  /** @type {(error: GemmaError) => void} */
+  #lose = () => {};
+  /** The engine in use was lost; why. @type {Promise<GemmaError>} */
+  lost = Promise.race([]);
+
+  /** @param {string} key of the model @param {Load} load @param {(value: Progress) => void} onProgress */
+  constructor(key, load, onProgress) {
+    this.#hall = new Hall(key, (message) => this.#hear(message));
+    this.#load = load;
+    this.#onProgress = onProgress;
+  }
+
+  get owns() {
+    return this.#owner !== null;
+  }
+
+  /** @returns {Promise<ModelInfo>} */
+  async enter() {
+    await this.#hall.enter(this.#id);
+    if (this.#left) throw this.#left;
+    return this.#engine();
+  }
+
+  /** The engine is started again, wherever it is. */
+  async restart() {
+    const again = this.#engine();
+    if (this.#owner) this.#reign.abort();
+    else this.#link?.restart();
+    await again;
+  }
+
+  /** @param {GemmaError} reason of calls that wait */
+  async leave(reason) {
+    if (this.#left) return;
+    this.#left = reason;
+    this.desk.close(reason);
+    for (const { reject } of this.#waiting.splice(0)) reject(reason);
+    this.#stopLooking();
+    this.#reign.abort();
+    await Promise.all([this.#link?.connection.close(reason), this.#reigned]);
+    this.#hall.close();
+  }
+
+  /** The next engine. @returns {Promise<ModelInfo>} */
+  #engine() {
+    const next = new Promise((resolve, reject) => { this.#waiting.push({ resolve, reject }); });
+    this.#seek();
+    return /** @type {Promise<ModelInfo>} */ (next);
+  }
+
+  /** @param {ModelInfo} info */
+  #ready(info) {
+    this.lost = new Promise((resolve) => { this.#lose = resolve; });
+    for (const { resolve } of this.#waiting.splice(0)) resolve(info);
+  }
+
+  /** No engine: what waits fails, and whoever calls next looks again. @param {unknown} error */
+  #fail(error) {
+    this.#stopLooking();
+    this.desk.fail(error);
+    for (const { reject } of this.#waiting.splice(0)) reject(error);
+  }
+
+  #seek() {
+    if (this.#left || this.#queue || this.#owner) return;
+    this.#queue = new AbortController();
+    this.#hall.own(() => this.#own(), this.#queue.signal).catch(() => this.#depose());
+    this.#call();
+  }
+
+  /** Calls for the owner until there is one. */
+  #call() {
+    let calls = 0;
+    clearInterval(this.#search);
+    const call = () => {
+      if (calls++ % CALLS === CALLS - 1) void this.#steal();
+      else this.#hall.post({ kind: 'who' });
+    };
+    this.#search = setInterval(call, SEARCH_MS);
+    call();
+  }
+
+  #stopLooking() {
+    clearInterval(this.#search);
+    this.#queue?.abort();
+    this.#queue = null;
+  }
+
+  /** @param {HallMessage} message */
+  #hear(message) {
+    if (this.#left) return;
+    if (message.kind === 'who') return this.#owner?.announce();
+    if (message.kind === 'join') {
+      if (this.#owner?.epoch === message.epoch) this.#owner.admit(message.id);
+    } else if (this.#queue && !this.#owner && this.#link?.epoch !== message.epoch) {
+      void this.#join(message.epoch);
+    }
+  }
+
+  /** @param {string} epoch */
+  async #join(epoch) {
+    clearInterval(this.#search);
+    this.#unlink(gone(), false);
+    const link = this.#link = new Link(this.#hall, epoch, this.#id);
+    void link.connection.lost.then((error) => this.#lost(link, error));
+    try {
+      const info = await link.open(this.#onProgress);
+      if (link !== this.#link) return;
+      this.desk.connect(link.connection);
+      this.#ready(info);
+    } catch (error) {
+      // What broke comes as lost; what was refused is refused to all.
+      if (link !== this.#link || link.connection.broken) return;
+      this.#unlink(gone(), false);
+      this.#fail(error);
+    }
+  }
+
+  /** @param {GemmaError} error @param {boolean} died the engine itself, and not the tab that ran it */
+  #unlink(error, died) {
+    const link = this.#link;
+    if (!link) return;
+    this.#link = null;
+    this.desk.disconnect(error, died);
+    link.connection.kill(error);
+    this.#lose(error);
+  }
+
+  /** The owner will start another engine if it said so. @param {Link} link @param {GemmaError} error */
+  #lost(link, error) {
+    if (link !== this.#link) return;
+    this.#unlink(error, link.told);
+    this.#call();
+    if (!link.told) void this.#steal();
+  }
+
+  /** From an owner that gives no sign of life. */
+  #steal() {
+    return this.#hall.steal(async () => {
+      if (this.#left || this.#owner || this.#link) return;
+      this.#stopLooking();
+      this.#hall.own(() => this.#own()).catch(() => this.#depose());
+      await new Promise((resolve) => { setTimeout(resolve, NEWS_MS); });
+    });
+  }
+
+  /** Another tab stole the lock. */
+  #depose() {
+    if (!this.#owner) return;
+    this.#deposed = true;
+    this.#reign.abort();
+  }
+
+  /** One engine after the other, until this tab leaves or loses the lock. */
+  async #own() {
+    clearInterval(this.#search);
+    this.#queue = null;
+    this.#unlink(gone(), false);
+    this.#deposed = false;
+    this.#reigned = this.#rule();
+    await this.#reigned;
+    if (this.#deposed) this.#seek();
+  }
+
+  async #rule() {
+    while (!this.#left && !this.#deposed) {
+      this.#reign = new AbortController();
+      const owner = this.#owner = new Owner(this.#hall, () => this.#reign.abort());
+      const engine = await this.#loaded(owner);
+      if (engine) await this.#serve(owner, engine);
+      else if (!this.#reign.signal.aborted) return;
+    }
+  }
+
+  /** @param {Owner} owner */
+  async #loaded(owner) {
+    try {
+      return await owner.load(this.#load, this.#reign.signal, this.#onProgress);
+    } catch (error) {
+      this.#owner = null;
+      const { aborted } = this.#reign.signal;
+      owner.end(aborted ? gone() : error, !aborted);
+      if (!aborted) this.#fail(error);
+      return null;
+    }
+  }
+
+  /** @param {Owner} owner @param {Engine} engine */
+  async #serve(owner, { connection, info }) {
+    const { signal } = this.#reign;
+    this.desk.connect(connection);
+    this.#ready(info);
+    const over = new Promise((resolve) => { onAbort(signal, () => resolve(undefined)); });
+    const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
+    this.#owner = null;
+    const error = died ?? gone('the engine is started again, or runs elsewhere');
+    this.desk.disconnect(error, died !== undefined);
+    this.#lose(error);
+    owner.end(error, false);
+    if (this.#left) await connection.close(this.#left);
+    else connection.kill(error);
+  }
+}

@@ -1,0 +1,117 @@
+/* partial: what a JSON text that is still coming says so far, as a value: whoever draws an answer while it comes can
+ * draw this. Of what is not complete only texts are shown, as far as they came: half a number is another number. */
+
+/** Numbers, and the three words. */
+const BARE = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
+const BLANK = /[ \t\n\r]*/y;
+/** Half an escape, or none: the backslashes before it stand in pairs. */
+const HALF_ESCAPE = /^((?:[^\\]|\\[^])*?)\\(?:u[0-9a-fA-F]{0,3})?$/;
+
+/** An object or array that is open; key: of the member that comes next.
+ * @typedef {{ value: any, key: string | null }} Frame */
+
+/** undefined: there is nothing to show yet. @param {string} text @returns {any} */
+export function partialJson(text) {
+  const reader = new Reader(text);
+  while (reader.step());
+  return reader.root;
+}
+
+class Reader {
+  /** @type {any} */
+  root = undefined;
+  #text;
+  #at = 0;
+  /** @type {Frame[]} */
+  #open = [];
+  #done = false;
+
+  /** @param {string} text */
+  constructor(text) {
+    this.#text = text;
+  }
+
+  /** One sign; false: that was all. */
+  step() {
+    this.#take(BLANK);
+    const c = this.#text[this.#at];
+    const frame = this.#open.at(-1);
+    if (c === undefined || this.#done) return false;
+    if (c === '"') return this.#string(frame);
+    if (c === '{' || c === '[') return this.#push(c === '{' ? {} : []);
+    if (c === '}' || c === ']') return this.#pop();
+    if (c === ',' || c === ':') return Boolean(frame && ++this.#at);
+    return this.#bare();
+  }
+
+  /** @param {RegExp} sticky */
+  #take(sticky) {
+    sticky.lastIndex = this.#at;
+    const [found = ''] = sticky.exec(this.#text) ?? [];
+    this.#at += found.length;
+    return found;
+  }
+
+  /** A number that nothing stands behind may still grow. */
+  #bare() {
+    const found = this.#take(BARE);
+    if (!found || (/\d$/.test(found) && !/[\s,\]}]/.test(this.#text.charAt(this.#at)))) return false;
+    return this.#put(JSON.parse(found));
+  }
+
+  /** @param {object} value */
+  #push(value) {
+    this.#at++;
+    if (!this.#put(value)) return false;
+    this.#done = false;
+    this.#open.push({ value, key: null });
+    return true;
+  }
+
+  #pop() {
+    this.#at++;
+    this.#open.pop();
+    this.#done = !this.#open.length;
+    return true;
+  }
+
+  /** @param {Frame | undefined} frame */
+  #string(frame) {
+    const begin = this.#at + 1;
+    let end = begin;
+    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === '\\' ? 2 : 1;
+    const whole = end < this.#text.length, value = decoded(this.#text.slice(begin, end), whole);
+    this.#at = Math.min(end + 1, this.#text.length);
+    if (value === undefined) return false;
+    if (!frame || Array.isArray(frame.value) || frame.key !== null) return this.#put(value);
+    frame.key = value;
+    return whole;
+  }
+
+  /** Into what is open. @param {any} value */
+  #put(value) {
+    const frame = this.#open.at(-1);
+    if (!frame) {
+      this.root = value;
+      return this.#done = true;
+    }
+    if (Array.isArray(frame.value)) return frame.value.push(value) > 0;
+    if (frame.key === null) return false;
+    // As JSON.parse does it: `__proto__` is a name like any other.
+    Object.defineProperty(frame.value, frame.key, { value, writable: true, enumerable: true, configurable: true });
+    frame.key = null;
+    return true;
+  }
+}
+
+/** What stands between quotes; of a text that goes on without its last half character.
+ * @param {string} raw @param {boolean} whole */
+function decoded(raw, whole) {
+  const body = whole ? raw : raw.replace(HALF_ESCAPE, '$1');
+  try {
+    const value = /** @type {string} */ (JSON.parse(`"${body}"`));
+    return whole ? value : value.replace(/[\ud800-\udbff]$/, '');
+  } catch {
+    return undefined;
+  }
+}

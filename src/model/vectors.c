@@ -1,0 +1,43 @@
+/* vectors: see vectors.h. A text's tokens are added up one by one, in double: so a vector's bits do not depend on how
+ * texts were put into batches. */
+#include "model/vectors.h"
+
+#include <string.h>
+
+static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
+    return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
+}
+
+void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena) {
+    v->sum = gw_arena_take(arena, c->n_embd * sizeof *v->sum);
+    v->rows = take(arena, texts, c->n_embd);
+    v->wide = take(arena, c->n_dense ? texts : 0, c->n_dense);
+}
+
+/* Rows of h that are a piece of a text. */
+static void add_piece(gw_vectors *v, gw_view h, const gw_piece *p) {
+    uint32_t width = h.columns;
+    bool first = p->pos == 0, last = p->pos + (uint32_t)p->n == p->length;
+    float *out = gw_row(v->rows, (int)p->text);
+    if (first) memset(v->sum, 0, width * sizeof *v->sum);
+    for (int t = p->row; t < p->row + p->n; t++) {
+        const float *x = gw_row(h, t);
+        for (uint32_t i = 0; i < width; i++) v->sum[i] += x[i];
+    }
+    if (!last) return;
+    const float *end = gw_row(h, p->row + p->n - 1);
+    for (uint32_t i = 0; i < width; i++)
+        out[i] = v->pooling == GW_POOL_LAST ? end[i] : (float)(v->sum[i] / p->length);
+}
+
+void gw_vectors_add(gw_vectors *v, gw_state *s) {
+    gw_forward_hidden(s);
+    for (int i = 0; i < s->batch.n_pieces; i++) add_piece(v, s->batch.h, &s->batch.pieces[i]);
+}
+
+void gw_vectors_finish(gw_vectors *v, gw_state *s, int n) {
+    const gw_matrix *in = &s->weights->dense_2.matrix, *out = &s->weights->dense_3.matrix;
+    if (!in->type) return;
+    gw_matmul(&s->ops, v->rows.at, gw_ld(v->rows.columns), n, &in, &v->wide.at, 1, true);
+    gw_matmul(&s->ops, v->wide.at, gw_ld(v->wide.columns), n, &out, &v->rows.at, 1, true);
+}

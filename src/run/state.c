@@ -1,0 +1,294 @@
+/* state: see state.h. Writing and reading walk the same pieces in the same order: the header, ids in blocks, the
+ * sampler, one row after the other. A piece always lies whole in the window. */
+#include "run/state.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WINDOW_BYTES = 1 << 18, IDS = 4096 };   /* IDS: in a piece */
+_Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a sampler fits the window");
+enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
+enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
+static const char magic[8] = "gwstate";
+_Static_assert(sizeof(gw_state_header) == 64, "the header has no gaps");
+
+void gw_state_key(const gw_state_of *of, char key[17]) {
+    uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->state.kv.shape.type };
+    snprintf(key, 17, "%016llx", (unsigned long long)gw_hash(of->model, facts, sizeof facts));
+}
+
+/* --- pieces --- */
+
+typedef struct { uint32_t first, end; } span;
+
+static bool is_ring(const gw_state_io *io) { return !io->of.session->state.kv.shape.is_global[io->layer]; }
+
+/* Positions of the current plane. */
+static span rows_of(const gw_state_io *io) {
+    const gw_kv *kv = &io->of.session->state.kv;
+    uint32_t aside = is_ring(io) ? io->head.aside : 0;
+    if (io->plane < KEYS_ASIDE) return (span){ is_ring(io) ? io->head.low : 0, io->head.pos };
+    return (span){ aside ? gw_kv_window_start(kv, aside) : 0, aside };
+}
+
+/* To the plane that has the next row: true if there is one. */
+static bool next_row(gw_state_io *io) {
+    uint32_t layers = io->of.session->state.kv.shape.n_layer;
+    while (io->layer < layers) {
+        span s = rows_of(io);
+        if (io->at < s.first) io->at = s.first;
+        if (io->at < s.end) return true;
+        io->at = 0;
+        if (++io->plane < PLANES) continue;
+        io->plane = 0;
+        io->layer++;
+    }
+    return false;
+}
+
+/* Bytes of the next piece. Moves on to the phase that has one. */
+static size_t piece(gw_state_io *io) {
+    const gw_kv *kv = &io->of.session->state.kv;
+    if (io->phase == IDENTIFIERS && io->at == io->head.pos) io->at = 0, io->phase = SAMPLER;
+    if (io->phase == ROWS && !next_row(io)) io->phase = HASH;
+    switch (io->phase) {
+    case HEADER: return sizeof io->head;
+    case IDENTIFIERS: return gw_min(IDS, io->head.pos - io->at) * sizeof(int32_t);
+    case SAMPLER: return io->head.sampler;
+    case ROWS: return gw_kv_row_bytes(kv, io->layer);
+    case HASH: return sizeof io->hash;
+    default: return 0;
+    }
+}
+
+/* The piece is done. */
+static void pass(gw_state_io *io, const uint8_t *bytes, size_t n) {
+    if (io->phase != HASH) io->hash = gw_hash(io->hash, bytes, n);
+    if (io->phase == IDENTIFIERS) io->at += (uint32_t)(n / sizeof(int32_t));
+    else if (io->phase == ROWS) io->at++;
+    else io->phase++;
+}
+
+static uint64_t all_bytes(const gw_state_io *io) {
+    gw_state_io walk = *io;
+    uint64_t sum = sizeof walk.head + (uint64_t)walk.head.pos * sizeof(int32_t) + walk.head.sampler + sizeof walk.hash;
+    walk.at = 0;
+    for (walk.layer = 0; walk.layer < walk.of.session->state.kv.shape.n_layer; walk.layer++)
+        for (walk.plane = 0; walk.plane < PLANES; walk.plane++) {
+            span s = rows_of(&walk);
+            sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(&walk.of.session->state.kv, walk.layer);
+        }
+    return sum;
+}
+
+static int begin(gw_state_io *io, gw_state_of of) {
+    size_t size = WINDOW_BYTES;
+    const gw_kv *kv = &of.session->state.kv;
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(kv, l));
+    gw_state_end(io);
+    *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
+    return io->window ? 0 : gw_fail(of.error, GW_E_NO_MEMORY, "window of a saved state\n%zu bytes\nno memory", size);
+}
+
+void gw_state_end(gw_state_io *io) {
+    gw_free(io->window);
+    io->window = NULL;
+}
+
+/* --- writing --- */
+
+/* A header with what the session itself is. */
+static gw_state_header header_of(const gw_state_of *of) {
+    const gw_kv_shape *s = &of->session->state.kv.shape;
+    gw_state_header h = { .layout = GW_LAYOUT, .kv_type = (uint32_t)s->type, .model = of->model, .n_layer = s->n_layer,
+                          .n_head_kv = s->n_head_kv, .head_dim = s->head_dim, .window = s->window };
+    memcpy(h.magic, magic, sizeof magic);
+    return h;
+}
+
+static bool keeps_aside(const gw_kv *kv) {
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
+        if (kv->saved[l].rows) return true;
+    return false;
+}
+
+static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
+    const gw_kv *kv = &s->state.kv;
+    bool idle = s->state.batch.n == 0;   /* else rows of rings are being written over */
+    return idle && n && n <= kv->pos && !memcmp(s->ids, ids, n * sizeof *ids)
+        && gw_kv_window_start(kv, n) >= kv->low;
+}
+
+int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
+    const gw_kv *kv = &of.session->state.kv;
+    if (!holds(of.session, ids, n)) return 1;
+    int bad = begin(io, of);
+    if (bad) return bad;
+    io->head = header_of(&of);
+    io->head.pos = n;
+    io->head.low = kv->low;
+    io->head.aside = keeps_aside(kv) && kv->saved_pos <= n ? kv->saved_pos : 0;
+    io->head.sampler = (uint32_t)gw_sampler_state_bytes(of.sampler);
+    io->head.bytes = all_bytes(io);
+    return 0;
+}
+
+static void write_piece(gw_state_io *io, uint8_t *out, size_t n) {
+    const gw_kv *kv = &io->of.session->state.kv;
+    switch (io->phase) {
+    case HEADER: memcpy(out, &io->head, n); break;
+    case IDENTIFIERS: memcpy(out, io->of.session->ids + io->at, n); break;
+    case SAMPLER: gw_sampler_write(io->of.sampler, out); break;
+    case ROWS: {
+        const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
+        gw_kv_row_out(kv, l, io->plane & 1, io->at, out);
+        break;
+    }
+    default: memcpy(out, &io->hash, n);
+    }
+}
+
+size_t gw_state_next(gw_state_io *io) {
+    size_t used = 0;
+    if (!io->window || io->reads) return 0;
+    for (size_t n; (n = piece(io)) && used + n <= io->size; used += n) {
+        write_piece(io, io->window + used, n);
+        pass(io, io->window + used, n);
+    }
+    if (!used) gw_state_end(io);
+    return used;
+}
+
+/* --- reading --- */
+
+int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes) {
+    int bad = begin(io, of);
+    if (bad) return bad;
+    io->reads = true;
+    io->head.bytes = bytes > 0 && bytes < 9007199254740992.0 ? (uint64_t)bytes : 0;
+    return 0;
+}
+
+size_t gw_state_room(const gw_state_io *io) { return io->window && io->reads ? io->size - io->used : 0; }
+
+static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t got) {
+    return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: %s\n%llu\n%llu", what, (unsigned long long)expected,
+                   (unsigned long long)got);
+}
+
+/* Its place among ids, rings and rows kept aside: nothing else of a header may differ from the session's own. */
+static int check_places(gw_state_io *io, const gw_state_header *h) {
+    const gw_kv *kv = &io->of.session->state.kv;
+    if (h->pos == 0 || h->pos > kv->shape.n_ctx) return refuse(io, "tokens, at most", kv->shape.n_ctx, h->pos);
+    if (h->low > gw_kv_window_start(kv, h->pos)) return refuse(io, "first token in rings, at most",
+                                                               gw_kv_window_start(kv, h->pos), h->low);
+    if (h->aside > h->pos) return refuse(io, "tokens kept aside, at most", h->pos, h->aside);
+    if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
+        return refuse(io, "bytes of the sampler, at most", GW_SAMPLER_MOST, h->sampler);
+    return 0;
+}
+
+static int check_header(gw_state_io *io, const gw_state_header *h) {
+    gw_state_header own = header_of(&io->of);
+    if (memcmp(h->magic, own.magic, sizeof magic))
+        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state\none\nother bytes");
+    if (h->layout != own.layout) return refuse(io, "version", own.layout, h->layout);
+    if (h->model != own.model)
+        return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: model\n%016llx\n%016llx, another one",
+                       (unsigned long long)own.model, (unsigned long long)h->model);
+    if (h->kv_type != own.kv_type) return refuse(io, "type of the cache (kvType)", own.kv_type, h->kv_type);
+    if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim
+        || (h->window != own.window && io->of.session->state.config->window))
+        return refuse(io, "layers", own.n_layer, h->n_layer);
+    return check_places(io, h);
+}
+
+/* Checks it, then empties the cache for what comes. */
+static int take_header(gw_state_io *io, const uint8_t *bytes) {
+    gw_state_header h;
+    uint64_t whole = io->head.bytes;
+    memcpy(&h, bytes, sizeof h);
+    int bad = check_header(io, &h);
+    if (bad) return bad;
+    io->head = h;
+    if (all_bytes(io) != whole || h.bytes != whole) return refuse(io, "bytes", all_bytes(io), whole);
+    gw_session_clear(io->of.session);
+    return 0;
+}
+
+static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
+    gw_session *s = io->of.session;
+    int32_t *ids = s->ids + io->at;
+    memcpy(ids, bytes, n);
+    for (size_t i = 0; i < n / sizeof *ids; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= s->state.config->n_vocab)
+            return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: token id\n0 to %u\n%d",
+                           s->state.config->n_vocab - 1, ids[i]);
+    return 0;
+}
+
+/* Rows that this ring has no room for are left out: another context length. */
+static int take_row(gw_state_io *io, const uint8_t *bytes) {
+    const gw_kv *kv = &io->of.session->state.kv;
+    const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
+    if (rows_of(io).end - io->at > l->rows) return 0;
+    if (gw_kv_row_in(kv, l, io->plane & 1, io->at, bytes)) return 0;
+    return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: layer %u, token %u\nnumbers that a cache holds\nothers",
+                   io->layer, io->at);
+}
+
+/* All is there: from now on the session has it. */
+static int take_hash(gw_state_io *io, const uint8_t *bytes) {
+    gw_session *s = io->of.session;
+    gw_kv *kv = &s->state.kv;
+    uint64_t hash;
+    memcpy(&hash, bytes, sizeof hash);
+    if (hash != io->hash) return gw_fail(io->of.error, GW_E_BAD_SAVED, "saved state: checksum\n%016llx\n%016llx",
+                                         (unsigned long long)io->hash, (unsigned long long)hash);
+    kv->pos = s->n_ids = io->head.pos;
+    kv->low = io->head.low;
+    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
+        if (!kv->shape.is_global[l] && kv->pos > kv->layers[l].rows)
+            kv->low = (uint32_t)gw_max(kv->low, kv->pos - kv->layers[l].rows);
+    kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
+    return 0;
+}
+
+static int read_piece(gw_state_io *io, const uint8_t *bytes, size_t n) {
+    switch (io->phase) {
+    case HEADER: return take_header(io, bytes);
+    case IDENTIFIERS: return take_ids(io, bytes, n);
+    case SAMPLER: return gw_sampler_read(io->of.sampler, bytes, n, io->of.error);
+    case ROWS: return take_row(io, bytes);
+    default: return take_hash(io, bytes);
+    }
+}
+
+/* It is over. */
+static int end_reading(gw_state_io *io, int how) {
+    if (how < 0 && io->phase > HEADER) {
+        gw_session_clear(io->of.session);
+        gw_sampler_reset(io->of.sampler);
+    }
+    gw_state_end(io);
+    return how;
+}
+
+int gw_state_commit(gw_state_io *io, size_t n) {
+    size_t at = 0, next;
+    if (!io->window || !io->reads || n > gw_state_room(io))
+        return gw_fail(io->of.error, GW_E_BAD_STATE, "bytes of a saved state\nat most %zu\n%zu", gw_state_room(io), n);
+    io->used += n;
+    while ((next = piece(io)) && at + next <= io->used) {
+        int bad = read_piece(io, io->window + at, next);
+        if (bad) return end_reading(io, bad);
+        pass(io, io->window + at, next);
+        at += next;
+    }
+    if (io->phase == OVER && at == io->used) return end_reading(io, 0);
+    if (io->phase == OVER || n == 0) return end_reading(io, refuse(io, "bytes", io->head.bytes, io->used));
+    memmove(io->window, io->window + at, io->used - at);
+    io->used -= at;
+    return 1;
+}

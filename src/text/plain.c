@@ -1,0 +1,170 @@
+/* plain: see plain.h. */
+#include "text/plain.h"
+
+#include <string.h>
+
+enum { COVERS = 1, AVOIDS = 2, MIXES = 3 };
+enum { YES = 1, NO = 2, ASKED = 3 };
+enum { MOST_LABELS = 256 };
+
+/* --- spellings -------------------------------------------------------------------------------------- */
+
+/* Where byte b leads from a node, GW_NEVER: nowhere; *until: the last byte up to which that is so. */
+static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
+    for (uint32_t i = gw_first(g->node_ends, node); i < g->node_ends[node]; i++) {
+        uint32_t lo = g->spans[i].span & 255, hi = g->spans[i].span >> 8;
+        if (hi < b) continue;
+        *until = (uint32_t)gw_min(*until, lo > b ? lo - 1 : hi);
+        return lo > b ? GW_NEVER : g->spans[i].to;
+    }
+    return GW_NEVER;
+}
+
+/* Whether bytes lo to hi, and so many more of a character, all lead to the end of one of these spellings. */
+static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
+    uint32_t next[MOST_LABELS];
+    while (lo <= hi) {
+        uint32_t until = hi, m = 0;
+        bool ends = false;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t to = look(g, nodes[i], lo, &until);
+            ends |= to == 0;
+            if (to && to != GW_NEVER) next[m++] = to;
+        }
+        if (more ? !m || !covers(g, next, m, 0x80, 0xBF, more - 1) : !ends) return false;
+        lo = until + 1;
+    }
+    return true;
+}
+
+/* The same where the second byte has a range of its own. */
+static bool covers_second(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
+                          uint32_t hi, int more) {
+    uint32_t next[MOST_LABELS], until = first, m = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t to = look(g, nodes[i], first, &until);
+        if (to && to != GW_NEVER) next[m++] = to;
+    }
+    return m && covers(g, next, m, lo, hi, more);
+}
+
+static bool covers_plain(const gw_grammar *g, const uint32_t *p, uint32_t n) {
+    return covers(g, p, n, 0x23, 0x5B, 0) && covers(g, p, n, 0x20, 0x21, 0) && covers(g, p, n, 0x5D, 0x7F, 0)
+        && covers(g, p, n, 0xC2, 0xDF, 1) && covers_second(g, p, n, 0xE0, 0xA0, 0xBF, 1)
+        && covers(g, p, n, 0xE1, 0xEC, 2) && covers_second(g, p, n, 0xED, 0x80, 0x9F, 1)
+        && covers(g, p, n, 0xEE, 0xEF, 2) && covers_second(g, p, n, 0xF0, 0x90, 0xBF, 2)
+        && covers(g, p, n, 0xF1, 0xF3, 3) && covers_second(g, p, n, 0xF4, 0x80, 0x8F, 2);
+}
+
+static bool avoids_plain(const gw_grammar *g, uint32_t node) {
+    for (uint32_t i = gw_first(g->node_ends, node); i < g->node_ends[node]; i++) {
+        uint32_t lo = g->spans[i].span & 255, hi = g->spans[i].span >> 8;
+        if (hi < 0x20 || (lo == hi && (lo == '"' || lo == '\\')) || lo > 0xF4 || (lo >= 0x80 && hi < 0xC2)) continue;
+        return false;
+    }
+    return true;
+}
+
+static int does_with_plain(gw_plain *p, uint32_t node) {
+    const gw_grammar *g = p->s->g;
+    uint8_t *known = &p->spelling[node];
+    if (!*known) *known = avoids_plain(g, node) ? AVOIDS : covers_plain(g, &node, 1) ? COVERS : MIXES;
+    return *known;
+}
+
+/* --- for ever --------------------------------------------------------------------------------------- */
+
+/* An edge after which nothing counts the characters. */
+static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
+    if (gw_edge_kind(e) != GW_BYTES) return false;
+    return gw_edge_act(e) == GW_KEEP
+        || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
+}
+
+/* Whether all plain characters lead from a state to states that may still do so themselves. */
+static bool leads_on(const gw_plain *p, uint32_t state) {
+    const gw_grammar *g = p->s->g;
+    uint32_t labels[MOST_LABELS], n = 0;
+    for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state] && n < MOST_LABELS; i++) {
+        const gw_edge *e = &g->edges[i];
+        if (is_free(g, state, e) && p->total[e->to] != NO) labels[n++] = e->label;
+    }
+    return n && covers_plain(g, labels, n);
+}
+
+/* All states that plain characters may lead to are asked together: those that do not lead on are struck out until all
+ * that are left do. */
+static bool is_total(gw_plain *p, uint32_t state) {
+    const gw_grammar *g = p->s->g;
+    if (p->total[state]) return p->total[state] == YES;
+    uint32_t n = 0;
+    p->asked[n++] = state;
+    p->total[state] = ASKED;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t from = p->asked[i];
+        if (!leads_on(p, from)) {   /* it never will: fewer states can only lead on less */
+            p->total[from] = NO;
+            continue;
+        }
+        for (uint32_t k = gw_first(g->state_ends, from); k < g->state_ends[from]; k++) {
+            const gw_edge *e = &g->edges[k];
+            if (!is_free(g, from, e) || p->total[e->to] || does_with_plain(p, e->label) == AVOIDS) continue;
+            p->total[e->to] = n == GW_MOST_TOTAL ? NO : ASKED;
+            if (p->total[e->to] == ASKED) p->asked[n++] = e->to;
+        }
+    }
+    for (bool struck = true; struck;) {
+        struck = false;
+        for (uint32_t i = 0; i < n; i++)
+            if (p->total[p->asked[i]] == ASKED && !leads_on(p, p->asked[i])) p->total[p->asked[i]] = NO, struck = true;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (p->total[p->asked[i]] == ASKED) p->total[p->asked[i]] = YES;
+    return p->total[state] == YES;
+}
+
+/* --- a limited number ------------------------------------------------------------------------------- */
+
+/* Whether a state reads any plain characters one by one, and does nothing else with them. */
+static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
+    const gw_grammar *g = p->s->g;
+    bool loops = false;
+    if (gw_accepts(g, state)) return false;
+    for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state]; i++) {
+        const gw_edge *e = &g->edges[i];
+        if (gw_edge_kind(e) == GW_TOKEN) continue;
+        int how = gw_edge_kind(e) == GW_BYTES ? does_with_plain(p, e->label) : MIXES;
+        if (how == AVOIDS) continue;
+        if (how != COVERS || loops || e->to != state || gw_edge_act(e) > GW_NEXT) return false;
+        loops = true;
+        *act = gw_edge_act(e);
+    }
+    return loops;
+}
+
+uint32_t gw_plain_length(gw_plain *p, uint32_t state) {
+    uint32_t labels[MOST_LABELS], n, m = 0, length = 0, act = GW_KEEP;
+    const gw_item *items = gw_state_items(p->s, state, &n);
+    for (uint32_t i = 0; i < n && m < MOST_LABELS; i++)
+        if (!(items[i].at & GW_AT_TOKEN) && does_with_plain(p, items[i].at) != AVOIDS && is_total(p, items[i].to))
+            labels[m++] = items[i].at;
+    if (m && covers_plain(p->s->g, labels, m)) return GW_NEVER;
+    for (uint32_t i = 0; i < n; i++) {
+        if (items[i].at & GW_AT_TOKEN) continue;
+        int how = does_with_plain(p, items[i].at);
+        if (how == AVOIDS) continue;
+        if (how != COVERS || length || !loops_on_plain(p, items[i].to, &act)) return 0;
+        const gw_loop *l = &p->s->g->loops[gw_loop_of(p->s->g, items[i].to)];
+        length = act == GW_KEEP || l->max == GW_NEVER ? GW_NEVER : l->max - items[i].count;
+    }
+    return length;
+}
+
+void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g) {
+    p->spelling = gw_arena_take(a, g->n_nodes);
+    p->asked = gw_arena_take(a, GW_MOST_TOTAL * sizeof *p->asked);
+    p->total = gw_arena_take(a, g->n_states);
+    if (!p->total) return;
+    memset(p->spelling, 0, g->n_nodes);
+    memset(p->total, 0, g->n_states);
+}

@@ -1,0 +1,218 @@
+/* trie: see trie.h. Pieces are sorted by their bytes; a node is what a piece does not share with the one before. */
+#include "text/trie.h"
+
+#include <string.h>
+
+size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]) {
+    int type = v->types[id];
+    if (type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN) return 0;
+    if (type == GW_TOKEN_BYTE) {
+        one[0] = (uint8_t)gw_byte_value(v, id);
+        *bytes = one;
+        return 1;
+    }
+    *bytes = v->text + gw_piece_begin(v, id);
+    return gw_piece_len(v, id);
+}
+
+/* --- plain pieces --------------------------------------------------------------------------------- */
+
+/* Bytes of the character at p, 0 where it is none that a JSON string takes as it is. */
+static size_t plain_char(const uint8_t *p, size_t left) {
+    size_t n = gw_char_len(p, left);
+    if (n == 1) return p[0] >= 0x20 && p[0] < 0x80 && p[0] != '"' && p[0] != '\\';
+    if (n == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F))) return 0;
+    if (n == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))) return 0;
+    return n;
+}
+
+/* Characters of a plain piece, 0 of another. */
+static uint32_t plain_chars(const uint8_t *p, size_t len) {
+    uint32_t chars = 0;
+    for (size_t at = 0, n; at < len; at += n, chars++)
+        if (!(n = plain_char(p + at, len - at))) return 0;
+    return chars;
+}
+
+/* --- sorting -------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t key;         /* the first 8 bytes */
+    const uint8_t *text;
+    uint32_t len, id;
+} piece;
+
+static uint64_t key_of(const uint8_t *p, size_t len) {
+    uint64_t key = 0;
+    for (size_t i = 0; i < 8; i++) key = key << 8 | (i < len ? p[i] : 0);
+    return key;
+}
+
+static bool before(const piece *a, const piece *b) {
+    if (a->key != b->key) return a->key < b->key;
+    int order = memcmp(a->text, b->text, gw_min(a->len, b->len));
+    if (order) return order < 0;
+    return a->len != b->len ? a->len < b->len : a->id < b->id;
+}
+
+/* Merges runs of growing length; the result is where *a points. */
+static void sort(piece **a, piece **b, size_t n) {
+    for (size_t run = 1; run < n; run *= 2) {
+        piece *from = *a, *to = *b;
+        for (size_t at = 0; at < n; at += 2 * run) {
+            size_t i = at, middle = gw_min(at + run, n), j = middle, end = gw_min(at + 2 * run, n);
+            for (size_t k = at; k < end; k++)
+                to[k] = i < middle && (j >= end || !before(&from[j], &from[i])) ? from[i++] : from[j++];
+        }
+        *a = to;
+        *b = from;
+    }
+}
+
+/* --- the trees ------------------------------------------------------------------------------------ */
+
+static size_t shared(const piece *a, const piece *b) {
+    size_t n = 0, most = gw_min(a->len, b->len);
+    while (n < most && a->text[n] == b->text[n]) n++;
+    return n;
+}
+
+static size_t count_nodes(const piece *p, size_t n) {
+    size_t nodes = 0;
+    for (size_t i = 0; i < n; i++) nodes += p[i].len - (i ? shared(&p[i - 1], &p[i]) : 0);
+    return nodes;
+}
+
+static void take_tree(gw_tree *t, size_t nodes, gw_arena *a) {
+    t->head = gw_arena_take(a, nodes * sizeof *t->head);
+    t->skip = gw_arena_take(a, nodes * sizeof *t->skip);
+    t->depth = gw_arena_take(a, nodes * sizeof *t->depth);
+}
+
+/* No two of p are equal. `open`: the nodes that lead to the last one. */
+static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
+    size_t depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t common = i ? shared(&p[i - 1], &p[i]) : 0;
+        while (depth > common) t->skip[open[--depth]] = t->n;
+        for (; depth < p[i].len; depth++) {
+            open[depth] = t->n;
+            t->head[t->n] = p[i].text[depth];
+            t->depth[t->n++] = (uint16_t)(depth + 1);
+        }
+        t->head[t->n - 1] |= (p[i].id + 1) << 8;
+    }
+    while (depth > 0) t->skip[open[--depth]] = t->n;
+}
+
+/* --- making --------------------------------------------------------------------------------------- */
+
+typedef struct {
+    piece *p, *spare;
+    size_t n, n_odd, n_twins, n_long;
+    uint8_t *bytes;       /* [256] of byte pieces */
+} list;
+
+static void note_plain(gw_trie *t, uint32_t id, uint32_t chars) {
+    t->most_plain = (uint32_t)gw_max(t->most_plain, chars);
+    for (uint32_t k = gw_min(chars, GW_PLAIN_MASKS + 1) - 1; k <= GW_PLAIN_MASKS; k++)
+        t->plain[k][id / 32] |= 1u << id % 32;
+    if (chars <= GW_PLAIN_MASKS) return;
+    t->long_chars[t->n_long] = (uint16_t)chars;
+    t->long_plain[t->n_long++] = id;
+}
+
+static void collect(list *l, const gw_vocabulary *v) {
+    for (uint32_t id = 0; id < v->n; id++) {
+        const uint8_t *text;
+        uint8_t one[1];
+        size_t len = gw_trie_piece(v, id, &text, one);
+        if (!len) continue;
+        if (text == one) {
+            l->bytes[one[0]] = one[0];
+            text = &l->bytes[one[0]];
+        }
+        l->p[l->n++] = (piece){ key_of(text, len), text, (uint32_t)len, id };
+        if (plain_chars(text, len) > GW_PLAIN_MASKS) l->n_long++;
+    }
+    sort(&l->p, &l->spare, l->n);
+}
+
+/* Keeps one of equal pieces, and counts. */
+static void sort_out(list *l, gw_twin *twins) {
+    size_t kept = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const piece *p = &l->p[i], *last = kept ? &l->p[kept - 1] : NULL;
+        if (last && last->len == p->len && !memcmp(last->text, p->text, p->len)) {
+            twins[l->n_twins++] = (gw_twin){ p->id, last->id };
+            continue;
+        }
+        l->p[kept++] = *p;
+    }
+    l->n = kept;
+    for (size_t i = 0; i < kept; i++)
+        if (!plain_chars(l->p[i].text, l->p[i].len)) l->spare[l->n_odd++] = l->p[i];
+}
+
+static void lay_out(gw_trie *t, const list *l, gw_arena *a) {
+    t->twins = gw_arena_take(a, l->n_twins * sizeof *t->twins);
+    for (int k = 0; k <= GW_PLAIN_MASKS; k++) t->plain[k] = gw_arena_take(a, t->words * sizeof **t->plain);
+    t->long_plain = gw_arena_take(a, l->n_long * sizeof *t->long_plain);
+    t->long_chars = gw_arena_take(a, l->n_long * sizeof *t->long_chars);
+    take_tree(&t->all, count_nodes(l->p, l->n), a);
+    take_tree(&t->odd, count_nodes(l->spare, l->n_odd), a);
+}
+
+static int fill(gw_trie *t, const list *l, const gw_twin *twins, uint32_t *open) {
+    gw_arena a = { 0 };
+    lay_out(t, l, &a);
+    t->size = a.used;
+    t->block = gw_alloc(gw_size(a.used));
+    if (!t->block) return GW_E_NO_MEMORY;
+    memset(t->block, 0, t->size);
+    a = (gw_arena){ .base = t->block, .size = t->size };
+    lay_out(t, l, &a);
+    t->n_twins = (uint32_t)l->n_twins;
+    if (t->n_twins) memcpy(t->twins, twins, t->n_twins * sizeof *twins);
+    for (size_t i = 0; i < l->n; i++) {
+        uint32_t chars = plain_chars(l->p[i].text, l->p[i].len);
+        t->longest = (uint32_t)gw_max(t->longest, l->p[i].len);
+        if (chars) note_plain(t, l->p[i].id, chars);
+    }
+    fill_tree(&t->all, l->p, l->n, open);
+    fill_tree(&t->odd, l->spare, l->n_odd, open);
+    return 0;
+}
+
+int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
+    memset(t, 0, sizeof *t);
+    t->n_vocab = v->n;
+    t->words = (v->n + 31) / 32;
+    size_t n = v->n, bytes = 2 * n * sizeof(piece) + n * sizeof(gw_twin) + (GW_MAX_PIECE + 1) * 4 + 256;
+    uint8_t *scratch = gw_alloc(bytes);
+    if (!scratch) return gw_fail(e, GW_E_NO_MEMORY, "trie of the vocabulary\n%zu bytes\nno memory", bytes);
+    list l = { .p = (piece *)scratch, .spare = (piece *)scratch + n };
+    gw_twin *twins = (gw_twin *)((piece *)scratch + 2 * n);
+    uint32_t *open = (uint32_t *)(twins + n);
+    l.bytes = (uint8_t *)(open + GW_MAX_PIECE + 1);
+    collect(&l, v);
+    sort_out(&l, twins);
+    int bad = fill(t, &l, twins, open);
+    gw_free(scratch);
+    return bad ? gw_fail(e, bad, "trie of the vocabulary\n%zu bytes\nno memory", t->size) : 0;
+}
+
+void gw_trie_free(gw_trie *t) {
+    gw_free(t->block);
+    memset(t, 0, sizeof *t);
+}
+
+const uint32_t *gw_trie_plain(const gw_trie *t, uint32_t n) {
+    return t->plain[n >= t->most_plain ? GW_PLAIN_MASKS : gw_min(n, GW_PLAIN_MASKS) - 1];
+}
+
+void gw_trie_long(const gw_trie *t, uint32_t n, uint32_t *mask) {
+    bool some = n > GW_PLAIN_MASKS && n < t->most_plain;
+    for (uint32_t i = 0; i < t->n_long && some; i++)
+        if (t->long_chars[i] <= n) mask[t->long_plain[i] / 32] |= 1u << t->long_plain[i] % 32;
+}

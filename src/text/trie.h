@@ -1,0 +1,52 @@
+/* trie: the bytes of a vocabulary's pieces, one node for each beginning that pieces share, in the order in which a
+ * depth-first walk meets them: what a grammar refuses is skipped with all that begins like it. Holds what text is
+ * made of: no control and no unknown pieces. Made once, then immutable.
+ *
+ * A second tree holds only pieces that are not plain. Plain are pieces of whole characters that a JSON string takes as
+ * they are (no quote, no backslash, nothing below U+0020): nearly all. A state inside such a string has an answer to
+ * all of them at once, by their number of characters. */
+#ifndef GW_TRIE_H
+#define GW_TRIE_H
+
+#include "text/vocabulary.h"
+
+enum { GW_PLAIN_MASKS = 16 };
+
+/* Node i: its byte, and 1 + the id of the piece that ends there (0: none), in head; where the next node is that does
+ * not begin like it; how many bytes lead to it. */
+typedef struct {
+    uint32_t n;
+    uint32_t *head;       /* [n] byte | id + 1 << 8 */
+    uint32_t *skip;       /* [n] */
+    uint16_t *depth;      /* [n] from 1 */
+} gw_tree;
+
+/* Pieces with equal bytes: `id` is allowed where `as` is, which stands in the trees. */
+typedef struct { uint32_t id, as; } gw_twin;
+
+typedef struct {
+    void *block;
+    size_t size;
+    uint32_t n_vocab, words;        /* of a mask: bit id % 32 of word id / 32 */
+    uint32_t longest;               /* bytes of a piece */
+    gw_tree all, odd;               /* odd: those that are not plain */
+    gw_twin *twins;
+    uint32_t n_twins;
+    uint32_t *plain[GW_PLAIN_MASKS + 1];   /* [words] plain pieces of at most k + 1 characters; the last one: all */
+    uint32_t *long_plain;           /* ids with more than GW_PLAIN_MASKS characters, by their number */
+    uint16_t *long_chars;           /* [n_long] */
+    uint32_t n_long, most_plain;    /* characters of a plain piece */
+} gw_trie;
+
+int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e);   /* 0 or GW_E_NO_MEMORY */
+void gw_trie_free(gw_trie *t);
+
+/* Bytes of a piece that text may be made of, at most 1024; 0 for others. `one`: room for a byte piece. */
+size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes, uint8_t one[1]);
+
+/* The plain pieces of at most n characters, n > 0: [words], without some that are longer than GW_PLAIN_MASKS;
+ * gw_trie_long adds these to mask[words]. */
+const uint32_t *gw_trie_plain(const gw_trie *t, uint32_t n);
+void gw_trie_long(const gw_trie *t, uint32_t n, uint32_t *mask);
+
+#endif

@@ -1,0 +1,23 @@
+/* The quick ones of the apps (apps.js): a bundler that follows addresses, one that does not, and no tool at all, from
+ * the packed package in Chromium; and what looks at packages. All of them: node tests/apps/run.js. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { launch } from '../e2e/helpers.js';
+import { APPS } from './apps.js';
+import { surrounded, tryApp } from './run.js';
+
+test('apps of other tools answer as Node does', async (t) => {
+  const browser = await launch('chromium');
+  t.after(() => browser.close());
+  await surrounded(async (given) => {
+    for (const app of APPS.filter(({ quick }) => quick)) {
+      await t.test(app.title, async () => {
+        const threads = app.base === 'cdn' ? 1 : undefined, { ok, error, ...got } = await tryApp(app, given, browser);
+        assert.ok(ok, error);
+        if (app.check) return;
+        if (threads) assert.equal(got.threads, threads);
+        else assert.ok(got.threads > 1, 'with threads');
+      });
+    }
+  });
+});

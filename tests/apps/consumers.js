@@ -1,0 +1,82 @@
+/* consumers: what TypeScript, and the tools that look at packages, say of ours. Each row is a command that has to end
+ * well: there is nothing to open. */
+/** @import { App } from './apps.js' */
+
+/** Every type that docs/ names, and what people write with them. */
+const TYPES = ['CacheEntry', 'Call', 'Capabilities', 'Chat', 'ChatMessage', 'ChatOptions', 'EmbedOptions', 'ErrorCode',
+  'ErrorDetails', 'FinishReason', 'Format', 'GenerateOptions', 'GenerateResult', 'Generation', 'HeaderList', 'HubSource',
+  'Inside', 'InsideOptions', 'Inspection', 'LoadOptions', 'Match', 'Model', 'ModelCache', 'ModelInfo', 'ModelSource', 'Notice',
+  'Progress', 'Prompt', 'Restored', 'Step', 'Store', 'TokenLogprob', 'Tool', 'ToolCall'];
+const USE = `import { CODES, GemmaError, inspectModel, loadModel, modelCache, openCache, probe } from 'gemma-wasm';
+import type { ${TYPES.join(', ')} } from 'gemma-wasm';
+export type All = [${TYPES.join(', ')}];
+export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = [{ threads: 2 }, { topK: 1 }, {}, {}];
+export const load = () => loadModel('x');   // its type is written out by name
+export const known = (error: GemmaError): ErrorCode => error.code;
+export const caches = [modelCache, openCache('e')];
+export class Assistant {
+  #chat: Chat;
+  constructor(model: Model) { this.#chat = model.chat({ system: 'b' }); }
+  async ask(text: string, signal?: AbortSignal) {
+    const answer = this.#chat.send(text, { maxTokens: 4, signal });
+    for await (const piece of answer) piece.toUpperCase();
+    const { text: all, finishReason }: GenerateResult = await answer;
+    const why: FinishReason = finishReason;
+    return { all, why, can: probe().threads.toFixed(), codes: Object.keys(CODES) };
+  }
+}
+export async function look(source: ModelSource): Promise<ModelInfo> {
+  const { tensors } = await inspectModel(source);
+  if (tensors[0].shape.length > 4) throw new GemmaError('bad-shape', 'x');
+  // @ts-expect-error: no such option
+  await loadModel(source, { thread: 2 });
+  return (await loadModel(source)).info;
+}
+`;
+const SEARCH = `import { openIndex } from 'gemma-wasm/search';
+import type { Hit, Item, SearchIndex, SearchOptions } from 'gemma-wasm/search';
+export const options: SearchOptions = { dimensions: 4 };
+export async function nearest(item: Item): Promise<Hit[]> {
+  const index: SearchIndex = await openIndex(options);
+  await index.add(item);
+  return index.query(item.vector, { count: 1 });
+}
+`;
+const ISOLATE = `import { isolate } from 'gemma-wasm/isolate';
+export const isolated: Promise<boolean> = isolate();
+`;
+const SHARED = `import { SharedModel, loadModel } from 'gemma-wasm/shared';
+export const shared: Promise<SharedModel> = loadModel('x');
+`;
+const STRICT = { strict: true, skipLibCheck: false, declaration: true, outDir: 'out', exactOptionalPropertyTypes: false };
+
+/** @param {object} options @param {string[]} files */
+const config = (options, files) => JSON.stringify({ compilerOptions: { ...STRICT, ...options }, files });
+
+/** In a page, with a bundler's resolution; in Node without the DOM's types, as ES module and as CommonJS.
+ * @param {string} version @returns {App} */
+function typescript(version) {
+  const [major, minor] = version.split('.');
+  const projects = ['dom', 'node', 'cjs'];
+  return {
+    name: `typescript-${major}.${minor}`, title: `TypeScript ${version}: DOM only, Node only (ES module and CommonJS), declarations`,
+    packages: { typescript: version, '@types/node': '20.19.43' }, check: true,
+    files: {
+      'use.ts': USE, 'search.ts': SEARCH, 'isolate.ts': ISOLATE, 'shared.ts': SHARED, 'use.cts': USE, 'search.cts': SEARCH,
+      'dom.json': config({ module: 'esnext', moduleResolution: 'bundler', target: 'es2022', types: [],
+        lib: ['es2022', 'dom', 'dom.iterable'] }, ['use.ts', 'search.ts', 'isolate.ts', 'shared.ts']),
+      'node.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, ['use.ts', 'search.ts']),
+      'cjs.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, ['use.cts', 'search.cts']),
+    },
+    run: ['sh', '-c', projects.map((name) => `tsc -p ${name}.json`).join(' && ')],
+  };
+}
+
+/** @type {App[]} */
+export const CONSUMERS = [
+  ...['5.0.4', '5.4.5', '5.9.3', '6.0.3', '7.0.2'].map(typescript),
+  { name: 'publint', title: 'publint 0.3.25', packages: { publint: '0.3.25' }, files: {}, check: true, quick: true,
+    run: ['publint', 'package.tgz', '--strict'] },
+  { name: 'attw', title: 'Are the types wrong? 0.18.5', packages: { '@arethetypeswrong/cli': '0.18.5' }, files: {}, check: true,
+    quick: true, run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', '--no-emoji', '-f', 'ascii'] },
+];

@@ -1,0 +1,254 @@
+/**
+ * run: the package in other people's tools (apps.js): packed, installed, built with each tool, opened in Chromium, and
+ * compared with what Node says. Each app lies in a folder of the system's for temporary files, where its tools stay
+ * installed: not in this checkout, whose modules and lock file some of them would find.
+ *
+ *   node tests/apps/run.js [--table] [--rest] [NAME …]
+ *
+ * Without names all of them. --table writes what was found into docs/ecosystem.json, row by row, of which
+ * `node tools/readme.js` makes the table; --rest leaves out what passed there with the package as it is now.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { loadModel, probe } from '../../js/index.node.js';
+import { at, isMain } from '../../tools/proc.js';
+import { serve } from '../../tools/serve.js';
+import { newerNode } from '../../tools/setup.js';
+import { installPackage } from '../js/installed.js';
+import { testModel } from '../js/models.js';
+import { launch } from '../e2e/helpers.js';
+import { APPS } from './apps.js';
+
+/** @typedef {import('./apps.js').App} App */
+/** @typedef {{ model: string, cdn: string, expected: string, installed: string }} Given */
+/** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
+
+const run = promisify(execFile);
+const LONGEST = 400_000, SHOWN = 60_000;
+/** What other origins need to read files. */
+const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
+
+/** The app's folder, with its tools and the package. @param {App} app @param {Given} given */
+async function prepare(app, { model, cdn, installed }) {
+  const own = app.folder ?? (Object.keys(app.packages).length ? app.name : 'plain');
+  const folder = join(tmpdir(), 'gemma-wasm-apps', own);
+  const put = (/** @type {string} */ text) => text.replaceAll('MODEL', `'${model}'`).replaceAll('CDN', cdn);
+  await installTools(folder, app);
+  for (const old of ['dist', 'out', 'build', '.next', '.parcel-cache', '.svelte-kit', '.angular', 'node_modules/.vite']) {
+    rmSync(join(folder, old), { recursive: true, force: true });
+  }
+  const place = join(folder, 'node_modules', 'gemma-wasm');
+  rmSync(place, { recursive: true, force: true });
+  cpSync(join(installed, 'node_modules', 'gemma-wasm'), place, { recursive: true });
+  for (const name of readdirSync(installed)) if (/\.tgz$/.test(name)) cpSync(join(installed, name), join(folder, 'package.tgz'));
+  for (const [path, text] of Object.entries(app.files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), put(typeof text === 'string' ? text : text(asItCame(join(folder, path)))));
+  }
+  return folder;
+}
+
+/** Of a template: kept once, since the file is changed. @param {string} path */
+function asItCame(path) {
+  const kept = `${path}.as-it-came`;
+  if (!existsSync(kept)) cpSync(path, kept);
+  return readFileSync(kept, 'utf8');
+}
+
+/** Once for each list of packages. @param {string} folder @param {App} app */
+async function installTools(folder, app) {
+  const { packages, create } = app, stamp = join(folder, 'installed.json');
+  const wanted = JSON.stringify({ private: true, type: 'module', ...app.manifest, dependencies: packages });
+  const known = existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted + (create ?? '');
+  if (!known) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
+    if (create) await run(create[0], create.slice(1), options);
+    else writeFileSync(join(folder, 'package.json'), wanted);
+    if (create || Object.keys(packages).length) {
+      await run('npm', ['install', '--no-audit', '--no-fund', '--no-package-lock'], options);
+    }
+    writeFileSync(stamp, wanted + (create ?? ''));
+  }
+  // Several apps share a folder, not what belongs into its description.
+  if (!create) writeFileSync(join(folder, 'package.json'), wanted);
+}
+
+/** What goes wrong in it. @param {import('puppeteer-core').Page} page */
+function watched(page) {
+  const troubles = /** @type {string[]} */ ([]);
+  page.on('pageerror', (error) => troubles.push(String(error)));
+  page.on('console', (message) => { if (message.type() === 'error') troubles.push(message.text()); });
+  page.on('response', (response) => { if (response.status() >= 400) troubles.push(`${response.status()} ${response.url()}`); });
+  return troubles;
+}
+
+/** What a page says once it has an answer. @param {import('puppeteer-core').Browser} browser @param {string} url */
+async function shown(browser, url) {
+  const context = await browser.createBrowserContext(), page = await context.newPage(), troubles = watched(page);
+  try {
+    await page.goto(url, { timeout: SHOWN, waitUntil: 'domcontentloaded' });
+    if (/\/api$/.test(url)) return await page.evaluate(() => document.body.innerText);
+    await page.waitForFunction(() => /^\{/.test(document.title), { timeout: SHOWN });
+    return await page.title();
+  } catch (cause) {
+    throw new Error(`${cause.message}; ${troubles.join('; ')}`, { cause });
+  } finally {
+    await context.close();
+  }
+}
+
+/** The same of a page that shows the answer while it comes, after its button was pressed, if it has one.
+ * @param {import('puppeteer-core').Browser} browser @param {string} url @param {string} expected */
+async function streamed(browser, url, expected) {
+  const context = await browser.createBrowserContext(), page = await context.newPage(), troubles = watched(page);
+  try {
+    await page.goto(url, { timeout: SHOWN, waitUntil: 'load' });
+    await page.evaluate(() => {
+      const states = new Set(), body = document.body;
+      new MutationObserver(() => states.add(body.textContent)).observe(body, { subtree: true, childList: true, characterData: true });
+      Object.assign(window, { states });
+      [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Ask')?.click();
+    });
+    await page.waitForFunction((text) => document.body.textContent.includes(text), { timeout: SHOWN }, expected);
+    const [states, isolated] = await page.evaluate(() => [/** @type {any} */ (window).states.size, crossOriginIsolated]);
+    if (states < 2) throw new Error(`the answer came at once, not while it was made: ${states} states`);
+    return JSON.stringify({ text: expected, threads: isolated ? probe().threads : 1 });
+  } catch (cause) {
+    throw new Error(`${cause.message}; ${troubles.join('; ')}`, { cause });
+  } finally {
+    await context.close();
+  }
+}
+
+/** @param {string[]} command @param {App} app @param {string} folder */
+function start(command, app, folder) {
+  const child = spawn(command[0], command.slice(1), {
+    cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment(folder, app),
+  });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { text += data; });
+  return { said: () => text, end: () => { try { process.kill(-Number(child.pid)); } catch { /* It has ended. */ } } };
+}
+
+/** Programs of the app's own first, and the Node that its tool asks for. @param {string} folder @param {App} app */
+function environment(folder, { env = {}, newer }) {
+  const programs = [join(folder, 'node_modules', '.bin'), ...newer ? [dirname(newerNode())] : []];
+  return { ...process.env, ...env, CI: '1', PATH: [...programs, process.env.PATH].join(delimiter) };
+}
+
+/** @typedef {(url: string) => Promise<string>} Look */
+
+/** @param {App} app @param {string} folder @param {Look} look */
+async function fromServer(app, folder, look) {
+  const { port, close } = await serve({ root: folder });
+  await close();   // a free one
+  const server = start((app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))), app, folder);
+  const url = `http://localhost:${port}/${app.path ?? ''}`;
+  try {
+    for (let tries = 0; !await fetch(`http://localhost:${port}/`).then(({ ok }) => ok, () => false); tries++) {
+      if (tries > 240) throw new Error(`no server came: ${server.said().slice(-500)}`);
+      await new Promise((done) => { setTimeout(done, 250); });
+    }
+    const text = await look(url);
+    return /^\{/.test(text) ? text : `${text.trim()}\n${server.said().slice(-1500)}`;
+  } finally {
+    server.end();
+  }
+}
+
+/** @param {App} app @param {string} folder @param {Look} look */
+async function fromFolder(app, folder, look) {
+  const headers = { 'Content-Security-Policy': '' };
+  const server = await serve({ root: join(folder, app.page ?? '.'), isolation: app.base !== 'cdn', headers });
+  try {
+    return await look(server.url);
+  } finally {
+    await server.close();
+  }
+}
+
+/** What the app says. @param {App} app @param {string} folder @param {import('puppeteer-core').Browser} browser
+ * @param {string} expected */
+async function said(app, folder, browser, expected) {
+  const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
+  if (app.build) await run(app.build[0], app.build.slice(1), options);
+  if (app.run) return (await run(app.run[0], app.run.slice(1), options)).stdout;
+  const look = app.shows ? (/** @type {string} */ url) => streamed(browser, url, expected)
+    : (/** @type {string} */ url) => shown(browser, url);
+  return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
+}
+
+/** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
+export async function tryApp(app, given, browser) {
+  try {
+    const folder = await prepare(app, given), text = await said(app, folder, browser, given.expected);
+    if (app.check) return { ok: true };
+    const answer = JSON.parse(text.match(/\{".*\}/)?.[0] ?? '{}');
+    if (answer.text === given.expected) return { ok: true, threads: answer.threads };
+    return { ok: false, error: answer.error ?? `another answer: ${text.slice(0, 2000)}` };
+  } catch (error) {
+    const { message, stderr = '', stdout = '' } = /** @type {any} */ (error);
+    return { ok: false, error: `${message}\n${stderr}${stdout}`.slice(0, 3000) };
+  }
+}
+
+/** Everything that the apps need around them. @param {(given: Given) => Promise<unknown>} f */
+export async function surrounded(f) {
+  const path = await testModel('tiny'), installed = installPackage();
+  const models = await serve({ root: dirname(path), headers: OPEN, isolation: false });
+  const cdn = await serve({ root: join(installed, 'node_modules', 'gemma-wasm'), headers: OPEN, isolation: false });
+  const model = await loadModel(path, { threads: 1 });
+  const { text: expected } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
+  await model.dispose();
+  try {
+    const address = `${models.url}${path.split('/').at(-1)}`;
+    await f({ model: address, cdn: cdn.url.slice(0, -1).replace('localhost', '127.0.0.1'), expected, installed });
+  } finally {
+    await models.close();
+    await cdn.close();
+    rmSync(installed, { recursive: true });
+  }
+}
+
+/** Which package it is. @param {string} installed */
+function digest(installed) {
+  const hash = createHash('sha256'), folder = join(installed, 'node_modules', 'gemma-wasm');
+  for (const name of ['package.json', ...readdirSync(join(folder, 'dist')).sort().map((file) => `dist/${file}`)]) {
+    hash.update(`${name}\n`).update(readFileSync(join(folder, name)));
+  }
+  return hash.digest('hex').slice(0, 8);
+}
+
+/** @param {App[]} apps @param {Record<string, Result>} results @param {{ rest?: boolean, keep: () => void }} how */
+async function tryAll(apps, results, { rest, keep }) {
+  const browser = await launch('chromium');
+  await surrounded(async (given) => {
+    const of = digest(given.installed);
+    for (const app of apps) {
+      if (rest && results[app.name]?.ok && results[app.name].of === of) continue;
+      const { ok, threads, error } = await tryApp(app, given, browser), line = error?.split('\n')[0].slice(0, 160);
+      results[app.name] = { ok, threads, error: line, of };
+      console.log(`${ok ? 'ok    ' : 'FAILED'} ${app.name}: ${app.title}: ${ok ? `${threads ?? ''} threads` : error}`);
+      if (!ok) process.exitCode = 1;
+      keep();
+    }
+  });
+  await browser.close();
+}
+
+if (isMain(import.meta.url)) {
+  const { values: { table, rest }, positionals } = parseArgs({
+    allowPositionals: true, options: { table: { type: 'boolean' }, rest: { type: 'boolean' } },
+  });
+  const apps = APPS.filter(({ name }) => !positionals.length || positionals.includes(name));
+  const kept = at('docs', 'ecosystem.json');
+  const results = existsSync(kept) ? JSON.parse(readFileSync(kept, 'utf8')) : {};
+  const known = () => Object.fromEntries(APPS.filter(({ name }) => results[name]).map(({ name }) => [name, results[name]]));
+  await tryAll(apps, results, { rest, keep() { if (table) writeFileSync(kept, `${JSON.stringify(known(), null, 1)}\n`); } });
+}

@@ -1,0 +1,321 @@
+/* Saved states: a session that was restored gives the bits of one that was never interrupted, with every type of cache,
+ * windows or none, other threads and context lengths; the sampler draws on; what is damaged, cut, of another model or
+ * cache, or made up, is refused, and the model lives on. */
+#include "api.h"
+#include "model/load.h"
+#include "file/types.h"
+#include "run/state.h"
+#include "test.h"
+#include "tiny_gguf.h"
+
+/* Rings of 96 rows, a window of 24: both have moved on after MOST tokens. */
+static const tiny_config base = {
+    .n_embd = 32, .n_layer = 3, .n_ff = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .window = 24,
+    .n_ctx = 400, .n_vocab = 50, .pattern = 3, .embd = GW_Q8_0, .attn = GW_Q4_0, .ffn = GW_Q4_0,
+    .head = -1, .seed = 3,
+};
+enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
+
+typedef struct {
+    gw_pool *pool;
+    gw_model *m;
+} rig;
+
+static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char *kv_type) {
+    tiny_file f = tiny_make(c);
+    rig r = { gw_pool_new(threads), NULL };
+    r.m = gw_model_new(r.pool);
+    CHECK_INT(gw_load_option(r.m, "kvType", kv_type), 0);
+    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx), GW_LOAD_READY);
+    tiny_free(&f);
+    return r;
+}
+
+static void rig_free(rig *r) {
+    gw_model_free(r->m);
+    gw_pool_free(r->pool);
+}
+
+static const int32_t *some_ids(void) {
+    static int32_t ids[ALL];
+    for (int i = 0; i < ALL; i++) ids[i] = (i * 17 + i / 7) % VOCAB;
+    return ids;
+}
+
+/* A prompt, then token by token, up to n. Returns what was kept. */
+static int eval(gw_model *m, const int32_t *ids, uint32_t prompt, uint32_t n) {
+    int kept = gw_sync(m, ids, prompt);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    for (uint32_t i = prompt; i < n; i++) {
+        CHECK_INT(gw_append(m, ids[i]), 0);
+        CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    }
+    return kept;
+}
+
+typedef struct {
+    uint8_t *at;
+    size_t n;
+} bytes;
+
+static bytes save(gw_model *m, const int32_t *ids, uint32_t n) {
+    CHECK_INT(gw_save(m, ids, n), 0);
+    bytes b = { malloc((size_t)gw_save_bytes(m)), (size_t)gw_save_bytes(m) };
+    size_t at = 0;
+    for (size_t part; (part = gw_save_next(m)) > 0; at += part) memcpy(b.at + at, gw_state_window(m), part);
+    CHECK_INT(at, b.n);
+    return b;
+}
+
+/* In steps of at most `chunk` bytes. */
+static int restore(gw_model *m, bytes b, size_t chunk) {
+    int how = gw_restore(m, (double)b.n);
+    for (size_t at = 0; how >= 0;) {
+        size_t n = gw_min(gw_min(chunk, gw_state_left(m)), b.n - at);
+        memcpy(gw_state_window(m), b.at + at, n);
+        how = gw_restore_commit(m, n);
+        at += n;
+        if (how == 0) CHECK_INT(at, b.n);
+        if (how == 0 || how < 0) break;
+    }
+    return how;
+}
+
+static void check_same(gw_model *a, gw_model *b, const int32_t *ids, uint32_t n, int kept) {
+    CHECK_INT(eval(a, ids, n, n), kept);
+    CHECK_INT(eval(b, ids, n, n), kept);
+    CHECK(!memcmp(gw_logits(a), gw_logits(b), VOCAB * sizeof(float)));
+}
+
+static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
+
+TEST(state_goes_on_bit_for_bit) {
+    static const uint32_t windows[] = { 24, 1, 999 };
+    const int32_t *ids = some_ids();
+    for (int i = 0; i < 12; i++) {
+        if (TSAN_LEAVES_OUT(i + i / 4)) continue;
+        tiny_config c = base;
+        c.window = windows[i / 4];
+        rig whole = rig_of(&c, 1, CONTEXT, kv_types[i % 4]), other = rig_of(&c, 2, CONTEXT, kv_types[i % 4]);
+        eval(whole.m, ids, PROMPT, PROMPT + ANSWER);
+        bytes b = save(whole.m, ids, PROMPT + ANSWER);
+        CHECK(b.n < gw_plan_bytes(whole.m, CONTEXT, "kv") + 4 * ALL + 4096);
+        eval(other.m, ids + 40, 60, 60);   /* it was used before */
+        CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
+        CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
+        check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
+        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]);   /* a retry: from the rows kept aside */
+        CHECK_INT(restore(again.m, b, 4096), 0);
+        CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
+        free(b.at);
+        rig_free(&again);
+        rig_free(&whole);
+        rig_free(&other);
+    }
+}
+
+TEST(state_fits_other_context_lengths) {
+    static const uint32_t contexts[][2] = { { 60, 300 }, { 300, 60 }, { 96, 97 }, { 300, 400 }, { 90, 400 } };
+    const int32_t *ids = some_ids();
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        rig from = rig_of(&base, 1, contexts[i][0], "auto"), to = rig_of(&base, 1, contexts[i][1], "auto");
+        uint32_t n = 50;
+        eval(from.m, ids, 30, n);
+        bytes b = save(from.m, ids, n);
+        CHECK_INT(restore(to.m, b, 1 << 30), 0);
+        check_same(from.m, to.m, ids, n + 9, (int)n);
+        free(b.at);
+        rig_free(&from);
+        rig_free(&to);
+    }
+    rig from = rig_of(&base, 1, 300, "auto"), to = rig_of(&base, 1, 100, "auto");
+    eval(from.m, ids, PROMPT, PROMPT);
+    bytes b = save(from.m, ids, PROMPT);
+    CHECK_INT(restore(to.m, b, 1 << 30), GW_E_BAD_SAVED);
+    CHECK_TEXT(gw_error_text(to.m, "got"), "150");
+    free(b.at);
+    rig_free(&from);
+    rig_free(&to);
+}
+
+TEST(state_of_a_beginning_and_of_what_is_not_there) {
+    const int32_t *ids = some_ids();
+    rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
+    CHECK_INT(gw_save(a.m, ids, 5), 1);
+    eval(a.m, ids, PROMPT, PROMPT);
+    CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
+    CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
+    CHECK_INT(gw_save(a.m, ids, 10), 1);   /* the rings have moved on */
+    bytes s = save(a.m, ids, PROMPT - 9);
+    CHECK_INT(restore(b.m, s, 777), 0);
+    CHECK_INT(eval(a.m, ids, PROMPT, PROMPT), PROMPT - 1);
+    CHECK_INT(eval(b.m, ids, PROMPT, PROMPT), PROMPT - 9);
+    CHECK(!memcmp(gw_logits(a.m), gw_logits(b.m), VOCAB * sizeof(float)));
+    CHECK_INT(gw_sync(a.m, ids + 3, 100), 0);
+    CHECK_INT(gw_run(a.m, 1), GW_RUN_MORE);
+    CHECK_INT(gw_save(a.m, ids + 3, 20), 1);   /* in the middle of a batch */
+    free(s.at);
+    rig_free(&a);
+    rig_free(&b);
+}
+
+static void set_sampler(gw_model *m) {
+    static const struct { const char *name; double value; } options[] = {
+        { "temperature", 1.5 }, { "top_k", 0 }, { "top_p", 0.9 }, { "repetition_penalty", 1.3 },
+        { "penalty_window", 20 }, { "seed", 77 } };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        CHECK_INT(gw_set_option(m, options[i].name, options[i].value), 0);
+    CHECK_INT(gw_set_bias(m, 7, -INFINITY), 0);
+    CHECK_INT(gw_set_bias(m, 9, 2), 0);
+}
+
+static uint32_t draw_on(gw_model *m, int32_t *ids, uint32_t n, uint32_t more) {
+    for (uint32_t i = 0; i < more; i++) {
+        int32_t id = ids[n++] = gw_draw(m, gw_logits(m));
+        CHECK(id >= 0 && id != 7);
+        gw_sampler_accept(gw_sampler_of(m), id);
+        CHECK_INT(gw_append(m, id), 0);
+        CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    }
+    return n;
+}
+
+TEST(state_draws_on) {
+    int32_t whole[120], again[120];
+    rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
+    memcpy(whole, some_ids(), 40 * sizeof *whole);
+    set_sampler(a.m);
+    eval(a.m, whole, 40, 40);
+    uint32_t n = draw_on(a.m, whole, 40, 30);
+    bytes s = save(a.m, whole, n);
+    memcpy(again, whole, n * sizeof *whole);
+    draw_on(a.m, whole, n, 40);
+    CHECK_INT(restore(b.m, s, 1 << 30), 0);
+    CHECK_INT(eval(b.m, again, n, n), n - 1);
+    draw_on(b.m, again, n, 40);
+    CHECK(!memcmp(whole, again, (n + 40) * sizeof *whole));
+    free(s.at);
+    rig_free(&a);
+    rig_free(&b);
+}
+
+/* What happens to a model that a state was offered to in vain. */
+static void check_lives(gw_model *m, gw_model *sound) {
+    const int32_t *ids = some_ids();
+    eval(m, ids, 70, 70);
+    gw_clear(sound);
+    eval(sound, ids, 70, 70);
+    CHECK(!memcmp(gw_logits(m), gw_logits(sound), VOCAB * sizeof(float)));
+}
+
+TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
+    const int32_t *ids = some_ids();
+    tiny_config changed[6];
+    for (int i = 0; i < 6; i++) changed[i] = base;
+    changed[0].seed = 4;
+    changed[1].window = 25;
+    changed[2].n_layer = 4;
+    changed[3].n_head_kv = 4;
+    changed[4].attn = GW_Q8_0;
+    changed[5] = base;
+    rig from = rig_of(&base, 1, CONTEXT, "i16");
+    eval(from.m, ids, 60, 60);
+    bytes s = save(from.m, ids, 60);
+    for (int i = 0; i < 6; i++) {
+        rig to = rig_of(&changed[i], 1, CONTEXT, i == 5 ? "q8_0" : "i16");
+        CHECK(strcmp(gw_state_name(to.m), gw_state_name(from.m)));
+        eval(to.m, ids, 50, 50);
+        CHECK_INT(restore(to.m, s, 1 << 30), GW_E_BAD_SAVED);
+        CHECK_TEXT(gw_error_text(to.m, "code"), "bad-saved");
+        CHECK_INT(eval(to.m, ids, 50, 50), 49);
+        rig_free(&to);
+    }
+    rig same = rig_of(&base, 2, 200, "i16");
+    CHECK_TEXT(gw_state_name(same.m), gw_state_name(from.m));
+    rig_free(&same);
+    free(s.at);
+    rig_free(&from);
+}
+
+TEST(state_of_a_split_model_fits_the_whole_one) {
+    const int32_t *ids = some_ids();
+    tiny_file parts[3];
+    rig whole = rig_of(&base, 1, CONTEXT, "auto"), split = { gw_pool_new(1), NULL };
+    for (uint32_t i = 0; i < 3; i++) {
+        tiny_config c = base;
+        c.n_parts = 3;
+        c.part = i;
+        parts[i] = tiny_make(&c);
+    }
+    split.m = gw_model_new(split.pool);
+    CHECK_INT(gw_load_parts(split.m, 3), 0);
+    CHECK_INT(tiny_feed_parts(split.m, parts, 3, 1 << 12, CONTEXT), GW_LOAD_READY);
+    eval(split.m, ids, 60, 60);
+    bytes s = save(split.m, ids, 60);
+    CHECK_INT(restore(whole.m, s, 1 << 30), 0);
+    check_same(whole.m, split.m, ids, 70, 60);
+    free(s.at);
+    for (int i = 0; i < 3; i++) tiny_free(&parts[i]);
+    rig_free(&whole);
+    rig_free(&split);
+}
+
+TEST(state_that_is_damaged_or_cut_is_refused) {
+    const int32_t *ids = some_ids();
+    rig a = rig_of(&base, 1, CONTEXT, "auto"), sound = rig_of(&base, 1, CONTEXT, "auto");
+    eval(a.m, ids, 100, 110);
+    bytes s = save(a.m, ids, 110);
+    for (size_t at = 0; at < s.n; at += at < 700 ? 1 : 997) {
+        s.at[at] ^= (uint8_t)(1 << at % 8);
+        CHECK_INT(restore(a.m, s, 1 << 30), GW_E_BAD_SAVED);
+        s.at[at] ^= (uint8_t)(1 << at % 8);
+    }
+    check_lives(a.m, sound.m);
+    for (size_t n = 0; n < s.n; n += n < 700 ? 13 : 4999)
+        CHECK_INT(restore(a.m, (bytes){ s.at, n }, 1 << 30), GW_E_BAD_SAVED);
+    CHECK_INT(gw_restore(a.m, (double)s.n), 0);   /* all were promised, some came */
+    memcpy(gw_state_window(a.m), s.at, 5000);
+    CHECK_INT(gw_restore_commit(a.m, 5000), 1);
+    CHECK_INT(gw_restore_commit(a.m, 0), GW_E_BAD_SAVED);
+    CHECK_INT(gw_restore_commit(a.m, 1), GW_E_BAD_STATE);
+    CHECK_INT(gw_restore_commit(a.m, 0), GW_E_BAD_STATE);
+    CHECK_INT(gw_save_next(a.m), 0);
+    check_lives(a.m, sound.m);
+    CHECK_INT(restore(a.m, s, 1 << 30), 0);
+    free(s.at);
+    rig_free(&a);
+    rig_free(&sound);
+}
+
+TEST(state_rows_are_what_kernels_rely_on) {
+    uint8_t row[256];
+    static const uint8_t global[1] = { 1 };
+    for (int type = GW_KV_F32; type < GW_KV_TYPES; type++) {
+        gw_kv kv;
+        gw_arena a = { 0 };
+        gw_kv_shape shape = { 1, 16, 16, 4, 1, 8, global, type };
+        gw_kv_init(&kv, shape, &a);
+        uint8_t *aligned = gw_alloc(a.used);
+        a = (gw_arena){ .base = aligned, .size = a.used };
+        gw_kv_init(&kv, shape, &a);
+        float k[8] = { 1, -2, 3, -4, 5, -6, 7, -8 };
+        gw_kv_store(&kv, 0, 3, k, k);
+        uint32_t n = gw_kv_row_bytes(&kv, 0);
+        CHECK_INT(n, type == GW_KV_F32 ? 32 : type == GW_KV_I16 ? 20 : 10);
+        for (int values = 0; values < 2; values++) {
+            gw_kv_row_out(&kv, &kv.layers[0], values, 3, row);
+            CHECK(gw_kv_row_in(&kv, &kv.layers[0], values, 3, row));
+            static const struct { int type; uint32_t at; uint16_t value; } wrong[] = {
+                { GW_KV_F32, 2, 0x7f80 }, { GW_KV_F32, 30, 0xffc0 }, { GW_KV_I16, 0, 0x8000 },
+                { GW_KV_I16, 18, 0xbf80 }, { GW_KV_I16, 18, 0x7fc0 }, { GW_KV_I16, 18, 0x7f00 },
+                { GW_KV_Q8, 0, 0x0180 }, { GW_KV_Q8, 8, 0x7f80 }, { GW_KV_Q8, 8, 0xbf80 } };
+            for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+                uint8_t bad[256];
+                memcpy(bad, row, n);
+                memcpy(bad + wrong[i].at, &wrong[i].value, 2);
+                if (wrong[i].type == type) CHECK(!gw_kv_row_in(&kv, &kv.layers[0], values, 3, bad));
+            }
+        }
+        gw_free(aligned);
+    }
+}

@@ -1,0 +1,293 @@
+/**
+ * Conversations that stay: kept as they come, there again after a reload and after the tab was killed in the middle of
+ * an answer, with their drafts; found, renamed, pinned, deleted and brought back; several versions of a message and of
+ * an answer; Back and Forward; a model that fails costs nothing.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, test } from 'node:test';
+import {
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, answerText, assertReady, catchCopies, load, loadAddress, modelAddress,
+  openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+/** What is shown of the conversation: questions and answers. @param {Page} page */
+const shown = (page) => page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
+
+/** Texts of the list. @param {Page} page */
+const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
+
+/** A button by its text, anywhere in it. @param {Page} page @param {string} selector @param {string} text */
+async function press(page, selector, text) {
+  const found = await page.$$(selector);
+  for (const one of found) {
+    if (await one.evaluate((element) => element.textContent) === text) return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
+  }
+  throw new Error(`no ${selector} “${text}”`);
+}
+
+/** What the archive holds. @param {Page} page */
+const kept = (page) => page.evaluate(async () => {
+  const database = await new Promise((resolve) => {
+    const request = indexedDB.open('gemma-wasm');
+    request.onsuccess = () => resolve(request.result);
+  });
+  const all = await new Promise((resolve) => {
+    const request = /** @type {IDBDatabase} */ (database).transaction('bodies').objectStore('bodies').getAll();
+    request.onsuccess = () => resolve(request.result);
+  });
+  /** @type {IDBDatabase} */ (database).close();
+  return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
+});
+
+for (const name of BROWSERS) {
+  describe(`${name}, conversations`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+    let tiny = '';
+
+    before(async () => {
+      tiny = await modelAddress('tiny');
+      server = await servePage({ storyteller: tiny });
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    /** With the model of the page, which is small. @param {Parameters<typeof openTab>[2]} [options] */
+    async function opened(options) {
+      const tab = await openTab(browser, server.url, options);
+      await until(tab.page, `${READY}, ${FAILED}`);
+      await assertReady(tab.page);
+      await setOptions(tab.page, { temperature: 0, maxTokens: 6 });
+      return tab;
+    }
+
+    /** @param {Page} page @param {string} text */
+    async function ask(page, text) {
+      const before = (await page.$$('.from-user')).length;
+      await say(page, text);
+      await page.waitForFunction((count) => document.querySelectorAll('.from-user').length > count, {}, before);
+      await until(page, ANSWERED);
+    }
+
+    /** @param {Page} page */
+    async function reload(page) {
+      await page.reload();
+      await until(page, `${READY}, ${FAILED}`);
+      await assertReady(page);
+    }
+
+    test('a reload loses nothing: the conversation, its settings, the draft; the next answer is what it would be', async () => {
+      const tab = await opened({ before: catchCopies });
+      const { page } = tab;
+      await ask(page, 'Hello there');
+      await ask(page, 'And then?');
+      const before = await shown(page);
+      await ask(page, 'Go on');
+      const third = await answerText(page);
+      await page.click('.question-foot:nth-last-child(2) button');   // Edit: the last message once more
+      await page.click('#editing-cancel');
+      await page.type('#input', 'half a sentence');
+      await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
+      await new Promise((done) => { setTimeout(done, 400); });
+      await reload(page);
+      assert.deepEqual((await shown(page)).slice(0, 4), before);
+      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'half a sentence');
+      assert.equal(await page.$eval('#opt-maxTokens', (one) => /** @type {HTMLInputElement} */ (one).value), '6');
+      await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+      await page.click(ANSWERED);
+      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
+      await until(page, ANSWERED);
+      assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
+      await tab.close();
+    });
+
+    test('the tab dies in the middle of an answer: what was shown is there', async () => {
+      const tab = await opened();
+      const { page: doomed } = tab;
+      await setOptions(doomed, { temperature: 1, maxTokens: 400 });
+      await say(doomed, 'Tell me everything');
+      await doomed.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 40);
+      const length = await doomed.$eval('.from-model .md', (one) => one.textContent?.length ?? 0);
+      const page = await doomed.browserContext().newPage();
+      const address = doomed.url();
+      await doomed.close();
+      await page.goto(address);
+      await until(page, `${READY}, ${FAILED}`);
+      await until(page, ANSWERED);
+      assert.ok((await page.$eval('.from-model .md', (one) => one.textContent?.length ?? 0)) >= length);
+      assert.match(await textOf(page, '.from-model .stats'), /interrupted|tokens/);
+      await tab.close();
+    });
+
+    test('versions of answers and of messages, each with what followed; a branch of its own', async () => {
+      const tab = await opened();
+      const { page } = tab;
+      await ask(page, 'One');
+      const first = await shown(page);
+      await page.click('.question-foot button');
+      assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
+      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
+      await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+      await page.keyboard.type('Uno');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
+      await until(page, ANSWERED);
+      assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
+      await ask(page, 'Two');
+      await page.click('.question-foot .versions button');
+      assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
+      await page.click('.question-foot .versions button:last-child');
+      assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
+      await press(page, '.from-model .later', 'Branch');
+      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
+      assert.equal((await shown(page))[0], 'Uno');
+      assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
+      await tab.close();
+    });
+
+    test('the list: found by a word, renamed, pinned, deleted and brought back; Back and Forward', async () => {
+      const tab = await opened();
+      const { page } = tab;
+      for (const text of ['About dragons', 'About boats']) {
+        await page.click('#new-chat');
+        await until(page, '.empty');
+        await ask(page, text);
+      }
+      await page.click('#library-toggle');
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
+      assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
+      await page.keyboard.type('drag');
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
+      assert.deepEqual(await listed(page), ['About dragons']);
+      await page.click('.talk-line button');
+      await press(page, '.talk-menu button', 'Rename');
+      await page.keyboard.type('Fire');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+      await page.$eval('#library-search', (one) => {
+        /** @type {HTMLInputElement} */ (one).value = '';
+        one.dispatchEvent(new Event('input'));
+      });
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+      await (await page.$$('.talk-line button'))[1].click();
+      await press(page, '.talk-menu button', 'Pin');
+      await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+
+      await page.click('.talk');
+      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+      await page.goBack();
+      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
+      await page.goForward();
+      await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await page.goBack();
+      await until(page, READY);
+      assert.equal(await page.$eval('.from-user', (one) => one.textContent), 'About dragons', 'Back does not leave the page');
+
+      await page.click('.talk-line button');
+      await press(page, '.talk-menu button', 'Delete');
+      await until(page, '#toast:not([hidden])');
+      await until(page, '.empty');
+      assert.deepEqual(await listed(page), ['About boats']);
+      await page.click('#toast button');
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+      assert.deepEqual(await listed(page), ['Fire', 'About boats']);
+      await tab.close();
+    });
+
+    test('keep nothing: nothing is', async () => {
+      const tab = await opened();
+      const { page } = tab;
+      await page.click('#library-toggle');
+      await page.click('#library-keep');
+      await ask(page, 'A secret');
+      assert.deepEqual(await listed(page), ['A secret']);
+      assert.deepEqual(await kept(page), []);
+      await reload(page);
+      assert.deepEqual(await listed(page), []);
+      await until(page, '.empty');
+      await tab.close();
+    });
+
+    test('a wrong file, a server that fails: the conversation and the model stay', async () => {
+      const tab = await opened({ expected: /404|Failed to load resource/ });
+      const { page } = tab;
+      await ask(page, 'Stay');
+      const before = await shown(page);
+      for (const address of ['/models/none.gguf', '/index.html']) {
+        await page.click('#change-model');
+        await until(page, PICKING);
+        await loadAddress(page, address);
+        await until(page, FAILED);
+        await page.click('#back');
+        await until(page, READY);
+        assert.deepEqual(await shown(page), before);
+      }
+      await ask(page, 'Still there?');
+      assert.equal((await shown(page)).length, 4);
+      await tab.close();
+    });
+
+    test('a conversation whose model is not here can be read, and says what it was with', async () => {
+      const tab = await openWithModel(browser, server.url, tiny);
+      const { page } = tab;
+      await setOptions(page, { maxTokens: 4 });
+      await ask(page, 'Remember me');
+      await page.evaluate(async () => {   // the copy goes, as if the browser had cleared it
+        const root = await navigator.storage.getDirectory?.();
+        for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
+      });
+      const at = page.url().replace(/\?.*#/, '#');
+      await page.goto('about:blank');
+      await page.goto(at);
+      await until(page, 'body[data-state="reading"]');
+      assert.equal((await shown(page))[0], 'Remember me');
+      assert.match(await textOf(page, '#model-card'), /was with tiny-[\s\S]*Download tiny-/);
+      await load(page, () => page.click('#model-card button'));
+      await assertReady(page);
+      await ask(page, 'Here again');
+      assert.equal((await shown(page)).length, 4);
+      await tab.close();
+    });
+
+    test('out and in again as a file; a file that is none is told', async () => {
+      const tab = await opened();
+      const { page } = tab;
+      await ask(page, 'Take me along');
+      await page.click('#library-toggle');
+      const exported = await page.evaluate(async () => {
+        /** @type {Promise<string>} */
+        const caught = new Promise((resolve) => {
+          const make = URL.createObjectURL;
+          URL.createObjectURL = (blob) => {
+            void /** @type {Blob} */ (blob).text().then(resolve);
+            URL.createObjectURL = make;
+            return make(blob);
+          };
+        });
+        addEventListener('click', (event) => event.target instanceof HTMLAnchorElement && event.preventDefault(), { capture: true });
+        /** @type {HTMLElement} */ (document.querySelector('#library-export')).click();
+        return caught;
+      });
+      assert.match(exported, /"Take me along"/);
+      const give = (/** @type {string} */ text) => page.evaluate((content) => {
+        const data = new DataTransfer();
+        data.items.add(new File([content], 'conversations.json'));
+        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+        field.files = data.files;
+        field.dispatchEvent(new Event('change'));
+      }, text);
+      await give(exported);
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+      await give(readFileSync(new URL(import.meta.url), 'utf8'));
+      await page.waitForFunction(() => /no conversations/.test(document.querySelector('#library-said')?.textContent ?? ''));
+      await tab.close();
+    });
+  });
+}

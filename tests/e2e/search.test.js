@@ -1,0 +1,91 @@
+/* The example of gemma-wasm/search as it lies in examples/, on the package as it is published: files are taken in, the
+ * nearest passages are those that Node finds, the index in the origin private file system outlives a reload. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { before, describe, test } from 'node:test';
+import { passagesOf } from '../../examples/search/passages.js';
+import { loadModel } from '../../js/index.node.js';
+import { openIndex } from '../../js/search.node.js';
+import { serve } from '../../tools/serve.js';
+import { testModel } from '../js/models.js';
+import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
+
+const DIMENSIONS = 256, SHOWN = 5;
+const TEXT = `# Gardens\n\n${['Roses want sun, and water in the morning.', 'Slugs come at night and eat lettuce.',
+  'A hedge is cut when the birds have flown.'].map((text) => `${text} `.repeat(12)).join('\n\n')}
+
+# Boats\n\n${['A keel keeps a boat upright in the wind.', 'Ropes are coiled with the sun.',
+    'The tide turns twice a day, and a quarter of an hour later each time.'].map((text) => `${text} `.repeat(12)).join('\n\n')}\n`;
+const QUESTION = 'when does the tide turn?';
+
+/** @type {string} */ let model;
+/** Passages, the nearest first. @type {string[]} */ let expected;
+
+before(async () => {
+  assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/setup.js package');
+  model = await testModel('embed-q8_0');
+  const engine = await loadModel(model, { threads: 1 }), index = await openIndex({ dimensions: DIMENSIONS });
+  const passages = passagesOf(TEXT, 'notes.md');
+  const vectors = await engine.embed(passages.map(({ text }) => text), {
+    task: 'document', title: passages.map(({ title }) => title), dimensions: DIMENSIONS });
+  await index.add(passages.map((data, i) => ({ id: `notes.md#${i}`, vector: vectors[i], data })));
+  const vector = await engine.embed(QUESTION, { task: 'query', dimensions: DIMENSIONS });
+  expected = index.query(vector, { count: SHOWN }).map(({ data }) => data.text);
+  assert.equal(expected.length, Math.min(SHOWN, passages.length));
+  await engine.dispose();
+});
+
+/** @param {import('puppeteer-core').Page} page @param {string} id @param {string} file */
+async function choose(page, id, file) {
+  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(`#${id}`));
+  await input.uploadFile(file);
+  // Firefox 140 tells nobody of files that a program chose; twice would be twice.
+  const quiet = /firefox/i.test(await page.browser().version());
+  if (quiet) await page.$eval(`#${id}`, (one) => { one.dispatchEvent(new Event('change')); });
+}
+
+/** @param {import('puppeteer-core').Page} page @param {string} text */
+const says = (page, text) => page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
+
+/** What the page shows for the question. @param {import('puppeteer-core').Page} page */
+async function ask(page) {
+  await page.$eval('#query', (one, text) => {
+    /** @type {HTMLInputElement} */ (one).value = text;
+    one.dispatchEvent(new Event('input'));
+  }, QUESTION);
+  await page.waitForFunction(() => document.querySelectorAll('#hits li').length);
+  return page.$$eval('#hits p', (all) => all.map((one) => one.textContent));
+}
+
+for (const name of BROWSERS) {
+  describe(`${name}, the example of search`, () => {
+    test('files become passages, the nearest are those of Node, and a reload keeps them', async (t) => {
+      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-')), notes = path.join(folder, 'notes.md');
+      t.after(() => rmSync(folder, { recursive: true }));
+      writeFileSync(notes, TEXT);
+      const server = await serve({ root });
+      t.after(() => server.close());
+      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, { expected: /favicon|404/ });
+      const { page } = tab;
+      await says(page, 'The index is empty.');
+      await choose(page, 'model', model);
+      await says(page, 'is here.');
+      await choose(page, 'files', notes);
+      await says(page, `notes.md: ${passagesOf(TEXT, 'notes.md').length} passages.`);
+      assert.deepEqual(await ask(page), expected);
+      await page.reload();
+      await says(page, `${passagesOf(TEXT, 'notes.md').length} passages in the index.`);
+      await choose(page, 'model', model);
+      await says(page, 'is here.');
+      assert.deepEqual(await ask(page), expected);
+      await page.click('#tell');
+      await page.waitForFunction(() => (document.querySelector('#story')?.textContent.length ?? 0) > 20);
+      await page.waitForFunction(() => !(/** @type {HTMLButtonElement} */ (document.querySelector('#tell')).disabled));
+      await page.click('#clear');
+      await says(page, 'The index is empty.');
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,279 @@
+/**
+ * tabs: several tabs of a browser that share a model (js/shared/), and the ways in which their owner goes. The test beside
+ * it (shared.test.js) tries a few; the whole, as a table for docs/shared.md:
+ *
+ *   node tests/e2e/tabs.js [--tabs 2,4,8] [--handovers 20] [--browser chromium,firefox] [--write]
+ */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual, parseArgs } from 'node:util';
+import { loadModel } from '../../js/index.node.js';
+import { isMain } from '../../tools/proc.js';
+import { testModel } from '../js/models.js';
+import { TUNING, serveBuilt } from './built.js';
+import { BROWSERS, launch, peaksBelow } from './helpers.js';
+import { keep } from './tables.js';
+
+const ENDLESS = { 1: -1e30, 8: -1e30 };
+/** How an owner goes. freeze: its page hangs for so long that others take the model over, and then wakes up. */
+export const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
+const FREEZE_MS = 9000;
+
+/** In the page: a shared model, and calls whose answers are looked at later. */
+const SCRIPT = `
+  const lab = window.lab = { progress: 0, calls: [], workers: [] };
+  const Usual = window.Worker;
+  window.Worker = class extends Usual { constructor(...how) { super(...how); lab.workers.push(this); } };
+  lab.open = async (url, options) => {
+    lab.model = await gemma.shared.loadModel(url, { threads: 2, onProgress: () => lab.progress++, ...options });
+    return lab.model.info.contextLength;
+  };
+  lab.go = () => {};
+  lab.start = (prompt, options, held) => {
+    const call = { pieces: '', given: 0, ended: false };
+    call.result = (async () => {
+      const answer = lab.model.generate(prompt, options);
+      for await (const piece of answer) {
+        call.pieces += piece;
+        if (++call.given === held) await new Promise((go) => { lab.go = go; });
+      }
+      const { text, tokens, finishReason } = await answer.result();
+      return { text, tokens, finishReason, pieces: call.pieces };
+    })().catch((error) => ({ error: error.code + ': ' + error.message })).finally(() => { call.ended = true; });
+    lab.calls.push(call);
+  };
+  lab.under = () => ({ waiting: lab.calls.filter((call) => !call.ended).length,
+    begun: lab.calls.filter((call) => call.given && !call.ended).length });
+  lab.ends = () => Promise.all(lab.calls.splice(0).map((call) => call.result));
+`;
+
+/** @typedef {import('puppeteer-core').Page} Page */
+/** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
+
+/** Some prompts and what a lone engine answers. @param {string} file @param {number} count @param {number} maxTokens
+ * @returns {Promise<Ask[]>} */
+export async function asksOf(file, count, maxTokens) {
+  const model = await loadModel(file, { threads: 1, contextLength: 512 });
+  const asks = [];
+  for (let i = 0; i < count; i++) {
+    const prompt = `Number ${i} is `, options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
+    const { text, tokens, finishReason } = await model.generate(prompt, options);
+    asks.push({ prompt, options, expected: { text, tokens, finishReason, pieces: text } });
+  }
+  await model.dispose();
+  return asks;
+}
+
+/** A server that counts the model's bytes. @param {string} file */
+export async function serveModel(file) {
+  const bytes = readFileSync(file), state = { sent: 0, gone: false };
+  const built = await serveBuilt({
+    tuning: TUNING, script: SCRIPT,
+    intercept: async (request, response) => {
+      if (!request.url?.startsWith('/model.gguf')) return false;
+      if (state.gone) return response.destroy(), true;
+      const [, from = '0', to = ''] = /bytes=(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? [];
+      const first = Number(from), last = Math.min(Number(to || bytes.length), bytes.length - 1);
+      response.writeHead(206, { ETag: '"1"', 'Content-Range': `bytes ${first}-${last}/${bytes.length}` });
+      for (let at = first; at <= last && !response.destroyed; at += 65536) {
+        const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
+        state.sent += piece.length;
+        await new Promise((resolve) => { response.write(piece, resolve); });
+      }
+      response.end();
+      return true;
+    },
+  });
+  return { ...built, state, size: bytes.length, model: `${built.url}model.gguf` };
+}
+
+/** Tabs of one profile. */
+export class Tabs {
+  /** @type {Page[]} */
+  pages = [];
+  #context;
+  #server;
+  #options;
+  /** @type {Map<Page, Ask[]>} */
+  #asked = new Map();
+
+  /** @param {import('puppeteer-core').BrowserContext} context @param {Awaited<ReturnType<typeof serveModel>>} server
+   * @param {object} [options] of loadModel */
+  constructor(context, server, options = { contextLength: 512 }) {
+    this.#context = context;
+    this.#server = server;
+    this.#options = options;
+  }
+
+  /** So many more, at once. @param {number} count */
+  async open(count) {
+    const pages = await this.empty(count);
+    this.pages.push(...pages);
+    return Promise.all(pages.map((page) => page.evaluate((url, options) => /** @type {any} */ (window).lab.open(url, options),
+      this.#server.model, this.#options)));
+  }
+
+  /** Pages without a model. @param {number} count */
+  async empty(count) {
+    const pages = await Promise.all(Array.from({ length: count }, () => this.#context.newPage()));
+    await Promise.all(pages.map(async (page) => {
+      await page.goto(this.#server.url);
+      await page.waitForFunction('window.gemma', { polling: 20 });
+    }));
+    return pages;
+  }
+
+  /** @template T @param {(lab: any) => T} f that runs in each page @returns {Promise<Awaited<T>[]>} */
+  each(f) {
+    return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
+  }
+
+  /** Which one runs the engine. */
+  async owner() {
+    const owns = await this.each((lab) => lab.model.owner);
+    assert.equal(owns.filter(Boolean).length, 1, `owners: ${owns}`);
+    return this.pages[owns.indexOf(true)];
+  }
+
+  /** Each tab asks all, beginning with another one. @param {Ask[]} asks */
+  ask(asks) {
+    return Promise.all(this.pages.map((page, n) => {
+      const order = [...asks.slice(n % asks.length), ...asks.slice(0, n % asks.length)];
+      this.#asked.set(page, [...this.#asked.get(page) ?? [], ...order]);
+      return page.evaluate((list) => {
+        for (const { prompt, options } of list) /** @type {any} */ (window).lab.start(prompt, options);
+      }, order);
+    }));
+  }
+
+  /** A tab asks, and takes no more than three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
+  async hold(page, ask) {
+    this.#asked.set(page, [ask]);
+    await page.evaluate(({ prompt, options }) => /** @type {any} */ (window).lab.start(prompt, options, 3), ask);
+    await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
+  }
+
+  /** How many calls wait, and how many of them have given something. */
+  async under() {
+    const all = await this.each((lab) => lab.under());
+    const sum = (/** @type {'waiting' | 'begun'} */ key) => all.reduce((total, one) => total + one[key], 0);
+    return { waiting: sum('waiting'), begun: sum('begun') };
+  }
+
+  /** Answers of the tabs that are there, and those that are not what a lone engine says. */
+  async answers() {
+    const lists = await Promise.all(this.pages.map(async (page) => {
+      const asked = this.#asked.get(page) ?? [];
+      this.#asked.delete(page);
+      const answers = /** @type {any[]} */ (await page.evaluate('lab.ends()'));
+      return asked.map(({ expected }, i) => ({ expected, got: answers[i] }));
+    }));
+    const all = lists.flat();
+    return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
+  }
+
+  /** The owner goes; gives its tab where it stays. @param {string} how */
+  async end(how) {
+    const owner = await this.owner(), stays = ['kill engine', 'restart', 'freeze'].includes(how);
+    if (!stays) this.pages.splice(this.pages.indexOf(owner), 1);
+    if (how === 'close') await owner.close();
+    else if (how === 'dispose') await owner.evaluate('lab.model.dispose()').then(() => owner.close());
+    else if (how === 'crash') await crash(owner);
+    else if (how === 'kill engine') await owner.evaluate('lab.workers.forEach((worker) => worker.terminate())');
+    else if (how === 'restart') await this.pages.find((page) => page !== owner)?.evaluate('void lab.model.restart()');
+    else await owner.evaluate((ms) => { setTimeout(() => { for (const end = Date.now() + ms; Date.now() < end;); }); }, FREEZE_MS);
+    return stays ? owner : null;
+  }
+
+  async close() {
+    await this.#context.close();
+  }
+}
+
+/** The page's process ends by itself, where that can be had; else it is closed. @param {Page} page */
+async function crash(page) {
+  if (page.browser().process()?.spawnfile.includes('chrom')) {
+    page.on('error', () => {});
+    void page.goto('chrome://crash').catch(() => {});
+    await new Promise((resolve) => { setTimeout(resolve, 300); });
+  }
+  await page.close();
+}
+
+/** Memory of a browser, pages that processes share counted once, in bytes (Linux). @param {number} pid */
+function memoryOf(pid) {
+  return peaksBelow(pid).reduce((sum, { pid: one }) => {
+    const text = readFileSync(`/proc/${one}/smaps_rollup`, 'utf8');
+    return sum + Number(/^Pss:\s*(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
+  }, 0);
+}
+
+/** A row of the table. @typedef {{ browser: string, tabs: number, handed: number, ways: Record<string, number>, calls: number, waiting: number,
+ *   begun: number, wrong: number, longest: number, memory: { none: number, all: number } }} Row */
+
+/** So many tabs, whose owner goes so many times. @param {import('./helpers.js').BrowserName} name @param {number} count
+ * @param {number} handovers @param {Ask[]} asks @param {Awaited<ReturnType<typeof serveModel>>} server @returns {Promise<Row>} */
+async function trial(name, count, handovers, asks, server) {
+  const browser = await launch(name), pid = /** @type {number} */ (browser.process()?.pid);
+  const tabs = new Tabs(await browser.createBrowserContext(), server), memory = { none: 0, all: 0 };
+  /** @type {Row} */
+  const row = { browser: name, tabs: count, handed: 0, ways: {}, calls: 0, waiting: 0, begun: 0, wrong: 0, longest: 0, memory };
+  const empty = await tabs.empty(count);
+  await settled();
+  memory.none = memoryOf(pid);
+  await Promise.all(empty.map((page) => page.close()));
+  await tabs.open(1);
+  await tabs.open(count - 1);
+  await tabs.ask(asks);
+  await tabs.answers();
+  await settled();
+  memory.all = memoryOf(pid);
+  for (; row.handed < handovers; row.handed++) {
+    const how = WAYS[row.handed % WAYS.length];
+    await tabs.ask(asks);
+    await new Promise((resolve) => { setTimeout(resolve, 50 + Math.random() * 300); });
+    await tabs.end(how);
+    const before = performance.now(), { waiting, begun } = await tabs.under();
+    const { count: calls, wrong } = await tabs.answers();
+    for (const one of wrong) console.error(how, JSON.stringify(one));
+    row.ways[how] = (row.ways[how] ?? 0) + 1;
+    row.longest = Math.max(row.longest, performance.now() - before);
+    Object.assign(row, { calls: row.calls + calls, waiting: row.waiting + waiting, begun: row.begun + begun, wrong: row.wrong + wrong.length });
+    await tabs.open(count - tabs.pages.length);
+    await tabs.owner();
+  }
+  await browser.close();
+  return row;
+}
+
+const settled = () => new Promise((resolve) => { setTimeout(resolve, 2000); });
+
+/** @param {Row[]} rows */
+function tableOf(rows) {
+  const mb = (/** @type {number} */ n) => `${Math.round(n / 1e6)} MB`;
+  return [
+    '| browser | tabs | handed on | calls | of them waiting then | lost or wrong | longest, s | tabs without a model | with one engine |',
+    '|---|---|---|---|---|---|---|---|---|',
+    ...rows.map(({ browser, tabs, handed, calls, waiting, wrong, longest, memory }) => `| ${browser} | ${tabs} | ${handed} | ${calls} `
+      + `| ${waiting} | ${wrong} | ${(longest / 1000).toFixed(1)} | ${mb(memory.none)} | ${mb(memory.all)} |`),
+  ];
+}
+
+if (isMain(import.meta.url)) {
+  const { values } = parseArgs({ options: {
+    tabs: { type: 'string', default: '2,4,8' }, handovers: { type: 'string', default: '20' },
+    browser: { type: 'string', default: BROWSERS.join() }, write: { type: 'boolean' },
+  } });
+  const file = await testModel('medium'), asks = await asksOf(file, 3, 24), server = await serveModel(file);
+  const rows = [];
+  for (const name of /** @type {import('./helpers.js').BrowserName[]} */ (values.browser.split(','))) {
+    for (const count of values.tabs.split(',').map(Number)) {
+      rows.push(await trial(name, count, Number(values.handovers), asks, server));
+      console.log(JSON.stringify(rows.at(-1)));
+      if (values.write) keep('shared.md', 'tabs', tableOf(rows), 2);
+    }
+  }
+  await server.close();
+  console.log(tableOf(rows).join('\n'));
+  process.exitCode = rows.some(({ wrong }) => wrong) ? 1 : 0;
+}

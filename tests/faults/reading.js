@@ -1,0 +1,47 @@
+/* reading: all bytes of a file through its stored copy, as a load takes them, without an engine: a hundred times as fast. */
+import { createHash } from 'node:crypto';
+import { checksum } from '../../js/download/checksum.js';
+import { Download } from '../../js/download/download.js';
+import { openStore } from '../../js/download/store-node.js';
+import { GemmaError } from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
+
+/** Bytes that are asked for at once: the engine's window is not whole pieces either. */
+const READ = 100_000;
+const sha256Of = (/** @type {string | Buffer} */ bytes) => createHash('sha256').update(bytes).digest('hex');
+
+function hasher() {
+  const hash = createHash('sha256');
+  return { update: (/** @type {Uint8Array} */ bytes) => void hash.update(bytes), hex: () => hash.copy().digest('hex') };
+}
+
+/** proves: whether they are a model. @param {string} url
+ * @param {{ cache: import('../../js/download/cache.js').ModelCache, sha256?: string,
+ *   proves?: (bytes: Buffer) => boolean }} options */
+export async function readThrough(url, { cache, sha256, proves = () => true }) {
+  const store = cache.own ?? openStore(cache.descriptor.folder);
+  const download = new Download({ url, tuning: environment.tuning }, {
+    store, readOnly: false, expected: sha256, hasher, sum: checksum, room: () => undefined, counted() {}, watched() {},
+    notice() {}, hash: sha256Of,
+  });
+  try {
+    await download.open();
+    const { digest } = download, bytes = await allOf(download);
+    if (digest && sha256Of(bytes) !== digest) throw new GemmaError('sha256-mismatch', 'other bytes');
+    if (!proves(bytes)) throw new GemmaError('bad-magic', 'no model');
+    await download.close();
+    return bytes;
+  } catch (error) {
+    await download.close(/** @type {any} */ (error));
+    throw error;
+  }
+}
+
+/** @param {Download} download */
+async function allOf(download) {
+  /** @type {Buffer[]} */
+  const pieces = [], window = new Uint8Array(READ);
+  for (let count; (count = await download.read(window));) pieces.push(Buffer.from(window.subarray(0, count)));
+  for (let piece; (piece = await download.next());) pieces.push(Buffer.from(piece));
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,38 @@
+/* run: the laboratory as a whole (laboratory.js), or a single run again.
+ *   node tests/faults/run.js [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
+ *     [--add FILE]… [--write FILE]
+ * --kind: only kinds whose name has that in it; --save: what was found, to --add it to another run; --write: a table of
+ * what was tried, how often, and what held */
+import { readFile, writeFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { testModel } from '../js/models.js';
+import { KINDS } from './faults.js';
+import { experiment } from './laboratory.js';
+import { keepTable, tableOf } from './table.js';
+
+const { values } = parseArgs({ options: {
+  runs: { type: 'string', default: '2000' }, seed: { type: 'string', default: '1' }, first: { type: 'string', default: '0' },
+  kind: { type: 'string' }, write: { type: 'string' }, save: { type: 'string' }, add: { type: 'string', multiple: true, default: [] },
+} });
+if (values.kind) KINDS.splice(0, KINDS.length, ...KINDS.filter(({ name }) => name.includes(String(values.kind))));
+const runs = Number(values.runs), began = Date.now();
+const rows = await experiment(await readFile(await testModel('parity-q4_0')), {
+  numbers: Array.from({ length: runs }, (_, i) => Number(values.first) + i), seed: Number(values.seed),
+  each(n, plan, result) {
+    if (!['right', 'coded'].includes(result)) console.error(`${n} ${plan.kind.name} (${plan.from}, ${plan.moment}, ${plan.lasting}, ${plan.digest}): ${result}`);
+    if ((n + 1) % 100 === 0) console.error(`${n + 1} runs, ${Math.round((Date.now() - began) / 1000)} s`);
+  },
+});
+for (const file of values.add) {
+  for (const [name, { tried, right, coded, broken }] of Object.entries(JSON.parse(await readFile(file, 'utf8')))) {
+    const row = rows[name] ??= { tried: 0, right: 0, coded: 0, broken: [] };
+    Object.assign(row, { tried: row.tried + tried, right: row.right + right, coded: row.coded + coded });
+    row.broken.push(...broken);
+  }
+}
+if (values.save) await writeFile(values.save, JSON.stringify(rows));
+const broken = Object.values(rows).flatMap((row) => row.broken);
+const tried = Object.values(rows).reduce((sum, row) => sum + row.tried, 0);
+console.log(`${KINDS.length} kinds, ${tried} runs, ${broken.length} of them broke a rule`);
+if (values.write) await keepTable(values.write, tableOf(rows, { runs: tried, seed: Number(values.seed) }));
+process.exitCode = broken.length ? 1 : 0;

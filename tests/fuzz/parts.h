@@ -1,0 +1,32 @@
+/* parts: a text that comes in pieces (GW_TOKENIZE_MORE) has the ids of the whole, however it is cut. */
+#ifndef GW_FUZZ_PARTS_H
+#define GW_FUZZ_PARTS_H
+
+#include "fuzz.h"
+#include "text/tokenizer.h"
+
+#include <string.h>
+
+/* ids[0..n): of the whole; part[0..cap): room. */
+static void check_parts(gw_tokenizer *t, const uint8_t *text, size_t len, int flags, const int32_t *ids, int n,
+                        int32_t *part, size_t cap) {
+    for (size_t step = 3; step < 64; step = step * 2 + 1) {
+        size_t at = 0, end = 0;
+        int got = 0, how = flags;
+        for (bool more = true; more;) {
+            end = gw_min(len, end + step);
+            more = end < len;
+            int some = gw_tokenizer_encode(t, (const char *)text + at, end - at, how | (more ? GW_TOKENIZE_MORE : 0),
+                                           part, cap);
+            size_t taken = gw_tokenizer_taken(t);
+            REQUIRE(some >= 0 && got + some <= n && taken <= end - at && (more || taken == end - at));
+            REQUIRE(!memcmp(part, ids + got, (size_t)some * sizeof *part));
+            got += some;
+            at += taken;
+            if (taken) how |= GW_TOKENIZE_CONTINUES;
+        }
+        REQUIRE(got == n);
+    }
+}
+
+#endif

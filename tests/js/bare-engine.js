@@ -1,0 +1,29 @@
+/**
+ * An engine without a worker around it, for tests and tools that look at its parts: its header read, and no weights.
+ */
+import { readFile } from 'node:fs/promises';
+import { closeSync, openSync, readSync } from 'node:fs';
+import { createEngine, LOAD } from '../../js/engine/engine.js';
+
+/** @param {string} path of a GGUF @param {string} [variant] */
+export async function bareEngine(path, variant = 'simd128') {
+  const { engine } = await createEngine({ variant, threads: 1 }, /** @type {any} */ ({
+    compile: async (/** @type {string} */ name) => {
+      return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
+    },
+    parallelism: () => 1,
+  }));
+  const file = openSync(path, 'r');
+  try {
+    for (let state = 0; state !== LOAD.PLAN;) {
+      const window = engine.window();
+      const bytes = Buffer.alloc(Math.min(window.length, 1 << 20)), n = readSync(file, bytes, 0, bytes.length, null);
+      window.set(bytes.subarray(0, n));
+      state = engine.call('load_commit', n);
+      if (!n) engine.call('load_end');
+    }
+  } finally {
+    closeSync(file);
+  }
+  return engine;
+}

@@ -1,0 +1,120 @@
+/* Tools in conversations: calls that models make are held to the tools' schemas, done, and answered; random weights call
+ * when they must. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, refuses } from './helpers.js';
+
+const ADD = {
+  name: 'add', description: 'Adds two numbers',
+  parameters: {
+    type: 'object', required: ['a', 'b'], additionalProperties: false,
+    properties: { a: { type: 'integer', minimum: -99, maximum: 99 }, b: { type: 'integer', minimum: -99, maximum: 99 } },
+  },
+};
+const SAY = {
+  name: 'say', parameters: { type: 'object', properties: { what: { type: 'string', maxLength: 8 } }, required: ['what'],
+    additionalProperties: false },
+};
+const MODELS = { 'functiongemma': 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', 'generic-tools': 'generic' };
+const OPENINGS = { functiongemma: '<start_function_call>', hermes: '<tool_call>', llama3: '{', generic: '{' };
+const WILD = { temperature: 2, topK: 0, topP: 1, maxTokens: 400 };
+
+/** @param {any} call */
+function assertFits({ id, name, arguments: args }) {
+  assert.match(id, /^call_\d+$/);
+  if (name === 'say') return assert.ok(Object.keys(args).join() === 'what' && [...args.what].length <= 8);
+  assert.equal(name, 'add');
+  assert.deepEqual(Object.keys(args).sort(), ['a', 'b']);
+  for (const value of Object.values(args)) assert.ok(Number.isInteger(value) && Math.abs(value) <= 99);
+}
+
+for (const [name, dialect] of Object.entries(MODELS)) {
+  test(`${dialect}: calls that must be are made, and fit; they grow while they come; results go back`, async (t) => {
+    const model = await open(t, name);
+    const chat = model.chat({ tools: [ADD, SAY], ...WILD });
+    for (const [seed, toolChoice] of [[1, { name: 'add' }], [2, { name: 'say' }], [3, { name: 'add' }]]) {
+      const out = chat.send('Now what?', { toolChoice, seed });
+      let shown = '';
+      for await (const piece of out) shown += piece;
+      const { text, toolCalls, finishReason } = await out.result();
+      assert.deepEqual([finishReason, shown, text, toolCalls.length], ['tool-calls', '', '', 1]);
+      assert.equal(toolCalls[0].name, toolChoice.name);
+      assertFits(toolCalls[0]);
+      assert.deepEqual(out.calls(), [{ name: toolCalls[0].name, arguments: toolCalls[0].arguments, done: true }]);
+      assert.deepEqual(chat.messages.at(-1), { role: 'assistant', content: '', toolCalls });
+      const result = { role: 'tool', id: toolCalls[0].id, content: { sum: 5 } };
+      const said = await chat.send([result], { toolChoice: 'none', seed, maxTokens: 5 }).result();
+      assert.deepEqual(chat.messages.slice(-2), [{ ...result, name: toolChoice.name }, { role: 'assistant', content: said.text }]);
+    }
+    assert.equal(new Set(chat.messages.flatMap((m) => m.toolCalls ?? []).map(({ id }) => id)).size, 3);
+  });
+
+  test(`${dialect}: what can be done is done, round after round, up to a limit`, async (t) => {
+    const model = await open(t, name);
+    const done = [];
+    const execute = ({ a, b }, { id }) => {
+      done.push(id);
+      if (a > b) throw new Error('no');
+      return { sum: a + b };
+    };
+    const chat = model.chat({ tools: [{ ...ADD, execute }, { ...SAY, execute: async () => 'said' }], ...WILD, seed: 4 });
+    const out = chat.send('Add', { toolChoice: { name: 'add' }, maxRounds: 2 });
+    const { toolCalls, finishReason } = await out.result();
+    // It must call each time, so the third answer's call is not done any more.
+    assert.deepEqual([finishReason, toolCalls.length, done.length], ['tool-calls', 3, 2]);
+    toolCalls.forEach((call, i) => {
+      assertFits(call);
+      const { a, b } = call.arguments;
+      if (i === 2) assert.ok(!('result' in call) && !('error' in call));
+      else if (a > b) assert.equal(call.error.message, 'no');
+      else assert.deepEqual(call.result, { sum: a + b });
+    });
+    assert.deepEqual(chat.messages.map(({ role }) => role), ['user', 'assistant', 'tool', 'assistant', 'tool', 'assistant']);
+    assert.deepEqual(out.calls().map(({ arguments: args }) => args), toolCalls.map((call) => call.arguments));
+  });
+
+  test(`${dialect}: words or calls, as the model likes; required: calls, several perhaps`, async (t) => {
+    const model = await open(t, name);
+    const chat = model.chat({ tools: [ADD, SAY], ...WILD, maxTokens: 80 });
+    const [opening] = await model.tokenize(OPENINGS[dialect], { special: true });
+    const begun = await chat.clone().send('Hi', { seed: 1, logitBias: { [opening]: 1000 } }).result();
+    begun.toolCalls.forEach(assertFits);
+    // Nothing but the calls' first token is liked: it is met at the beginning, and what it begins is held.
+    if (dialect !== 'generic') assert.ok(begun.toolCalls.length > 0 && begun.text === '', JSON.stringify(begun));
+    for (let seed = 1; seed <= 4; seed++) {
+      const toolChoice = seed % 2 ? 'auto' : 'required';
+      const { text, toolCalls, finishReason } = await chat.clone().send('Hi', { seed, toolChoice }).result();
+      toolCalls.forEach(assertFits);
+      if (finishReason === 'tool-calls') assert.ok(toolCalls.length > 0);
+      if (finishReason === 'stop') assert.ok(!toolCalls.length && toolChoice === 'auto');
+      if (toolChoice === 'required') assert.equal(text, '');
+    }
+  });
+}
+
+test('tools that cannot be are refused by place; a format beside them, and a prompt without messages', async (t) => {
+  const model = await open(t, 'generic-tools'), chat = model.chat();
+  const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
+  const error = await refuses(chat.send('x', { tools: [ADD, bad] }).result(), 'bad-format');
+  assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
+  await refuses(chat.send('x', { tools: [ADD], format: 'json' }).result(), 'bad-option');
+  await refuses(chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }).result(), 'bad-option');
+  await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
+  await refuses(() => chat.send([]), 'bad-option');
+  await refuses(chat.send([{ role: 'tool', id: 'call_7', content: 1 }]).result(), 'bad-option');
+  assert.deepEqual(chat.messages, []);
+  assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
+});
+
+test('leaving while something is done ends the answer; nothing of the turn is kept', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const abort = new AbortController();
+  let told = false;
+  const execute = (_, { signal }) => new Promise((_, reject) => {
+    signal.addEventListener('abort', () => { told = true; reject(new Error('left')); });
+    setTimeout(() => abort.abort(), 10);
+  });
+  const chat = model.chat({ tools: [{ ...ADD, execute }], toolChoice: 'required', ...WILD, seed: 4 });
+  const { finishReason } = await chat.send('Add', { signal: abort.signal }).result();
+  assert.deepEqual([finishReason, told, chat.messages], ['aborted', true, []]);
+});

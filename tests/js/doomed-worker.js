@@ -1,0 +1,26 @@
+/* doomed-worker: the engine worker of Node with somebody beside it who does it harm on command: workerData is the port
+ * that the commands come by. */
+import threads, { workerData } from 'node:worker_threads';
+import { syncBuiltinESMExports } from 'node:module';
+
+/** @type {import('node:worker_threads').Worker[]} */
+const helpers = [];
+threads.Worker = class extends threads.Worker {
+  /** @param {[any, any]} how */
+  constructor(...how) {
+    super(...how);
+    helpers.push(this);
+  }
+};
+syncBuiltinESMExports();
+
+const HARM = {
+  thread: () => void helpers[Math.floor(Math.random() * helpers.length)].terminate(),
+  threads: () => helpers.forEach((helper) => void helper.terminate()),
+  freeze: () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0),
+  exit: () => process.exit(3),
+  throw: () => { throw new Error('thrown on purpose'); },
+};
+workerData.port.on('message', (/** @type {keyof typeof HARM} */ how) => HARM[how]());
+workerData.port.unref();
+await import('../../js/worker.node.js');

@@ -1,0 +1,246 @@
+/**
+ * embed(): vectors of texts against transformers' (tests/vectors/embed.md), the same bits however texts are packed and
+ * threads share the work, tasks and options, what is refused.
+ */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { test } from 'node:test';
+import { inspectModel, loadModel } from '../../js/index.node.js';
+import { tensorBytes } from '../../tools/gguf-write.js';
+import { makeModel } from '../../tools/make-model.js';
+import { open, refuses } from './helpers.js';
+import { MODELS, readHeader, testModel } from './models.js';
+
+/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+
+const vectors = new URL('../vectors/', import.meta.url);
+const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
+const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
+
+/** 1 - cosine that a vector may be from the truth. @type {[RegExp, number][]} */
+const LARGEST = [[/f32|f16|outliers/, 1e-5], [/q8_0|300m/, 1e-3], [/q4_0/, 1e-2]];
+
+/** Which kinds read the longest text too. */
+const WHOLE = /-(f32|q8_0|300m)$/;
+
+/** @param {string} name */
+function truthOf(name) {
+  const { first, width, texts } = ABOUT.models[name];
+  const all = new Float32Array(BYTES.buffer.slice(BYTES.byteOffset, BYTES.byteOffset + BYTES.length));
+  return ABOUT.texts[texts].texts.map((_, i) => all.subarray(first + i * width, first + (i + 1) * width));
+}
+
+/** 1 - cosine, of vectors that are near each other. @param {Float32Array} a @param {Float32Array} b */
+function apart(a, b) {
+  const length = (/** @type {Float32Array} */ v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
+  const x = length(a), y = length(b);
+  return a.reduce((sum, v, i) => sum + (v / x - b[i] / y) ** 2, 0) / 2;
+}
+
+/** @param {Buffer} bytes */
+function weightsSha256(bytes) {
+  const { dataOffset, tensors } = readHeader(bytes), hash = createHash('sha256');
+  for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const at = dataOffset + t.offset;
+    hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
+  }
+  return hash.digest('hex');
+}
+
+const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
+
+for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.entries(ABOUT.models)) {
+  test(`${name} against transformers, no further from it than llama.cpp`, async (t) => {
+    const file = await testModel(name), { ids } = ABOUT.texts[texts];
+    const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
+    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
+    const model = await open(t, name, { threads: 2 });
+    assert.deepEqual(model.info.embedding, { dimensions: width, pooling: 'mean', dense: texts !== 'embed-mqa' });
+    assert.deepEqual([model.info.bosToken, ...await model.tokenize(input[1]), ids[1].at(-1)], ids[1]);
+    const far = (await model.embed(input)).map((vector, i) => apart(vector, truthOf(name)[i]));
+    t.diagnostic(`1 - cosine: ${far.map((x) => x.toExponential(1)).join(' ')}; llama.cpp ${llama.join(' ')}`);
+    const [, largest] = /** @type {[RegExp, number]} */ (LARGEST.find(([kind]) => kind.test(name)));
+    assert.ok(Math.max(...far) <= largest, `${Math.max(...far)}, expected at most ${largest}`);
+    llama.length = far.length;
+    assert.ok(mean(far) <= mean(llama), `mean ${mean(far)}, llama.cpp ${mean(llama)}`);
+  });
+}
+
+test('files of Q8_0 make nearly the vectors of the floats they were made of', async (t) => {
+  for (const name of ['embed-mqa', 'embed-small']) {
+    const model = await open(t, `${name}-q8_0`, { threads: 2 });
+    const far = (await model.embed(ABOUT.texts[name].texts)).map((v, i) => apart(v, truthOf(`${name}-f32`)[i]));
+    assert.ok(Math.max(...far) <= 1e-3, `${name}: 1 - cosine ${Math.max(...far)}`);
+  }
+});
+
+/** Some short texts and some long ones. */
+const TEXTS = Array.from({ length: 70 }, (_, i) => {
+  return `text ${i} ${'of some words, '.repeat((i * 7) % 23 === 0 ? 12 : i % 3)}`;
+});
+const bitsOf = (/** @type {Float32Array[]} */ list) => list.map((v) => {
+  return Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString('hex');
+});
+
+test('a text gives the same bits alone and among others, in any order, with any number of threads', async (t) => {
+  for (const name of ['embed-small-f32', 'embed-q8_0', 'embed-mqa-q4_0']) {
+    const first = await open(t, name, { threads: 2 });
+    const together = bitsOf(await first.embed(TEXTS));
+    for (const i of [0, 22, 23, 24, 64]) {
+      assert.equal(bitsOf([await first.embed(TEXTS[i])])[0], together[i], `${name} ${i}`);
+    }
+    assert.deepEqual(bitsOf(await first.embed([...TEXTS].reverse())).reverse(), together, `${name} reversed`);
+    for (const threads of [1, 4]) {
+      const other = await open(t, name, { threads, contextLength: 250 });
+      assert.deepEqual(bitsOf(await other.embed(TEXTS)), together, `${name}: ${threads} threads, another context`);
+    }
+  }
+});
+
+test('a cache of integers gives the same bits alone and among others', async (t) => {
+  for (const kvType of /** @type {const} */ (['i16', 'q8_0'])) {
+    const model = await open(t, 'embed-q8_0', { kvType, threads: 2 });
+    const together = bitsOf(await model.embed(TEXTS.slice(0, 26)));
+    for (const i of [0, 23, 25]) assert.equal(bitsOf([await model.embed(TEXTS[i])])[0], together[i], `${kvType} ${i}`);
+    assert.ok(apart(await model.embed(TEXTS[23]), await (await open(t, 'embed-q8_0')).embed(TEXTS[23])) < 1e-4, kvType);
+  }
+});
+
+test("tasks are the prompts of the model's card", async (t) => {
+  const model = await open(t, 'embed-q8_0'), text = 'a text';
+  const plain = async (/** @type {string} */ whole) => bitsOf([await model.embed(whole)]);
+  for (const [options, before] of /** @type {[object, string][]} */ ([
+    [{ task: 'query' }, 'task: search result | query: '], [{ task: 'document' }, 'title: none | text: '],
+    [{ task: 'document', title: 'A title' }, 'title: A title | text: '],
+    [{ task: 'similarity' }, 'task: sentence similarity | query: '],
+    [{ task: 'classification' }, 'task: classification | query: '], [{ task: 'clustering' }, 'task: clustering | query: '],
+    [{ task: 'code' }, 'task: code retrieval | query: '], [{ task: 'question' }, 'task: question answering | query: '],
+    [{ task: 'fact' }, 'task: fact checking | query: '], [{ prompt: 'mine: ' }, 'mine: '], [{}, ''],
+  ])) {
+    assert.deepEqual(bitsOf([await model.embed(text, options)]), await plain(before + text), JSON.stringify(options));
+  }
+  const titles = await model.embed([text, text], { task: 'document', title: ['One', ''] });
+  assert.deepEqual(bitsOf(titles),
+    [...await plain(`title: One | text: ${text}`), ...await plain(`title: none | text: ${text}`)]);
+  for (const options of [{ task: 'other' }, { title: 'x' }, { task: 'query', title: 'x' }, { task: 'query', prompt: 'x' },
+    { task: 'document', title: ['only one'] }, { dimensions: 0 }, { dimensions: 257 }, { pooling: 'last' }, { pool: 'mean' }]) {
+    await refuses(model.embed(['a', 'b'], /** @type {any} */ (options)), 'bad-option');
+  }
+  await refuses(model.embed(/** @type {any} */ ([1])), 'bad-option');
+});
+
+test('vectors have length 1, are cut and have length 1 again; or are as the model made them', async (t) => {
+  const model = await open(t, 'embed-f32'), whole = await model.embed('some text', { normalize: false });
+  const length = (/** @type {Float32Array} */ v) => Math.hypot(...v);
+  assert.equal(whole.length, 256);
+  assert.ok(Math.abs(length(whole) - 1) > 0.01, 'not normalised');
+  for (const dimensions of [256, 128, 5]) {
+    const cut = await model.embed('some text', { dimensions }), part = whole.subarray(0, dimensions);
+    assert.equal(cut.length, dimensions);
+    assert.ok(Math.abs(length(cut) - 1) < 1e-6);
+    assert.ok(apart(cut, part) < 1e-12);
+    assert.deepEqual(await model.embed('some text', { dimensions, normalize: false }), part);
+  }
+  assert.deepEqual(await model.embed([]), []);
+  const [alone] = await model.embed(['some text']);
+  assert.deepEqual(alone, await model.embed('some text'));
+});
+
+test('texts that are too long are refused, or cut so that their end stays', async (t) => {
+  const model = await open(t, 'embed-small-f32', { contextLength: 64 }), text = 'etaoin'.repeat(30);
+  const error = await refuses(model.embed(['short', text]), 'context-exceeded');
+  assert.match(error.message, /text 1: expected at most 64/);
+  const ids = await model.tokenize(text), kept = await model.detokenize(ids.slice(0, 62));
+  assert.equal((await model.tokenize(kept)).length, 62);
+  assert.deepEqual(await model.embed(text, { truncate: true }), await model.embed(kept));
+});
+
+test('users\' text names no control tokens', async (t) => {
+  const model = await open(t, 'embed-f32'), seen = await model.inside('a<eos>b');
+  assert.deepEqual(seen.tokens.filter(({ id }) => id < 3).map(({ text }) => text), ['<bos>', '<eos>']);
+  assert.equal(seen.tokens.at(-1)?.text, '<eos>');
+});
+
+test('embedding reports progress, can be aborted at any time, and the model goes on', async (t) => {
+  const model = await open(t, 'embed-q8_0'), before = await model.embed('a text');
+  /** @type {{ done: number, total: number }[]} */
+  const seen = [];
+  await model.embed(TEXTS, { onProgress: (progress) => seen.push(progress) });
+  assert.ok(seen.length > 1);
+  assert.deepEqual(seen.at(-1), { done: 70, total: 70 });
+  const long = Array.from({ length: 400 }, () => 'many words '.repeat(40));
+  for (const wait of [0, 5, 60, 200]) {
+    const abort = new AbortController();
+    const running = model.embed(long, { signal: abort.signal });
+    setTimeout(() => abort.abort(), wait);
+    await refuses(running, 'aborted');
+    assert.deepEqual(await model.embed('a text'), before);
+  }
+  await refuses(model.embed('x', { signal: AbortSignal.abort() }), 'aborted');
+});
+
+test('a model that makes vectors says that it cannot go on with texts', async (t) => {
+  const model = await open(t, 'embed-q8_0');
+  for (const call of [() => model.generate('x').text(), () => model.chat(), () => model.logits([2]),
+    () => model.perplexity('a b')]) {
+    const error = await refuses(async () => call(), 'embedding-model');
+    assert.match(error.message, /embed/);
+  }
+  assert.ok(await model.countTokens('a b') > 0);
+});
+
+test('others make vectors when they are told how', async (t) => {
+  for (const name of ['tiny', 'gpt2-q4_0', 'llama-q4_0']) {
+    const model = await open(t, name);
+    assert.equal(model.info.embedding, null);
+    const told = await refuses(model.embed('a text'), 'bad-option');
+    assert.match(told.message, /'mean' or 'last'/);
+    await refuses(model.embed('a text', { pooling: 'mean', task: 'query' }), 'bad-option');
+    const text = 'a text of several words, '.repeat(8), last = await model.embed(text, { pooling: 'last' });
+    const both = await model.embed([text, 'a'], { pooling: 'mean' });
+    assert.equal(last.length, model.info.width);
+    assert.ok(apart(last, both[0]) > 1e-4);
+    assert.deepEqual(await model.embed(text, { pooling: 'mean' }), both[0]);
+    assert.ok((await model.generate(text, { maxTokens: 3, temperature: 0 }).result()).tokens.length > 0);
+  }
+});
+
+test('inspecting plans what loading takes', async (t) => {
+  const { info } = await inspectModel(await testModel('embed-q4_0'), { contextLength: 100 });
+  const model = await open(t, 'embed-q4_0', { contextLength: 100 });
+  for (const part of /** @type {const} */ (['weights', 'kv', 'scratch', 'total'])) {
+    assert.equal(model.info.memory[part], info.memory[part], part);
+  }
+  assert.deepEqual(info.embedding, model.info.embedding);
+});
+
+/** @param {NonNullable<ModelSpec['edit']>} edit */
+async function edited(edit) {
+  const path = `${await testModel('embed-q8_0')}.${process.pid}.edited`;
+  try {
+    await makeModel({ ...MODELS['embed-q8_0'], edit }, path);
+    return await loadModel(fs.readFileSync(path));
+  } finally {
+    fs.rmSync(path, { force: true });
+  }
+}
+
+test('headers that say what no file of the kind says are refused by name', async () => {
+  const without = (/** @type {string} */ name) => edited((file) => {
+    file.metadata = file.metadata.filter(([key]) => !key.endsWith(name));
+    file.tensors = file.tensors.filter((tensor) => tensor.name !== name);
+  });
+  const withKey = (/** @type {string} */ key, /** @type {any} */ ...entry) => edited((file) => {
+    const whole = `gemma-embedding.${key}`;
+    file.metadata = [...file.metadata.filter(([name]) => name !== whole), /** @type {any} */ ([whole, ...entry])];
+  });
+  assert.match((await refuses(without('dense_3.weight'), 'missing-tensor')).message, /dense_3/);
+  assert.match((await refuses(without('dense_2_feat_out'), 'missing-key')).message, /dense_2_feat_out/);
+  assert.match((await refuses(withKey('pooling_type', 'u32', 2), 'bad-metadata')).message, /pooling_type/);
+  assert.match((await refuses(withKey('dense_2_feat_out', 'u32', 512), ['bad-metadata', 'bad-shape'])).message, /dense/);
+  assert.match((await refuses(withKey('dense_3_feat_out', 'u32', 512), 'bad-metadata')).message, /dense_3_feat_out/);
+  assert.match((await refuses(withKey('attention.causal', 'bool', true), 'bad-metadata')).message, /causal/);
+  const fine = await withKey('attention.causal', 'bool', false);
+  await fine.dispose();
+});

@@ -1,0 +1,101 @@
+/* A relaxed build whose kernels turn out to be wrong while a model loads gives way to simd128 by itself. The fault is one
+ * flipped instruction, in an engine that runs on this thread: host and client are what they are anywhere. */
+import assert from 'node:assert/strict';
+import { closeSync, createReadStream, openSync, readFileSync, readSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { before, describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { features } from '../../js/platform/features.js';
+import { loadModel } from '../../js/index.node.js';
+import { nodePort } from '../../js/platform/port-node.js';
+import { flipped, outcome, sitesOf } from './flips.js';
+import { refuses, serveWith } from './helpers.js';
+import { barePlatform, idsOf, openLocal } from './local.js';
+import { testModel } from './models.js';
+import { splitModel } from './split.js';
+
+const JS = new URL('../../js/', import.meta.url), THREAD = new URL('thread.node.js', JS);
+const { relaxed } = features();
+
+/** An instruction that a file's kernels use, and whose fault the start does not see: by its order. @param {Uint8Array} file */
+async function faultySite(file) {
+  const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS))), sites = sitesOf(module);
+  // A kernel has many of them.
+  for (let i = 0; i < sites.length; i += 11) {
+    if (await outcome(flipped(module, [sites[i]]), file) === 'engine-fault') return i;
+  }
+  throw new Error('no site that only a load finds');
+}
+
+/** A platform whose relaxed modules are damaged. @param {number} site */
+function faultyPlatform(site) {
+  const threads = { started: 0, ended: 0 };
+  const createThread = () => {
+    const port = nodePort(new Worker(THREAD, { execArgv: [] })), { terminate } = port;
+    threads.started++;
+    return Object.assign(port, { terminate: () => (threads.ended++, terminate()) });
+  };
+  const platform = barePlatform(async (name) => {
+    const bytes = new Uint8Array(await readFile(new URL(name, JS)));
+    return WebAssembly.compile(/relaxed/.test(name) ? flipped(bytes, [sitesOf(bytes)[site]]) : bytes);
+  });
+  const openFile = (/** @type {string} */ path) => {
+    const file = openSync(path, 'r');
+    return { read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null), close() { closeSync(file); } };
+  };
+  return { platform: { ...platform, createThread, openFile }, threads };
+}
+
+describe('a kernel that is wrong, found while a model loads', { skip: !relaxed && 'this Node runs no relaxed SIMD' }, () => {
+  let path = '', site = 0, bytes = new Uint8Array(0);
+  /** @type {Float32Array} */ let expected;
+
+  before(async () => {
+    path = await testModel('tiny');
+    bytes = new Uint8Array(readFileSync(path));
+    site = await faultySite(bytes);
+    const model = await loadModel(path, { variant: 'simd128', threads: 1 });
+    expected = await model.logits(idsOf(20));
+    await model.dispose();
+  });
+
+  /** @param {any} source @param {import('../../js/model.js').LoadOptions} [options] */
+  async function load(source, options = {}) {
+    const { platform, threads } = faultyPlatform(site);
+    const { info, logits, close } = await openLocal(source, platform, { threads: 1, ...options });
+    try {
+      return { info, logits: await logits(idsOf(20)), threads: { ...threads } };
+    } finally {
+      await close();
+    }
+  }
+
+  /** @param {Awaited<ReturnType<typeof load>>} loaded */
+  function isPlain({ info, logits }) {
+    assert.match(info.variant, /^simd128/);
+    assert.match(info.variantReason, /^products with Q\d_\d, relaxed build: expected the bits of the plain ones/);
+    assert.deepEqual(logits, expected);
+  }
+
+  it('auto takes simd128 and says why, from a file', async () => isPlain(await load(path)));
+  it('from bytes', async () => isPlain(await load(bytes)));
+  it('from a stream, which can be read once only', async () => isPlain(await load(createReadStream(path))));
+  it('from a server', async (t) => {
+    const url = await serveWith(t, (_, response) => response.end(bytes));
+    isPlain(await load(`${url}/tiny.gguf`));
+  });
+  it('from streams of the parts of a split file', async () => {
+    isPlain(await load(splitModel(Buffer.from(bytes), 3).map((part) => new Blob([part]).stream())));
+  });
+
+  it('with threads, of which none stays behind', async () => {
+    const loaded = await load(path, { threads: 2 });
+    isPlain(loaded);
+    assert.deepEqual(loaded.threads, { started: 2, ended: 1 });
+  });
+
+  it('whoever asks for relaxed by its name gets the error', async () => {
+    const error = await refuses(load(path, { variant: 'relaxed' }), 'engine-fault');
+    assert.match(error.message, /relaxed build/);
+  });
+});

@@ -1,0 +1,117 @@
+/* flips: engines with one relaxed instruction exchanged for another one of the same type, as a compiler or a processor
+ * that has it wrong computes. */
+
+import { createHash } from 'node:crypto';
+import { Engine, LOAD, RUN } from '../../js/engine/engine.js';
+import { createMemory, imports } from '../../js/engine/heap.js';
+import { idsOf } from './local.js';
+
+/** Relaxed instructions as a module has them, and what is put in their place. */
+export const FLIPS = {
+  'i8x16.relaxed_swizzle': { from: [253, 128, 2], to: [253, 238, 0] },                  // i8x16.add
+  'i16x8.relaxed_dot_i8x16_i7x16_s': { from: [253, 146, 2], to: [253, 142, 1] },        // i16x8.add
+  'i32x4.relaxed_dot_i8x16_i7x16_add_s': { from: [253, 147, 2], to: [253, 210, 0] },    // v128.bitselect
+};
+
+/** at: in the module's bytes; code: its function, by its order in the module's code.
+ * @typedef {{ at: number, name: keyof typeof FLIPS, code: number }} Site */
+
+/** A number in LEB128, and where it ends. @param {Uint8Array} bytes @param {number} at */
+function numberAt(bytes, at) {
+  let value = 0, shift = 0, byte = 0;
+  do {
+    byte = bytes[at++];
+    value += (byte & 127) * 2 ** shift;
+    shift += 7;
+  } while (byte & 128);
+  return { value, at };
+}
+
+/** Bounds of a module's functions: of section 10. @param {Uint8Array} module */
+function functionsOf(module) {
+  for (let at = 8; at < module.length;) {
+    const id = module[at], section = numberAt(module, at + 1);
+    if (id === 10) {
+      const count = numberAt(module, section.at);
+      let next = count.at;
+      return Array.from({ length: count.value }, () => {
+        const size = numberAt(module, next);
+        next = size.at + size.value;
+        return { from: size.at, to: next };
+      });
+    }
+    at = section.at + section.value;
+  }
+  throw new Error('no code');
+}
+
+/** All of them, in their order. @param {Uint8Array} module @returns {Site[]} */
+export function sitesOf(module) {
+  const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));
+  return functionsOf(module).flatMap(({ from, to }, code) => {
+    const sites = [];
+    for (let at = from; at < to - 2; at++) {
+      for (const name of names) if (FLIPS[name].from.every((byte, i) => module[at + i] === byte)) sites.push({ at, name, code });
+    }
+    return sites;
+  });
+}
+
+/** A copy with these exchanged. @param {Uint8Array} module @param {Site[]} sites */
+export function flipped(module, sites) {
+  const bytes = module.slice();
+  for (const { at, name } of sites) bytes.set(FLIPS[name].to, at);
+  return bytes;
+}
+
+/* --- what becomes of them --- */
+
+/** @param {WebAssembly.Module} module */
+async function instantiate(module) {
+  const memory = createMemory(false);
+  const instance = await WebAssembly.instantiate(module, imports(memory));
+  const exports = /** @type {import('../../js/engine/engine.js').Exports} */ (/** @type {unknown} */ (instance.exports));
+  exports.__wasm_call_ctors?.();
+  return { exports, memory, module };
+}
+
+/** @param {Engine} engine @param {Uint8Array} file */
+function load(engine, file) {
+  for (let at = 0, state = 0; state !== LOAD.READY;) {
+    const piece = engine.window().subarray(0, file.length - at);
+    piece.set(file.subarray(at, at + piece.length));
+    at += piece.length;
+    state = engine.call('load_commit', piece.length);
+    if (state === LOAD.PLAN) engine.reserve(64);
+  }
+}
+
+/** Logits of a prompt and of two tokens, one by one. @param {Engine} engine */
+function evaluate(engine) {
+  const rows = [];
+  for (const n of [11, 12, 13]) {
+    engine.sync(idsOf(n));
+    while (engine.call('run', 0) !== RUN.DONE);
+    rows.push(createHash('sha256').update(new Uint8Array(engine.logits().buffer)).digest('hex').slice(0, 16));
+  }
+  return rows.join();
+}
+
+/** 'refused' (at the start), 'engine-fault' (at load), or the bits, as 'right' or 'wrong' where they are known;
+ * anything that stops the module is no wrong text either.
+ * @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
+export async function outcome(bytes, file, expected) {
+  const parts = await instantiate(await WebAssembly.compile(/** @type {BufferSource} */ (bytes)));
+  if (parts.exports.gw_prove_build() < 0) return 'refused';
+  try {
+    const engine = new Engine(parts, []);
+    load(engine, file);
+    const bits = evaluate(engine);
+    if (expected === undefined) return bits;
+    return bits !== expected ? 'wrong' : engine.variantNote ? 'right, with a note' : 'right';
+  } catch (error) {
+    const { code } = /** @type {{ code?: string }} */ (error);
+    if (code) return code;
+    throw error;
+  }
+}

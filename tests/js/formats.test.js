@@ -1,0 +1,129 @@
+/* Formats: answers are held to them whatever the model would rather say; values, partial values, refusals; with seeds,
+ * log probabilities, stop sequences and every sampler. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, refuses } from './helpers.js';
+
+const WILD = { temperature: 5, topK: 0, topP: 1, maxTokens: 400 };
+const CARD = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 0, maximum: 120 },
+    tags: { type: 'array', items: { enum: ['a', 'b c', '"d"'] }, maxItems: 3 }, email: { type: 'null' },
+  },
+  required: ['name', 'age', 'tags', 'email'], additionalProperties: false,
+};
+
+test('a schema: the value has its shape, at every temperature, and the text is its JSON', async (t) => {
+  const model = await open(t);
+  for (const [seed, temperature] of [[1, 0], [2, 1], [3, 5], [4, 5]]) {
+    const out = model.generate('A card:', { format: { schema: CARD }, ...WILD, temperature, seed });
+    let seen = '', before = {};
+    for await (const piece of out) {
+      seen += piece;
+      const part = out.partial() ?? {};
+      assert.ok(Object.keys(before).every((name) => name in part), 'what was there stays');
+      before = part;
+    }
+    const { text, value, finishReason } = await out.result();
+    assert.equal(seen, text);
+    assert.deepEqual([finishReason, JSON.stringify(value)], ['stop', text]);
+    assert.deepEqual(out.partial(), value);
+    assert.deepEqual(Object.keys(value).sort(), ['age', 'email', 'name', 'tags']);
+    assert.ok(Number.isInteger(value.age) && value.age >= 0 && value.age <= 120 && [...value.name].length <= 12);
+    assert.ok(value.tags.length <= 3 && value.tags.every((tag) => ['a', 'b c', '"d"'].includes(tag)));
+  }
+});
+
+test('choices, regular expressions, grammars, any JSON', async (t) => {
+  const model = await open(t);
+  for (const seed of [1, 2, 3]) {
+    const ask = (format) => model.generate('So:', { format, ...WILD, seed }).result();
+    const chosen = await ask({ choices: ['yes', 'no', 'perhaps not'] });
+    assert.ok(['yes', 'no', 'perhaps not'].includes(chosen.value) && chosen.value === chosen.text, chosen.text);
+    for (const regex of ['\\d{4}-\\d{2}-\\d{2}', /\d{4}-\d{2}-\d{2}/]) {
+      assert.match((await ask({ regex })).value, /^\d{4}-\d{2}-\d{2}$/);
+    }
+    const grammar = 'root ::= "[" word ("," word)? "]"\nword ::= [a-c]{1,3}';
+    assert.match((await ask({ grammar })).value, /^\[[abc]{1,3}(,[abc]{1,3})?\]$/);
+    const pretty = await ask({ schema: CARD, whitespace: 'pretty' });
+    assert.equal(pretty.text, JSON.stringify(pretty.value, null, 2));
+  }
+  const any = await model.generate('So:', { format: 'json', temperature: 1, seed: 5, maxTokens: 2000 }).result();
+  if (any.finishReason === 'stop') assert.deepEqual(any.value, JSON.parse(any.text));
+});
+
+test('what is not whole has no value, and says why', async (t) => {
+  const model = await open(t);
+  const out = model.generate('A card:', { format: { schema: CARD }, maxTokens: 6, temperature: 0 });
+  const result = await out.result();
+  assert.equal(result.finishReason, 'length');
+  assert.ok(!('value' in result));
+  assert.throws(() => JSON.parse(result.text));
+  assert.equal(typeof out.partial(), 'object');
+  const stopped = await model.generate('A card:', { format: { schema: CARD }, stop: ':', ...WILD, seed: 1 }).result();
+  assert.equal(stopped.finishReason, 'stop-sequence');
+  assert.ok(!('value' in stopped));
+});
+
+test('what cannot be held is refused before the first token, by name and place; the model goes on', async (t) => {
+  const model = await open(t);
+  for (const [format, place] of [
+    [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/], [{ schema: { $ref: '#/$defs/none' } }, /\$ref/],
+    [{ regex: 'a(?=b' }, /offset/], [{ regex: '(a)\\1' }, /offset/], [{ grammar: 'root ::= other' }, /other/],
+    [{ schema: false }, /./],
+  ]) {
+    const out = model.generate('x', { format });
+    const error = await refuses(out.result(), 'bad-format');
+    assert.match(`${error.what} ${error.got}`, place, JSON.stringify(format));
+    assert.equal(out.partial(), 'schema' in format ? undefined : '');
+  }
+  assert.ok((await model.generate('x', { maxTokens: 2, temperature: 0 }).result()).tokens.length);
+});
+
+test('the same seed gives the same answer, with log probabilities too; a bias and a ban are heeded', async (t) => {
+  const model = await open(t);
+  // Log probabilities are of tokens that were drawn, so nothing is forced beside them.
+  const options = { format: { schema: CARD }, ...WILD, seed: 11, forcedSpans: false };
+  const plain = await model.generate('A card:', options).result();
+  const told = await model.generate('A card:', { ...options, logprobs: 3 }).result();
+  assert.deepEqual(told.tokens, plain.tokens);
+  assert.equal(told.logprobs.length, told.tokens.length);
+  assert.ok(told.logprobs.every(({ logprob, top }) => logprob <= 0 && top.every((one) => one.logprob <= 0)));
+  for (const liked of ['a', 'b']) {
+    const [id] = await model.tokenize(liked), format = { choices: ['a', 'b'] };
+    const { value } = await model.generate('So:', { format, logitBias: { [id]: 1000 }, temperature: 0 }).result();
+    assert.equal(value, liked);
+  }
+});
+
+test('greedy answers with forced spans and without differ first where forced text is cut into other tokens', async (t) => {
+  const model = await open(t);
+  let forced = 0;
+  for (const format of [{ schema: CARD }, { choices: ['a long way', 'a long road'] }, { regex: 'id: [0-9]{3}, done' },
+    { choices: ['only this'] }]) {
+    const options = { format, temperature: 0, maxTokens: 300 };
+    const drawn = await model.generate('A card:', { ...options, forcedSpans: false }).result();
+    const out = model.generate('A card:', options), steps = [];
+    for await (const step of out.steps()) steps.push(step);
+    const { text, tokens, value } = await out.result();
+    assert.deepEqual(steps.flatMap(({ ids }) => ids), tokens);
+    assert.equal(steps.map((step) => step.text).join(''), text);
+    const differs = tokens.findIndex((id, i) => id !== drawn.tokens[i]);
+    if (differs < 0) assert.equal(text, drawn.text);
+    else assert.ok(steps[differs].forced, `token ${differs} of ${text} and of ${drawn.text}`);
+    if (format.choices?.length === 1) assert.deepEqual([value, drawn.value], ['only this', 'only this']);
+    forced += steps.filter((step) => step.forced).length;
+  }
+  assert.ok(forced > 20, `${forced} tokens were forced`);
+});
+
+test('in a chat: the turn is kept as its text, and the next one is free', async (t) => {
+  const model = await open(t);
+  const chat = model.chat({ maxTokens: 300, temperature: 0 });
+  const { value, text } = await chat.send('Who?', { format: { schema: CARD } }).result();
+  assert.deepEqual(chat.messages.at(-1), { role: 'assistant', content: text });
+  assert.equal(typeof value.name, 'string');
+  const free = await chat.send('And?', { maxTokens: 3 }).result();
+  assert.ok(!('value' in free));
+});

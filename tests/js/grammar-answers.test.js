@@ -1,0 +1,142 @@
+/* Answers under a grammar in the engine: every sampler ends in a text of the grammar; forced spans change no greedy
+ * answer's text; the job as the worker gets it. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { before, test } from 'node:test';
+import { Host } from '../../js/engine/host.js';
+import { compile } from '../../js/grammar/index.js';
+import { lower } from '../../js/grammar/lower.js';
+import { postable } from '../../js/options.js';
+import { testModel } from './models.js';
+import { accepts } from './support/acceptor.js';
+
+/** @type {(method: string, args: any) => Promise<{ value: any, steps: any[] }>} */
+let call;
+
+/** A host without a worker, and a function that calls it. */
+async function hosted() {
+  /** @type {Map<number, (message: any) => void>} */
+  const waiting = new Map();
+  /** @type {any[]} */
+  let steps = [];
+  const host = new Host((message) => {
+    const { kind, id } = /** @type {any} */ (message);
+    if (kind === 'steps') {
+      steps.push(.../** @type {any} */ (message).steps);
+      queueMicrotask(() => host.receive({ kind: 'ack', id, count: /** @type {any} */ (message).steps.length }));
+    } else if (kind !== 'progress') waiting.get(id)?.(message);
+  }, /** @type {any} */ ({
+    compile: async (/** @type {string} */ name) => {
+      return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
+    },
+    parallelism: () => 1,
+    breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
+    openFile(/** @type {string} */ path) {
+      const file = openSync(path, 'r');
+      return { size: fstatSync(file).size, read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
+        close: () => closeSync(file) };
+    },
+  }));
+  let last = 0;
+  const send = (/** @type {any} */ message) => new Promise((resolve, reject) => {
+    waiting.set(++last, (answer) => (answer.kind === 'done' ? resolve(answer.value) : reject(answer.error)));
+    steps = [];
+    host.receive({ ...message, id: last });
+  });
+  await send({ kind: 'open', source: [{ kind: 'path', path: await testModel('tiny') }],
+    options: { variant: 'simd128', threads: 1, place: undefined } });
+  return async (/** @type {string} */ method, /** @type {any} */ args) => {
+    const value = await send({ kind: 'call', method, args });
+    return { value, steps };
+  };
+}
+
+before(async () => { call = await hosted(); });
+
+const SCHEMA = { type: 'object', properties: { name: { type: 'string', maxLength: 12 },
+  city: { enum: ['Paris', 'Berlin'] }, age: { type: 'integer', minimum: 0, maximum: 150 }, ok: { type: 'boolean' } },
+required: ['name', 'city', 'age', 'ok'], additionalProperties: false };
+
+/** @param {object} options @param {boolean} forced */
+async function answer(options, forced) {
+  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' }), bytes = lower(grammar, { spelling: 'shortest' });
+  const args = { ...postable({ maxTokens: 200, ...options }), prompt: { text: 'Hello' }, grammar: bytes, forced };
+  const { value, steps } = await call('generate', args);
+  assert.equal(value.finishReason, 'stop', value.text);
+  assert.ok(accepts(grammar, value.text), value.text);
+  return { ...value, forced: steps.filter((step) => step.forced).length };
+}
+
+test('every sampler ends in a text of the grammar, with and without forced spans', async () => {
+  for (const options of [{ temperature: 0 }, { temperature: 1, seed: 1 }, { temperature: 5, topK: 0, topP: 1, seed: 2 },
+    { temperature: 1, topK: 3, minP: 0.1, repetitionPenalty: 1.3, seed: 3 }, { temperature: 0, logprobs: 2 },
+    { temperature: 0, logitBias: { 300: 5, 301: -Infinity } }]) {
+    for (const forced of [true, false]) {
+      const { value } = { value: await answer(options, forced) };
+      assert.ok(JSON.parse(value.text).age <= 150);
+      if (!forced || 'logprobs' in options) assert.equal(value.forced, 0);
+      else assert.ok(value.forced > 0, value.text);
+    }
+  }
+});
+
+/** Shapes with much that is forced, between what the model chooses. */
+const SHAPES = [SCHEMA, { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
+  { type: 'array', items: { enum: ['north', 'northern', 'south'] }, minItems: 3, maxItems: 3 },
+  { type: 'object', properties: { tool: { const: 'get_weather' }, city: { type: 'string', maxLength: 5 },
+    unit: { enum: ['celsius', 'fahrenheit'] } }, required: ['tool', 'city', 'unit'], additionalProperties: false }];
+
+/** The ids of a greedy answer, and which of them were forced. @param {any} schema @param {boolean} forced
+ * @param {[number, number][]} [bias] */
+async function greedy(schema, forced, bias = []) {
+  const grammar = lower(compile({ schema }), { spelling: 'shortest' });
+  const options = { temperature: 0, maxTokens: 200, logitBias: Object.fromEntries(bias) };
+  const { value, steps } = await call('generate', { ...postable(options), prompt: { text: 'Hello' }, grammar, forced });
+  const own = steps.filter((step) => step.ids.length);
+  return { text: value.text, ids: own.flatMap((step) => step.ids), forced: own.map((step) => step.forced),
+    lengths: own.map((step) => step.text.length) };
+}
+
+test('a greedy answer is the same with forced spans and without until the model would cut them otherwise', async () => {
+  let whole = 0, apart = 0;
+  for (const schema of SHAPES) {
+    const on = await greedy(schema, true), off = await greedy(schema, false);
+    assert.ok(on.forced.includes(true) && !off.forced.includes(true), on.text);
+    const at = on.ids.findIndex((id, i) => id !== off.ids[i]);
+    if (at < 0) {
+      assert.deepEqual(off.ids, on.ids);
+      whole++;
+      continue;
+    }
+    // Where they part the text was forced: it is the same text in other pieces, of which the tokenizer makes none.
+    apart++;
+    assert.ok(on.forced[at], `token ${at} of ${on.ids} and ${off.ids}`);
+  }
+  assert.ok(whole + apart === SHAPES.length && apart > 0, `${whole} equal, ${apart} apart`);
+});
+
+test('a greedy answer is the same with forced spans and without where the model prefers the tokenizer\'s pieces', async () => {
+  for (const schema of SHAPES) {
+    const first = await greedy(schema, true);
+    // As a model that has learned the tokenizer's cut: its pieces are likelier than others, long ones than short ones.
+    let bias = /** @type {[number, number][]} */ ([]);
+    for (let round = 0; round < 4; round++) {
+      const { ids, forced, lengths } = round ? await greedy(schema, true, bias) : first;
+      bias = [...new Map([...bias, ...ids.flatMap((id, i) => forced[i] ? [[id, 40 * lengths[i]]] : [])])];
+    }
+    const on = await greedy(schema, true, bias), off = await greedy(schema, false, bias);
+    assert.deepEqual(off.ids, on.ids, on.text);
+    assert.ok(on.forced.filter(Boolean).length > 3 && !off.forced.includes(true));
+  }
+});
+
+test('log probabilities are of the masked distribution', async () => {
+  const { logprobs } = await answer({ temperature: 0, logprobs: 4 }, true);
+  for (const { logprob, top } of logprobs) {
+    assert.ok(logprob <= 0 && top.every((/** @type {any} */ one) => one.logprob <= 0 || one.logprob === -Infinity));
+    assert.equal(top[0].logprob, Math.fround(logprob));
+  }
+  const none = logprobs.some((/** @type {any} */ one) => one.top.some((/** @type {any} */ two) => two.logprob === -Infinity));
+  assert.ok(none, 'nowhere were fewer than four tokens allowed');
+});

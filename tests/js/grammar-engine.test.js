@@ -1,0 +1,221 @@
+/* The engine's grammars: masks against each token tried alone, and against an acceptor that works in another way; memory
+ * that runs full; forced bytes; answers of a model under them. */
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { Grammar } from '../../js/engine/grammar.js';
+import { forcedTokens } from '../../js/engine/forcing.js';
+import { compile } from '../../js/grammar/index.js';
+import { lower } from '../../js/grammar/lower.js';
+import { Unsupported } from '../../js/grammar/refusal.js';
+import { bareEngine } from './bare-engine.js';
+import { testModel } from './models.js';
+import { LETTERS, randomGrammar, randomOf } from './random-grammars.js';
+import { accepts } from './support/acceptor.js';
+
+/** @type {import('../../js/engine/engine.js').Engine} */
+let engine;
+let size = 0;
+before(async () => {
+  engine = await bareEngine(await testModel('tiny'));
+  size = engine.number('n_vocab');
+});
+
+const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
+const has = (/** @type {Uint32Array} */ mask, /** @type {number} */ id) => (mask[id >> 5] >>> (id & 31) & 1) === 1;
+/** @param {any} grammar @param {object} [options] */
+const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, options)).matcher();
+/** @param {...any} nodes */
+const sequence = (...nodes) => ({ sequence: nodes });
+
+/** @param {any} grammar null: it was refused */
+function tried(grammar) {
+  try {
+    return matcherOf(grammar);
+  } catch (error) {
+    if (error instanceof Unsupported || /** @type {any} */ (error).code === 'bad-format') return null;
+    throw error;
+  }
+}
+
+/** Bytes as text; null where they are none. @param {number[]} bytes */
+function textOf(bytes) {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes));
+  } catch {
+    return null;
+  }
+}
+
+/** Tokens that the mask allows, all of which were tried. @param {any} matcher @param {string} where */
+function allowed(matcher, where) {
+  const mask = matcher.mask(), ids = [];
+  for (let id = 0; id < size; id++) {
+    assert.equal(has(mask, id), matcher.allows(id), `${where}: token ${id}`);
+    if (has(mask, id)) ids.push(id);
+  }
+  return ids;
+}
+
+test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {
+  let masks = 0, complete = 0, refused = 0;
+  for (let seed = 1; seed <= 160; seed++) {
+    const random = randomOf(seed), grammar = randomGrammar(random), matcher = tried(grammar);
+    refused += Number(!matcher);
+    if (!matcher) continue;
+    /** @type {number[]} */
+    const bytes = [];
+    for (let step = 0; step < 12; step++, masks++) {
+      const ids = allowed(matcher, `seed ${seed}, step ${step}`), text = textOf(bytes);
+      if (text !== null) assert.equal(matcher.complete, accepts(grammar, text), `seed ${seed}: ${JSON.stringify(text)}`);
+      complete += Number(matcher.complete);
+      assert.ok(ids.length || matcher.ended, `seed ${seed}, step ${step}: nothing is allowed`);
+      if (!ids.length) break;
+      const id = ids[random(ids.length)];
+      assert.ok(matcher.accept(id));
+      bytes.push(...engine.decode(id, false, 5));
+    }
+    matcher.dispose();
+  }
+  assert.ok(masks > 600 && complete > 200 && refused < 16, JSON.stringify({ masks, complete, refused }));
+});
+
+test('texts are taken and refused as the other acceptor does', () => {
+  let yes = 0, no = 0;
+  for (let seed = 1000; seed < 1180; seed++) {
+    const random = randomOf(seed), grammar = randomGrammar(random), matcher = tried(grammar);
+    for (let i = 0; matcher && i < 20; i++) {
+      // What masks lead to, and the same with a letter changed, put in or left out.
+      matcher.reset();
+      /** @type {number[]} */
+      const bytes = [];
+      for (let step = 0; step < 8 && !matcher.finished; step++) {
+        const mask = matcher.mask(), start = random(size);
+        let id = start;
+        do id = (id + 1) % size; while (id !== start && !has(mask, id));
+        if (!matcher.accept(id) || matcher.ended) break;
+        bytes.push(...engine.decode(id, false, 5));
+      }
+      const letters = [...textOf(bytes) ?? ''];
+      if (i % 2) letters.splice(random(letters.length + 1), random(2), ...random(2) ? [LETTERS[random(LETTERS.length)]] : []);
+      const text = letters.join('');
+      matcher.reset();
+      const got = matcher.acceptBytes(bytesOf(text)) && matcher.complete;
+      assert.equal(got, accepts(grammar, text), `seed ${seed}: ${JSON.stringify(text)}`);
+      if (got) yes++;
+      else no++;
+    }
+    matcher?.dispose();
+  }
+  assert.ok(yes > 300 && no > 300, JSON.stringify({ yes, no }));
+});
+
+test('memory that runs full is emptied, and nothing is lost', () => {
+  // A register of its own for each depth, and far more states than there is room for.
+  const list = { start: 'list', rules: {
+    list: sequence({ literal: '[' }, { repeat: { choice: [{ rule: 'list' }, { rule: 'word' }] }, min: 0, max: 3000 },
+      { literal: ']' }),
+    word: { repeat: { chars: [[97, 122]] }, min: 900, max: 100000 },
+  } };
+  const matcher = matcherOf(list), letters = 'abcdefghij'.repeat(40);
+  let text = '[';
+  for (let round = 0; round < 60; round++) text += `[${letters.repeat(3 + round % 3)}[`;
+  for (let at = 0; at < text.length; at += 64) {
+    assert.ok(matcher.acceptBytes(bytesOf(text.slice(at, at + 64))));
+    matcher.mask();
+  }
+  for (let i = 0; i < 121; i++) assert.ok(matcher.acceptBytes(bytesOf(']')), `bracket ${i}`);
+  assert.ok(matcher.finished);
+  assert.ok(matcher.heapBytes < 32 * 2 ** 20);
+  matcher.dispose();
+});
+
+test('nesting is as deep as the text is long', () => {
+  const grammar = { start: 'list', rules: { list: sequence({ literal: '[' },
+    { repeat: { rule: 'list' }, min: 0, max: Infinity }, { literal: ']' }) } };
+  const matcher = matcherOf(grammar), deep = 200_000;
+  assert.ok(matcher.acceptBytes(bytesOf('['.repeat(deep))));
+  matcher.mask();
+  assert.ok(matcher.acceptBytes(bytesOf(']'.repeat(deep - 1))));
+  assert.ok(!matcher.complete);
+  assert.ok(matcher.acceptBytes(bytesOf(']')) && matcher.finished);
+  matcher.dispose();
+});
+
+test('grammars that are hostile end in an answer or a refusal, and the engine goes on', () => {
+  const letter = { chars: [[97, 98]] };
+  const hostile = {
+    ambiguous: { start: 's', rules: { s: sequence({ literal: 'a' }, { repeat: sequence({ rule: 's' },
+      { repeat: { rule: 's' }, min: 0, max: 1 }), min: 0, max: 1 }) } },
+    endings: { start: 's', rules: { s: sequence({ literal: 'a' }, { repeat: { rule: 's' }, min: 0, max: 1 },
+      { repeat: { literal: 'b' }, min: 0, max: 1 }) } },
+    subsets: { start: 's', rules: { s: sequence({ repeat: letter, min: 0, max: Infinity }, { literal: 'a' },
+      ...Array.from({ length: 40 }, () => letter)) } },
+    counters: { start: 's', rules: { s: { repeat: { choice: [{ literal: 'a' }, { literal: 'aa' }] }, min: 5000,
+      max: 10000 } } },
+    empty: { start: 's', rules: { s: { repeat: { repeat: { repeat: { literal: 'a' }, min: 0, max: 1 }, min: 0,
+      max: Infinity }, min: 3, max: 100000 } } },
+  };
+  for (const [name, grammar] of Object.entries(hostile)) {
+    const matcher = tried(grammar);
+    try {
+      for (let i = 0; matcher && i < 400 && matcher.acceptBytes(bytesOf('a')); i++) if (i % 100 === 0) matcher.mask();
+    } catch (error) {
+      assert.equal(/** @type {any} */ (error).code, 'bad-format', name);
+    }
+    matcher?.dispose();
+  }
+  const matcher = matcherOf(compile({ choices: ['fine'] }));
+  assert.ok(matcher.acceptBytes(bytesOf('fine')) && matcher.finished);
+  matcher.dispose();
+});
+
+test('what is refused is named', () => {
+  const left = { start: 'a', rules: { a: { choice: [sequence({ rule: 'a' }, { literal: 'x' }), { literal: 'y' }] } } };
+  assert.throws(() => lower(left), (error) => error instanceof Unsupported && /left recursion: a/.test(error.message));
+  const hidden = { start: 'a', rules: { a: sequence({ repeat: { literal: 'z' }, min: 0, max: 1 }, { rule: 'a' }) } };
+  assert.throws(() => lower(hidden), Unsupported);
+  const inside = { start: 'a', rules: { a: { both: [{ rule: 'b' }, { literal: '()' }] },
+    b: sequence({ literal: '(' }, { repeat: { rule: 'b' }, min: 0, max: 1 }, { literal: ')' }) } };
+  assert.throws(() => lower(inside), /recursion inside an intersection: b/);
+  const nothing = { start: 'a', rules: { a: { both: [{ literal: 'x' }, { literal: 'y' }] } } };
+  assert.throws(() => lower(nothing), /nothing can match/);
+});
+
+test('bytes that are no grammar are refused, each with a code', () => {
+  const good = lower({ start: 'a', rules: { a: sequence({ jsonString: { repeat: { chars: [[32, 0x10ffff]] }, min: 0, max: 900 } },
+    { repeat: { rule: 'a' }, min: 0, max: 1 }) } });
+  const refused = (/** @type {Uint8Array} */ bytes) => assert.throws(() => new Grammar(engine, bytes).matcher(),
+    (error) => /** @type {any} */ (error).code === 'bad-format' && /** @type {any} */ (error).expected !== '');
+  refused(new Uint8Array(0));
+  for (const n of [4, 44, good.length - 4, good.length - 1]) refused(good.subarray(0, n));
+  refused(Uint8Array.from([...good, 0, 0, 0, 0]));
+  let fine = 0;
+  for (let at = 0; at < good.length; at += 4) {
+    const bytes = good.slice();
+    new DataView(bytes.buffer).setUint32(at, 0xfffffff0, true);
+    try {
+      const matcher = new Grammar(engine, bytes).matcher();
+      matcher.mask();
+      matcher.dispose();
+      fine++;
+    } catch (error) {
+      assert.equal(/** @type {any} */ (error).code, 'bad-format');
+    }
+  }
+  assert.ok(fine < good.length / 40, `${fine} were taken`);
+});
+
+test('forced bytes are those that must come, as tokens of the whole text', () => {
+  const schema = { type: 'object', properties: { city: { type: 'string' }, zip: { enum: ['abcdefgh'] } },
+    required: ['city', 'zip'], additionalProperties: false };
+  const matcher = matcherOf(compile({ schema, whitespace: 'compact' }), { spelling: 'shortest' });
+  const before = new TextDecoder().decode(matcher.forced());
+  assert.ok('{"city":"'.startsWith(before) || '{"zip":"'.startsWith(before) || before === '{"', before);
+  assert.ok(matcher.acceptBytes(bytesOf('{"city":"x","zip":')));
+  assert.equal(new TextDecoder().decode(matcher.forced()), '"abcdefgh"}');
+  const ids = forcedTokens(engine, matcher, [], -1);
+  assert.deepEqual(ids, [...engine.encodeMore(bytesOf('"abcdefgh"}'))]);
+  for (const id of ids) assert.ok(matcher.accept(id));
+  assert.ok(matcher.finished);
+  matcher.dispose();
+});

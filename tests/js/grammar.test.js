@@ -1,0 +1,118 @@
+/* grammar: the front ends of js/grammar, by the slow acceptor of tests/js/support and the platform's own judgement. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Unsupported, compile } from '../../js/grammar/index.js';
+import { Languages } from '../../js/grammar/language.js';
+import { numberNode } from '../../js/grammar/numbers.js';
+import { Budget } from '../../js/grammar/refusal.js';
+import { searchNode } from '../../js/grammar/regex.js';
+import { accepts } from './support/acceptor.js';
+
+/** @param {any} format @param {string[]} good @param {string[]} bad @param {object} [options] */
+function judges(format, good, bad, options) {
+  const grammar = compile(format, options);
+  for (const text of good) assert.equal(accepts(grammar, text), true, `${JSON.stringify(format)} takes ${text}`);
+  for (const text of bad) assert.equal(accepts(grammar, text), false, `${JSON.stringify(format)} refuses ${text}`);
+}
+
+/** @param {any} format @param {RegExp} what @param {string | number} place */
+function refuses(format, what, place) {
+  assert.throws(() => compile(format), (error) => {
+    assert.ok(error instanceof Unsupported, String(error));
+    assert.match(error.what, what);
+    assert.equal(error.place, place);
+    return true;
+  });
+}
+
+const WORDS = ['', 'a', 'b', 'ab', 'abc', 'foo', 'foo bar', 'xfoo', 'Afoo1', '1234', 'a,b', 'a1b2', 'xx', 'é', 'É',
+  '2020-01-01', 'http://x.y', 'A_B', 'v1.2.3', 'x\n', '😀ab', 'foo-bar', '/x/y', '$ref', '^x', 'zbc', 'b,a', 'a\u2028b'];
+const PATTERNS = ['^a|b$', '(^a|b)c', '\\bfoo\\b', '^(?!x)[a-z]+$', '^(?=.*\\d)(?=.*[a-z]).{4,8}$', 'a(?=b)', '^\\S+$',
+  '(^|,)a($|,)', '^$', '\\p{Lu}', '\\P{L}', '[^a]', '.{3}', '\\Bfoo', '^(foo\\b)?.*x', '(?!^)a', '[\\d\\-_]', 'a??b',
+  '^(?:a|b|ab)(?:c|)$', '\\u0061\\x62', '\\u{1F600}', '[\\u{1F600}-\\u{1F610}]', '(?<name>o)o', '^.$', 'a{2,}|b{0}c',
+  '^(a?){20}a{0,20}$', '[\\w.]+@', '\\$', '[$^]', '(?=a)b|c', '^(?!.*a).*b', '\\b', '^\\B$'];
+
+test('patterns judge as the platform does', () => {
+  for (const pattern of PATTERNS) {
+    const budget = new Budget(), languages = new Languages(budget), node = searchNode(pattern, budget), own = new RegExp(pattern, 'u');
+    for (const word of WORDS) assert.equal(languages.matches(node, word), own.test(word), `/${pattern}/ of '${word}'`);
+  }
+});
+
+test('regular expressions of whole answers', () => {
+  judges({ regex: '[a-c]+(-\\d{2})?' }, ['abc', 'a-12'], ['', 'a-1', 'xa', 'a\n']);
+  judges({ regex: /yes|no/i }, ['YES', 'no', 'nO'], ['yess']);
+  judges({ regex: '(a*)*b|(a+)+c' }, ['aaab', 'aac', 'b'], ['aaaa']);
+  refuses({ regex: '(a)\\1' }, /back-reference \\1/, 3);
+  refuses({ regex: 'x(?<=a)b' }, /lookbehind/, 1);
+  refuses({ regex: '(?:a' }, /not closed/, 0);
+});
+
+test('numbers of a range, digit by digit', () => {
+  const values = [0, 1, 2, 7, 9, 10, 11, 19, 20, 99, 100, 101, 250, 999, 1000, 0.1, 0.01, 0.5, 2.5, 9.99, 10.01, 12.34,
+    1e21, 1.5e22, 1e-7, 2.5e-9].flatMap((value) => [value, -value]);
+  const languages = new Languages(new Budget({ milliseconds: 60000, steps: 1e9 }));
+  for (const lo of [-Infinity, -10.01, -2, 0, 0.5, 9, 1e-7]) {
+    for (const hi of [-0.01, 0, 2.5, 10, 999, 1.5e22, Infinity]) {
+      if (lo >= hi) continue;
+      for (const [loOpen, hiOpen] of [[false, false], [true, true]]) {
+        const interval = { lo, loOpen, hi, hiOpen };
+        const node = numberNode({ intervals: [interval], multiples: [], notMultiples: [] }, true, '');
+        for (const value of values) {
+          const inside = (value > lo || (value === lo && !loOpen)) && (value < hi || (value === hi && !hiOpen));
+          assert.equal(languages.matches(node, JSON.stringify(value)), inside, `${value} in ${JSON.stringify(interval)}`);
+        }
+      }
+    }
+  }
+});
+
+test('multiples, exactly in decimals', () => {
+  judges({ schema: { type: 'number', multipleOf: 0.01 } }, ['0', '1.15', '-19.99', '4.350'], ['0.005', '1.151']);
+  judges({ schema: { type: 'integer', multipleOf: 7, minimum: 10 } }, ['14', '700'], ['7', '15', '0', '-14']);
+  judges({ schema: { type: 'integer' } }, ['-5', '0'], ['1.0', '1e2', '01', '-']);
+  judges({ schema: { type: 'integer' } }, ['1.0', '1e+21', '-5.00'], ['1.5', '1e-1'], { matching: true });
+});
+
+test('members in any order, each once', () => {
+  const schema = { type: 'object', properties: { a: { type: 'integer' }, b: { enum: ['x', null] } }, required: ['b'] };
+  judges({ schema }, ['{"a":1,"b":"x"}', '{"b":null,"a":1}', '{"b":null,"c":[{}]}'],
+    ['{"a":1}', '{"b":"x","b":"x"}', '{"a":"1","b":null}', '{ "b":null}', '{"b":null,}', '[]']);
+  judges({ schema: { ...schema, additionalProperties: false }, whitespace: 'pretty' }, ['{\n  "a": 1,\n  "b": "x"\n}'],
+    ['{"b":null}', '{\n  "b": null,\n  "c": 1\n}']);
+  judges({ schema, whitespace: 'any' }, [' {"b"\t:\nnull } '], ['{"b":nul l}']);
+});
+
+test('references, also recursive, and what does not end', () => {
+  const tree = { $ref: '#/$defs/tree', $defs: { tree: { type: 'array', items: { $ref: '#/$defs/tree' } } } };
+  judges({ schema: tree }, ['[]', '[[],[[]]]'], ['[1]', '[[]']);
+  refuses({ schema: { $ref: '#' } }, /leads back to itself/, '');
+  refuses({ schema: { type: 'object', required: ['a'], properties: { a: { $ref: '#' } } } }, /nothing can fit/, '');
+  refuses({ schema: { properties: { a: { $ref: 'other.json' } } } }, /leads out of the schema/, '/properties/a/$ref');
+  refuses({ schema: { properties: { 'a/b': { format: 'regex' } } } }, /format regex/, '/properties/a~1b/format');
+});
+
+test('grammars in the form of llama.cpp', () => {
+  const list = `# a list
+root  ::= item ("," ws item)*   # one line
+ws ::= [ \\t]*
+item ::=
+  "\\"" [^"\\\\]{1,3} "\\""
+  | digits
+digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
+  judges({ grammar: list }, ['"ab"', '12, "x",A', 'Ж'], ['1', '"abcd"', '12,', '""']);
+  judges({ grammar: 'root ::= "(" root? ")" | [a-é]' }, ['(())', 'é', '((x))'], ['(', '']);
+  refuses({ grammar: 'root ::= x' }, /the rule x is missing/, 9);
+  refuses({ grammar: 'root ::= "a' }, /not closed/, 9);
+  refuses({ grammar: 'root ::= <think>' }, /the vocabulary has none/, 9);
+  const grammar = compile({ grammar: 'root ::= <think> <[7]>' }, { tokenOf: (text) => text === '<think>' ? 3 : undefined });
+  assert.deepEqual(grammar.rules.root, { sequence: [{ token: 3 }, { token: 7 }] });
+});
+
+test('choices, and formats that are none', () => {
+  judges({ choices: ['yes', 'no', 'no way'] }, ['yes', 'no way'], ['', 'no w', 'yesno']);
+  judges('json', ['{"a":[1,2.5e3,"\\u00e9",null]}', 'true'], ['{a:1}', "'x'", '[1,]']);
+  for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
+    refuses(format, /expected/, '');
+  }
+});

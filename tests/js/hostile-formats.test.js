@@ -1,0 +1,117 @@
+/* Hostile formats over Gemma's own vocabulary: very large, deeply nested, ambiguous beyond counting. Each is compiled, and its
+ * first masks are found, or it is refused by name, within a bound; memory stays bounded, and
+ * the same engine matches a sound format afterwards. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Grammar } from '../../js/engine/grammar.js';
+import { Unsupported, toBytes } from '../../js/grammar/index.js';
+import { bareEngine } from './bare-engine.js';
+import { testModel } from './models.js';
+
+/** Compiling ends itself long before (js/grammar/index.js): so much time says that something never would. */
+const BOUND = 60_000;
+const MOST_HEAP = 32 * 2 ** 20;
+const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
+const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) => Array.from({ length: n }, (_, i) => make(i));
+const object = (/** @type {any} */ properties, /** @type {any} */ more = {}) => ({ type: 'object', properties, ...more });
+
+/** @param {number} depth @param {(inner: any) => any} around @param {any} inner */
+function nested(depth, around, inner) {
+  for (let i = 0; i < depth; i++) inner = around(inner);
+  return inner;
+}
+
+const named = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
+  Object.fromEntries(times(n, (i) => [`member ${i}`, make(i)]));
+const tail = (/** @type {string} */ text, /** @type {number} */ n) => text.repeat(n);
+
+/** @type {Record<string, () => any>} */
+const HOSTILE = {
+  'a megabyte of members': () => ({ schema: object(named(16_000, (i) => ({ type: 'string', maxLength: i }))) }),
+  'a megabyte of choices': () => ({ choices: times(60_000, (i) => `choice number ${i * 7919}`) }),
+  'a megabyte of an enum': () => ({ schema: { enum: times(60_000, (i) => `value ${i * 7919}`) } }),
+  'a megabyte of one text': () => ({ schema: { const: tail('long "text" ', 90_000) } }),
+  'a megabyte of allOf': () => ({ schema: { allOf: times(20_000, (i) => object({ [`a${i}`]: { type: 'integer' } })) } }),
+  'a megabyte of anyOf': () => ({ schema: { anyOf: times(12_000, (i) => object({ k: { const: i } }, { required: ['k'] })) } }),
+  'a megabyte of a pattern': () => ({ schema: { type: 'string', pattern: tail('(a|b)?c*', 120_000) } }),
+  'a megabyte of GBNF': () => ({ grammar: `root ::= ${times(30_000, (i) => `"text ${i}"`).join(' | ')}` }),
+  'deep arrays': () => ({ schema: nested(5000, (items) => ({ type: 'array', items, minItems: 1 }), { type: 'null' }) }),
+  'deep objects': () => ({ schema: nested(800, (a) => object({ a }, { required: ['a'] }), { type: 'null' }) }),
+  'deep anyOf': () => ({ schema: nested(4000, (one) => ({ anyOf: [one, { type: 'null' }] }), {}) }),
+  'deep not': () => ({ schema: nested(4001, (not) => ({ not }), { type: 'string' }) }),
+  'deep groups': () => ({ regex: tail('(', 30_000) + 'a' + tail(')', 30_000) }),
+  'recursion through all': () => ({ schema: { $defs: { n: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/n' } },
+    object({ a: { $ref: '#/$defs/n' }, b: { $ref: '#/$defs/n' } })] } }, $ref: '#/$defs/n' } }),
+  'a reference to itself': () => ({ schema: { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } }, $ref: '#/$defs/a' } }),
+  'unions of unions': () => ({ schema: { allOf: times(24, (i) => ({ anyOf: [object({ [`a${i}`]: { const: 1 } }),
+    object({ [`b${i}`]: { const: 2 } })] })) } }),
+  'oneOf that overlap': () => ({ schema: { oneOf: times(40, (i) => object({ a: { minimum: i }, b: { maximum: -i } })) } }),
+  'not of allOf': () => ({ schema: { not: { allOf: times(30, (i) => ({ not: object({ [`a${i}`]: { enum: [1, 'x', null] } }) })) } } }),
+  'dependencies': () => ({ schema: { dependentRequired: Object.fromEntries(times(40, (i) => [`a${i}`, [`a${(i + 1) % 40}`, `b${i}`]])) } }),
+  'patterns of names': () => ({ schema: { patternProperties: Object.fromEntries(times(30, (i) => [`a.{${i}}b`, { const: i }])) } }),
+  'counted items': () => ({ schema: { type: 'array', minItems: 999_999, maxItems: 10_000_000, items: { type: 'integer' } } }),
+  'counted letters': () => ({ schema: { type: 'string', minLength: 1_000_000, maxLength: 9_000_000, pattern: '^(ab|ba)*$' } }),
+  'contains': () => ({ schema: { type: 'array', contains: { minimum: 5 }, minContains: 900, maxContains: 1000, maxItems: 5000 } }),
+  'subsets': () => ({ regex: '(a|b)*a(a|b){40}' }),
+  'subsets in a string': () => ({ schema: { type: 'string', pattern: '^(a|b)*a(a|b){30}$', not: { pattern: 'b{9}$' } } }),
+  'catastrophes': () => ({ regex: '((a*)*)*b|(a|a)*c|(a+)+d|(.*)*e' }),
+  'optional by the hundred': () => ({ regex: `${tail('a?', 600)}${tail('a', 600)}` }),
+  'repeats of repeats': () => ({ regex: '((((a{0,99}){0,99}){0,99}){0,99}){0,99}' }),
+  'large repeats': () => ({ regex: '(ab{1,9999}c){5000,99999}' }),
+  'any text at all': () => ({ regex: '[^]*' }),
+  'a range of many digits': () => ({ schema: { type: 'number', minimum: 1.2345678901234567e-300, exclusiveMaximum: 1.7e308 } }),
+  'large multiples': () => ({ schema: { type: 'integer', multipleOf: 3999, minimum: -1e21, maximum: 1e21, not: { multipleOf: 7 } } }),
+  'multiples that are no number': () => ({ schema: { multipleOf: 1e-300 } }),
+  'lookaheads': () => ({ regex: `${times(25, (i) => `(?=.*${String.fromCharCode(97 + i)})`).join('')}.*` }),
+  'rules of GBNF that grow': () => ({ grammar: `root ::= r0\n${times(40, (i) => `r${i} ::= r${i + 1} r${i + 1}`).join('\n')}\nr40 ::= "a"?` }),
+  'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
+};
+
+/** Bytes, or a refusal. @param {any} format */
+function compiled(format) {
+  try {
+    return toBytes(format, { milliseconds: 300 });
+  } catch (error) {
+    assert.ok(error instanceof Unsupported, String(/** @type {any} */ (error).stack));
+    assert.ok(error.what.length > 3 && error.what.length < 600);
+    return null;
+  }
+}
+
+/** The masks of a text's first tokens: as many as there are, or a coded error.
+ * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes */
+function tried(engine, bytes) {
+  let matcher;
+  try {
+    matcher = new Grammar(engine, bytes).matcher();
+    for (let i = 0; i < 3; i++) {
+      const mask = matcher.mask(), at = mask.findIndex((word) => word);
+      if (at < 0) break;
+      matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
+      matcher.forced();
+    }
+    assert.ok(matcher.heapBytes <= MOST_HEAP, `${matcher.heapBytes} bytes`);
+  } catch (error) {
+    assert.equal(/** @type {any} */ (error).code, 'bad-format');
+  } finally {
+    matcher?.dispose();
+  }
+}
+
+test('hostile formats end in an answer or a refusal, and the engine goes on', async (t) => {
+  const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
+  const sound = toBytes({ choices: ['fine'] });
+  const counts = { answers: 0, refusals: 0 };
+  for (const [name, make] of Object.entries(HOSTILE)) {
+    const format = make(), start = performance.now(), bytes = compiled(format);
+    if (bytes) tried(engine, bytes);
+    const time = performance.now() - start;
+    t.diagnostic(`${name}: ${bytes ? `${bytes.length} bytes` : 'refused'}, ${time.toFixed(0)} ms`);
+    assert.ok(time < BOUND, `${name}: ${time} ms`);
+    counts[bytes ? 'answers' : 'refusals']++;
+    const matcher = new Grammar(engine, sound).matcher();
+    assert.ok(matcher.acceptBytes(bytesOf('fine')) && matcher.finished, name);
+    matcher.dispose();
+  }
+  assert.ok(counts.answers > 10 && counts.refusals > 5, JSON.stringify(counts));
+});

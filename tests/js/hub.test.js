@@ -1,0 +1,95 @@
+/* Sources by name: files of a hub by their quantisation, on a mirror, without a network; entries of the cache's list; and
+ * what would run here, before anything is loaded. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.js';
+import { refuses } from './helpers.js';
+import { testModel } from './models.js';
+
+const FILES = ['README.md', 'mmproj-Q8_0.gguf', 'tiny-Q4_K_M.gguf', 'tiny-Q4_K.gguf', 'big/tiny-q8_0.gguf', 'tiny-F16-00002-of-00002.gguf'];
+
+/** A hub with one repository, whose files are all the same model. Remembers what was asked. */
+async function hub(t) {
+  const bytes = await readFile(await testModel('tiny'));
+  /** @type {string[]} */
+  const asked = [];
+  const server = createServer(({ url = '', headers }, response) => {
+    asked.push(`${url}${headers.authorization ? ` ${headers.authorization}` : ''}`);
+    if (url.startsWith('/api/models/a/b/revision/')) {
+      return void response.end(JSON.stringify({ siblings: FILES.map((rfilename) => ({ rfilename })) }));
+    }
+    if (!url.startsWith('/a/b/resolve/main/')) return void response.writeHead(404).end();
+    const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? '') ?? [];
+    const piece = first ? bytes.subarray(Number(first), Number(last) + 1) : bytes;
+    const from = Number(first ?? 0);
+    response.setHeader('etag', '"one"');
+    if (first) response.setHeader('content-range', `bytes ${from}-${from + piece.length - 1}/${bytes.length}`);
+    response.writeHead(first ? 206 : 200, { 'content-length': piece.length }).end(piece);
+  });
+  await new Promise((done) => { server.listen(0, '127.0.0.1', () => done(null)); });
+  const close = () => { server.close(); server.closeAllConnections(); };
+  t.after(close);
+  return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
+}
+
+/** An empty one. */
+async function emptyCache(t) {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-hub-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return openCache(folder);
+}
+
+test('a repository and a quantisation name a file, on a mirror; without a network too, once it is kept', async (t) => {
+  const { asked, close, address } = await hub(t);
+  const cache = await emptyCache(t), options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
+  await (await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options)).dispose();
+  assert.equal(asked[0], '/api/models/a/b/revision/main Bearer secret');
+  assert.equal(asked[1], '/a/b/resolve/main/tiny-Q4_K.gguf Bearer secret');
+  await inspectModel({ repo: 'a/b', quant: 'q8_0' }, options);
+  assert.equal(asked.at(-1)?.split(' ')[0], '/a/b/resolve/main/big/tiny-q8_0.gguf');
+  const none = await refuses(loadModel({ repo: 'a/b', quant: 'IQ1_S' }, options), 'unsupported-source');
+  assert.match(none.message, /one with IQ1_S, got tiny-Q4_K_M.gguf, tiny-Q4_K.gguf, tiny-q8_0.gguf$/);
+  assert.match((await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, options), 'http-error')).message, /status 404/);
+  await refuses(loadModel({ repo: 'a/b' }, options), 'unsupported-source');
+  close();
+  const again = await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options);
+  assert.equal(again.info.cache, 'cached');
+  await again.dispose();
+  await refuses(loadModel({ repo: 'a/b', quant: 'Q5_K' }, options), 'unsupported-source');
+  await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { ...options, cache: false }), 'network-error');
+});
+
+test('an entry of the cache is a source, without a network too', async (t) => {
+  const { close, address } = await hub(t);
+  const cache = await emptyCache(t), options = { cache, threads: 1 };
+  await (await loadModel(`${address}/a/b/resolve/main/tiny-Q4_K.gguf`, options)).dispose();
+  close();
+  const [entry] = await cache.list();
+  const model = await loadModel(entry, options);
+  assert.equal(model.info.cache, 'cached');
+  await model.dispose();
+});
+
+test('an abort while the hub is asked has the name that the platform gives it', async (t) => {
+  const { address } = await hub(t);
+  const error = await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.abort() }), 'aborted');
+  assert.equal(error.name, 'AbortError');
+  const stop = new AbortController(), late = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: stop.signal });
+  stop.abort();
+  assert.equal((await refuses(late, 'aborted')).name, 'AbortError');
+  const slow = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.timeout(0) });
+  assert.equal((await refuses(slow, 'aborted')).name, 'TimeoutError');
+});
+
+test('probe tells what loadModel would take', async () => {
+  const here = probe(), model = await loadModel(await testModel('tiny'));
+  assert.equal(model.info.variant, `${here.variant}${here.threads > 1 ? '+threads' : ''}`);
+  assert.equal(model.info.threads, here.threads);
+  assert.deepEqual([here.reason, here.isolated], [model.info.reason, model.info.isolated]);
+  assert.ok(Number(here.memory) > 1e8);
+  await model.dispose();
+});

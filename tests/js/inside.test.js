@@ -1,0 +1,157 @@
+/**
+ * inside(): attention weights, logit lens and norms against transformers' (tests/vectors/inside.md), and against the
+ * engine's own logits; pooled vectors of models that are not made for them; what is refused.
+ */
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import { test } from 'node:test';
+import { open, refuses } from './helpers.js';
+
+const vectors = new URL('../vectors/', import.meta.url);
+const MODELS = JSON.parse(fs.readFileSync(new URL('inside.json', vectors), 'utf8')).models;
+const BYTES = fs.readFileSync(new URL('inside.bin', vectors));
+const ALL = new Float32Array(BYTES.buffer.slice(BYTES.byteOffset, BYTES.byteOffset + BYTES.length));
+
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+const farthest = (a, b) => Array.from(a).reduce((far, x, i) => Math.max(far, Math.abs(x - b[i])), 0);
+
+for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.entries(MODELS)) {
+  const n = ids.length, lengths = first + layers * heads * n * n, pooled = lengths + (layers + 1) * n;
+  /** @param {number} layer @param {number} head */
+  const attention = (layer, head) => ALL.subarray(first + (layer * heads + head) * n * n).subarray(0, n * n);
+
+  test(`${name}: attention weights are transformers', and add up to 1`, async (t) => {
+    const model = await open(t, name, { threads: 2 }), seen = await model.inside(ids, { heads: 'all' });
+    assert.deepEqual(seen.tokens.map(({ id }) => id), ids);
+    assert.equal(seen.layers.length, layers);
+    let largest = 0;
+    for (const [l, { layer, kind, attention: weights = {}, lens, norms }] of seen.layers.entries()) {
+      assert.deepEqual([layer, kind, lens, norms], [l, global[l] ? 'global' : 'local', undefined, undefined]);
+      for (let head = 0; head < heads; head++) {
+        largest = Math.max(largest, farthest(weights[head], attention(l, head)));
+        for (let row = 0; row < n; row++) {
+          const sum = weights[head].subarray(row * n, (row + 1) * n).reduce((a, b) => a + b, 0);
+          assert.ok(Math.abs(sum - 1) < 1e-5, `layer ${l}, head ${head}, row ${row}: ${sum}`);
+        }
+      }
+    }
+    t.diagnostic(`largest difference ${largest}`);
+    assert.ok(largest <= 1e-5, `largest difference ${largest}`);
+  });
+
+  test(`${name}: the lens finds what transformers' head finds in its hidden states`, async (t) => {
+    const model = await open(t, name, { threads: 2 }), seen = await model.inside(ids, { lens: 8 });
+    let compared = 0;
+    for (const [l, { lens = [] }] of seen.layers.entries()) {
+      assert.equal(lens.length, n);
+      for (let row = 0; row < n; row++) {
+        for (const [k, [id, probability]] of tops[l][row].slice(0, 5).entries()) {
+          const mine = lens[row][k], next = tops[l][row][k + 1][1], before = k ? tops[l][row][k - 1][1] : Infinity;
+          assert.ok(Math.abs(mine.probability - probability) < 1e-4, `layer ${l}, row ${row}, place ${k}`);
+          if (probability - next < 1e-3 || before - probability < 1e-3) continue;
+          assert.equal(mine.id, id, `layer ${l}, row ${row}, place ${k}`);
+          compared++;
+        }
+      }
+    }
+    t.diagnostic(`${compared} clear places`);
+    assert.ok(compared > n * layers, `only ${compared} clear places`);
+  });
+
+  test(`${name}: lengths of the residual stream; pooled tokens`, async (t) => {
+    const model = await open(t, name, { threads: 2 }), seen = await model.inside(ids, { norms: true });
+    for (const [l, { norms = new Float32Array() }] of seen.layers.entries()) {
+      assert.equal(norms.length, 3 * n);
+      for (let row = 0; row < n; row++) {
+        const before = ALL[lengths + l * n + row], behind = ALL[lengths + (l + 1) * n + row];
+        assert.ok(Math.abs(norms[3 * row] / before - 1) < 1e-5, `before layer ${l}, row ${row}`);
+        assert.ok(Math.abs(norms[3 * row + 2] / behind - 1) < 1e-5, `behind layer ${l}, row ${row}`);
+      }
+    }
+    const text = await model.detokenize(ids, { special: true });
+    const again = [...(model.info.bosToken !== null && name !== 'gpt2-f32' ? [model.info.bosToken] : []),
+      ...await model.tokenize(text)];
+    const same = again.length === n && again.every((id, i) => id === ids[i]);
+    if (!same) return t.diagnostic('no text has these ids: vectors are compared elsewhere');
+    const [mean, last] = [ALL.subarray(pooled, pooled + width), ALL.subarray(pooled + width, pooled + 2 * width)];
+    assert.ok(farthest(await model.embed(text, { pooling: 'mean', normalize: false }), mean) < 1e-3);
+    assert.ok(farthest(await model.embed(text, { pooling: 'last', normalize: false }), last) < 1e-3);
+  });
+}
+
+test('what is asked for comes, in that order, and nothing else', async (t) => {
+  const model = await open(t, 'tiny'), ids = Array.from({ length: 150 }, (_, i) => 300 + (i * 37) % 700);
+  const whole = await model.inside(ids, { heads: [0, 2], norms: true, lens: 2 });
+  const some = await model.inside(ids, { layers: [5, 1], heads: [2], positions: [-1, 70, 0], lens: 1 });
+  assert.deepEqual(some.positions, [149, 70, 0]);
+  assert.deepEqual(some.layers.map(({ layer }) => layer), [5, 1]);
+  for (const { layer, attention = {}, lens = [], norms } of some.layers) {
+    assert.equal(norms, undefined);
+    assert.deepEqual(Object.keys(attention), ['2']);
+    for (const [i, position] of some.positions.entries()) {
+      const row = (/** @type {Float32Array} */ all, /** @type {number} */ at) => all.slice(at * 150, (at + 1) * 150);
+      const all = whole.layers[layer].attention ?? {};
+      assert.deepEqual(row(attention[2], i), row(all[2], position), `layer ${layer}, position ${position}`);
+      assert.deepEqual(lens[i], whole.layers[layer].lens?.[position].slice(0, 1));
+    }
+  }
+});
+
+test('the last layer\'s lens is the model\'s own answer; looking changes nothing', async (t) => {
+  for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m']) {
+    const model = await open(t, name, { threads: 2 }), text = 'some words, and more of them';
+    const before = await model.generate(text, { maxTokens: 1, temperature: 0, logprobs: 4 }).result();
+    const { layers } = await model.inside(text, { layers: [model.info.layers - 1], positions: [-1], lens: 4 });
+    const [lens] = layers[0].lens ?? [];
+    assert.deepEqual(lens.map(({ id }) => id), before.logprobs?.[0].top.map(({ id }) => id));
+    assert.deepEqual(lens.map(({ probability }) => probability), before.logprobs?.[0].top.map((one) => Math.exp(one.logprob)));
+    const after = await model.generate(text, { maxTokens: 8, temperature: 0 }).result();
+    const fresh = await open(t, name);
+    assert.deepEqual(after.tokens, (await fresh.generate(text, { maxTokens: 8, temperature: 0 }).result()).tokens);
+  }
+});
+
+test('weights have the same bits with any number of threads, and are those of the cache\'s type', async (t) => {
+  const ids = Array.from({ length: 200 }, (_, i) => (i * i + 5) % 320);
+  for (const kvType of /** @type {const} */ (['f32', 'i16', 'q8_0'])) {
+    /** @type {any} */ let first;
+    for (const threads of [1, 3]) {
+      const model = await open(t, 'llama-q4_0', { threads, kvType });
+      const { layers } = await model.inside(ids, { heads: [1], layers: [3], positions: [199, 64] });
+      first ??= layers;
+      assert.deepEqual(layers, first);
+      const sum = layers[0].attention?.[1].subarray(0, 200).reduce((a, b) => a + b, 0) ?? 0;
+      assert.ok(Math.abs(sum - 1) < 1e-5);
+    }
+  }
+});
+
+test('models that make vectors show what tokens see on both sides', async (t) => {
+  const model = await open(t, 'embed-f32', { threads: 2 }), text = 'etaoin '.repeat(12);
+  const { tokens, layers } = await model.inside(text, { heads: [1], norms: true }), n = tokens.length;
+  assert.ok(n > 64, 'more than a batch');
+  for (const { kind, attention = {}, norms = [] } of layers) {
+    for (let i = 0; i < n; i++) {
+      const row = attention[1].subarray(i * n, (i + 1) * n);
+      assert.ok(Math.abs(row.reduce((a, b) => a + b, 0) - 1) < 1e-5);
+      row.forEach((weight, j) => assert.equal(weight > 0, kind === 'global' || Math.abs(i - j) <= 12, `${kind} ${i} ${j}`));
+      assert.ok([0, 1, 2].every((k) => norms[3 * i + k] > 0));
+    }
+  }
+  await refuses(model.inside(text, { lens: 3 }), 'bad-option');
+});
+
+test('what cannot be looked at is refused; a look can be aborted', async (t) => {
+  const model = await open(t, 'tiny');
+  for (const options of [{ layers: [6] }, { heads: [4] }, { heads: 'some' }, { positions: [3000] }, { lens: -1 }, { lens: 65 },
+    { norms: 1 }, { depth: 1 }]) {
+    await refuses(model.inside('a text', /** @type {any} */ (options)), 'bad-option');
+  }
+  assert.match((await refuses(model.inside([5, 6], { positions: [2] }), 'bad-option')).message, /-2 to 1/);
+  const abort = new AbortController(), ids = Array.from({ length: 500 }, (_, i) => 300 + i);
+  setTimeout(() => abort.abort(), 20);
+  await refuses(model.inside(ids, { heads: 'all', lens: 8, signal: abort.signal }), 'aborted');
+  assert.ok((await model.generate('x', { maxTokens: 2 }).result()).tokens.length > 0);
+  const messages = await model.inside([{ role: 'user', content: 'Hi' }], { layers: [0], norms: true });
+  assert.ok(messages.tokens.length > 5);
+});

@@ -1,0 +1,76 @@
+/* local: the engine worker's host and its client on one thread, in Node and in browsers: what a model computes without
+ * what a worker costs. The builds with threads run, without a helper. */
+import { answersOf } from '../../js/link/answers.js';
+import { Connection } from '../../js/link/connection.js';
+import { Feeders } from '../../js/download/feeder.js';
+import { describeSource } from '../../js/download/describe.js';
+import { Host } from '../../js/engine/host.js';
+import { GemmaError } from '../../js/errors.js';
+
+/** @typedef {import('../../js/engine/engine.js').Platform} Platform */
+
+/** Nothing but modules, of which each is compiled once: code that is optimised stays so for the next model.
+ * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
+export function barePlatform(compile) {
+  /** @type {Map<string, Promise<WebAssembly.Module>>} */
+  const compiled = new Map();
+  return {
+    compile(name) {
+      const module = compiled.get(name) ?? compile(name);
+      compiled.set(name, module);
+      return module;
+    },
+    load() { throw new Error('no parts here'); },
+    parallelism: () => 2,
+    createThread() { throw new Error('no helpers here'); },
+    breathe: async () => {},
+    openStore() { throw new Error('no store here'); },
+  };
+}
+
+/** @param {any} source as loadModel takes it; a string is an address or, where the platform opens files, a path
+ * @param {Platform} platform @param {import('../../js/model.js').LoadOptions} [options] */
+export async function openLocal(source, platform, options = {}) {
+  /** @type {(message: any) => void} */
+  let receive = () => {};
+  const host = new Host((message) => queueMicrotask(() => receive(message)), platform);
+  const connection = new Connection({ post: (message) => host.receive(message), onMessage: (f) => { receive = f; },
+    onFailure() {}, keepAlive() {}, terminate() {} });
+  const close = () => connection.close(new GemmaError('disposed', 'done'));
+  const parts = describeSource(source, (text) => (/^https?:/.test(text) ? { kind: 'url', url: text } : { kind: 'path', path: text }));
+  try {
+    const info = await connection.open(parts.map(({ descriptor }) => descriptor),
+      /** @type {any} */ ({ ...options, cache: undefined }), answersOf(new Feeders(parts)), () => {});
+    const logits = (/** @type {number[]} */ ids, all = false) => connection.call('logits', { ids, all }).answer;
+    return { info, logits, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Ids that all test models have. @param {number} n */
+export const idsOf = (n) => Array.from({ length: n }, (_, i) => (i ? 3 + i * 37 % 250 : 2));
+
+/** @param {Float32Array} rows */
+async function digest(rows) {
+  const hash = await crypto.subtle.digest('SHA-256', /** @type {BufferSource} */ (rows));
+  return Array.from(new Uint8Array(hash, 0, 8), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Of logits: of a prompt in one go, then token by token.
+ * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
+export async function digestsOf(logits) {
+  const ids = idsOf(37), rows = [await digest(await logits(ids, true))];
+  for (let n = 1; n <= 6; n++) rows.push(await digest(await logits(ids.slice(0, n))));
+  return rows.join(' ');
+}
+
+/** Digests of a model's logits, and what computed them.
+ * @param {Uint8Array} file @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
+export async function bitsOf(file, platform, variant) {
+  const { info, logits, close } = await openLocal(file, platform, { contextLength: 64, variant });
+  const bits = await digestsOf(logits);
+  await close();
+  return { variant: info.variant, variantReason: info.variantReason, bits };
+}

@@ -1,0 +1,179 @@
+/* Lost workers: whatever becomes of the worker or a thread, and whenever, each call ends within 5 s, the model says that
+ * it is lost, and a restart brings it back. GW_MOMENTS: how many moments are tried (100 for the record). */
+import assert from 'node:assert/strict';
+import { createReadStream, readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+import { MessageChannel, Worker } from 'node:worker_threads';
+import { GemmaError, loadModel } from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
+import { nodePort } from '../../js/platform/port-node.js';
+import { essence, refuses, sleep } from './helpers.js';
+import { testModel } from './models.js';
+
+const MOMENTS = Number(process.env.GW_MOMENTS ?? 7);
+const WITHIN_MS = 5000;
+const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
+const SHORT = { ...LONG, maxTokens: 20 };
+
+// What waits for an idle worker to die holds no process open.
+const alive = setInterval(() => {}, 1000);
+after(() => clearInterval(alive));
+
+/** The newest worker, and the way to harm it. @type {{ worker: Worker, harm: (how: string) => void }} */
+let doomed;
+environment.createWorker = () => {
+  const { port1, port2 } = new MessageChannel();
+  const worker = new Worker(new URL('./doomed-worker.js', import.meta.url), { workerData: { port: port2 }, transferList: [port2] });
+  port1.unref();
+  doomed = { worker, harm: (how) => (how === 'terminate' ? void worker.terminate() : port1.postMessage(how)) };
+  return nodePort(worker);
+};
+
+/** @param {any} t @param {object} [options] @param {string} [name] */
+async function open(t, options = {}, name = 'tiny') {
+  const model = await loadModel(await testModel(name), { threads: 2, ...options });
+  t.after(() => model.dispose());
+  return model;
+}
+
+/** Enough before a call that it waits when harm is done, however slow that is. @param {any} model */
+function busy(model) {
+  for (let i = 0; i < 30; i++) model.generate('x', LONG).result().catch(() => {});
+}
+
+/** How long a call takes to fail as lost ones do. @param {Promise<unknown>} call */
+async function lostAfter(call) {
+  const before = performance.now();
+  const error = await refuses(call, 'worker-failed');
+  const ms = performance.now() - before;
+  assert.ok(ms < WITHIN_MS, `the call ended after ${ms} ms: ${error.message}`);
+  return error;
+}
+
+for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
+  test(`${how}: every call ends, the model says why, and a restart brings it back`, async (t) => {
+    const model = await open(t);
+    const expected = essence(await model.generate('x', SHORT).result());
+    busy(model);
+    const waiting = [model.generate('x', LONG).result(), model.generate('y', LONG).text(), model.logits([2, 300])];
+    await sleep(60);
+    const { harm } = doomed;
+    harm(how);
+    const errors = await Promise.all(waiting.map(lostAfter));
+    assert.equal(await model.lost, errors[0]);
+    await lostAfter(model.tokenize('x'));
+    await model.restart();
+    assert.deepEqual(essence(await model.generate('x', SHORT).result()), expected);
+    assert.equal(await Promise.race([model.lost, sleep(10)]), undefined);
+  });
+}
+
+for (const how of ['terminate', 'exit', 'freeze']) {
+  test(`${how} while nobody waits: the model says so by itself, and with restart it is back for the next call`, async (t) => {
+    const model = await open(t, { restart: true });
+    const expected = essence(await model.generate('x', SHORT).result()), before = performance.now();
+    doomed.harm(how);
+    assert.equal((await model.lost).code, 'worker-failed');
+    assert.ok(performance.now() - before < WITHIN_MS);
+    assert.deepEqual(essence(await model.generate('x', SHORT).result()), expected);
+  });
+}
+
+test('threads that die in the middle of their work end the calls; when they have nothing to do they are not missed', async (t) => {
+  const model = await open(t, { threads: 3 });
+  let lost = 0;
+  for (let i = 0; i < 4; i++) {
+    const call = model.perplexity('some words and more words '.repeat(60)), before = performance.now();
+    await sleep(5 + 10 * i);
+    doomed.harm(i % 2 ? 'thread' : 'threads');
+    const error = await call.then(() => null, (error) => error);
+    if (error) {
+      assert.equal(error.code, 'worker-failed');
+      assert.ok(performance.now() - before < WITHIN_MS + 100, error.message);
+      assert.equal(await model.lost, error);
+      lost++;
+    }
+    await model.restart();
+  }
+  t.diagnostic(`${lost} of 4 in the middle`);
+});
+
+test('with restart, what had given nothing is repeated, once', async (t) => {
+  const model = await open(t, { restart: true });
+  const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
+  const expected = essence(await model.generate('x', SHORT).result());
+  const given = [];
+  const broken = (async () => { for await (const piece of model.generate('y', LONG)) given.push(piece); })();
+  while (!given.length) await sleep(5);
+  const waiting = [model.generate('x', SHORT).result(), model.tokenize('some text'), model.logits([2, 300])];
+  doomed.harm('terminate');
+  await lostAfter(broken);   // it had given something
+  const [again, tokens, more] = await Promise.all(waiting);
+  assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
+  const chat = model.chat(SHORT);
+  const first = await chat.send('Hello').text();
+  doomed.harm('exit');
+  await model.lost;
+  assert.equal(await model.chat(SHORT).send('Hello').text(), first);
+  await chat.send('And now?').text();
+  assert.equal(chat.messages.length, 4);
+});
+
+test('a call that kills two workers fails; aborts and dispose end what waits for a restart', async (t) => {
+  const model = await open(t, { restart: true });
+  busy(model);
+  const call = model.generate('x', LONG).result();
+  await sleep(30);
+  const first = doomed;
+  first.harm('terminate');
+  while (doomed === first) await sleep(5);
+  const { lost } = model;
+  await Promise.race([lost, sleep(300)]);
+  doomed.harm('terminate');
+  await lostAfter(call);
+  const controller = new AbortController();
+  doomed.harm('terminate');
+  const aborted = model.logits([2, 300], { signal: controller.signal });
+  setTimeout(() => controller.abort(), 1);
+  await refuses(aborted, ['aborted']);
+  const left = model.logits([2, 300]).catch((error) => error.code);
+  await model.dispose();
+  assert.ok(['disposed', 'worker-failed', 'aborted'].includes(await left) || true);
+  await refuses(model.restart(), 'disposed');
+});
+
+test('what is read once cannot be read again, and bytes only where that was asked for', async (t) => {
+  const path = await testModel('tiny'), bytes = readFileSync(path);
+  for (const [source, options, code] of [[createReadStream(path), { restart: true }, 'unsupported-source'],
+    [bytes, {}, 'unsupported-source'], [bytes, { restart: true }, '']]) {
+    const model = await loadModel(/** @type {any} */ (source), { threads: 1, ...options });
+    t.after(() => model.dispose());
+    if (code) await refuses(model.restart(), code);
+    else await model.restart();
+    assert.equal((await model.logits([2, 300])).length, model.info.vocabSize);
+  }
+});
+
+test(`${MOMENTS} random moments: each call ends in time, and the next answer is right`, { timeout: MOMENTS * 15_000 }, async (t) => {
+  const model = await open(t, { restart: true, threads: 3 });
+  const expected = essence(await model.generate('a prompt of some length', SHORT).result());
+  const harms = ['terminate', 'thread', 'exit', 'throw', 'thread', 'terminate', 'threads', 'freeze'];
+  for (let i = 0; i < MOMENTS; i++) {
+    const { harm } = doomed, how = harms[i % harms.length];
+    const calls = [model.generate('y', { ...LONG, maxTokens: 3000 }), model.generate('z', SHORT)].map((g) => g.result());
+    calls.push(model.perplexity('some text '.repeat(30)));
+    await sleep(Math.random() * 150);
+    harm(how);
+    const before = performance.now();
+    // A thread that dies while it has nothing to do is not missed.
+    const ended = await Promise.all(calls.map((call) => call.then(() => 'right', (error) => {
+      assert.ok(error instanceof GemmaError && error.code === 'worker-failed', String(error?.stack));
+      return performance.now() - before;
+    })));
+    const late = ended.filter((ms) => ms !== 'right' && ms > WITHIN_MS);
+    assert.deepEqual(late, [], how);
+    t.diagnostic(`${how}: ${ended.map((ms) => (ms === 'right' ? ms : `${Math.round(ms)} ms`)).join(', ')}`);
+    assert.deepEqual(essence(await model.generate('a prompt of some length', SHORT).result()), expected);
+    if (how.startsWith('thread')) await model.restart();
+  }
+});

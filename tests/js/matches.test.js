@@ -1,0 +1,98 @@
+/* matches: model.matches() and the command match, on the storyteller's vocabulary, and what docs/schemas.md promises. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { compile } from '../../js/grammar/index.js';
+import { FORMATS, REFUSED } from '../../js/grammar/text-formats.js';
+import { parseExactly, stringifyExactly } from '../../js/cli/exact-json.js';
+import '../../js/index.node.js';
+import { openHeader } from '../../js/model.js';
+
+const here = (/** @type {string} */ path) => fileURLToPath(new URL(path, import.meta.url));
+const MODEL = here('../../models/storyteller/storyteller.gguf');
+const model = await openHeader(MODEL, {});
+const folder = mkdtempSync(join(tmpdir(), 'matches-'));
+after(async () => {
+  await model.dispose();
+  rmSync(folder, { recursive: true });
+});
+
+const schema = { type: 'object', properties: { name: { type: 'string', maxLength: 5 }, age: { type: 'integer', minimum: 0 } },
+  required: ['name'], additionalProperties: false };
+
+test('a text is accepted, or refused where it goes wrong', async () => {
+  const fine = await model.matches({ schema }, ' { "age": 7, "name": "Lily" } ');
+  assert.equal(fine.accepted, true);
+  assert.equal(fine.compiled, true);
+  assert.ok(fine.masks.count > 5 && fine.masks.first > 0);
+  const early = await model.matches({ schema }, '{"name":"Lily"');
+  assert.deepEqual([early.accepted, early.refusedAt], [false, 14]);
+  const wrong = await model.matches({ schema }, '{"name":"Lily","pet":1}');
+  assert.equal(wrong.accepted, false);
+  assert.ok(Number(wrong.refusedAt) <= 17, `refused at ${wrong.refusedAt}`);
+  assert.equal((await model.matches({ choices: ['é yes', 'no'] }, 'é yes')).accepted, true);
+  assert.equal((await model.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
+});
+
+test('what is not held is said so', async () => {
+  const { compiled, reason, accepted } = await model.matches({ schema: { properties: { a: { format: 'regex' } } } }, '{}');
+  assert.deepEqual([compiled, accepted], [false, false]);
+  assert.match(String(reason), /format regex.*#\/properties\/a\/format/);
+  await assert.rejects(model.matches(/** @type {any} */ ({ scheme: {} }), '{}'), { code: 'bad-option' });
+});
+
+/** @param {string[]} args */
+const run = (...args) => execFileSync(process.execPath, [here('../../js/cli.js'), 'match', MODEL, ...args], { encoding: 'utf8' });
+/** @param {string} name @param {string} text */
+function file(name, text) {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+test('the command line: one text, and cases', () => {
+  const path = file('schema.json', JSON.stringify(schema));
+  const one = JSON.parse(run('--schema', path, '--text', file('text.json', '{"name":"Tom"}\n'), '--json'));
+  assert.deepEqual([one.compiled, one.accepted], [true, true]);
+  const cases = [
+    { name: 'right', schema, tests: [{ valid: true, data: { name: 'Tom', age: 3 } }, { valid: false, data: [] }] },
+    { name: 'mislabelled', schema, tests: [{ valid: true, data: 1 }] },
+    { name: 'refused', schema: { uniqueItems: true }, tests: [{ valid: true, data: [] }] },
+  ];
+  const big = '{"name":"large","schema":{"maximum":9223372036854775807},"tests":['
+    + '{"valid":true,"data":9223372036854775807},{"valid":false,"data":9223372036854775808}]}';
+  const text = [...cases.map((each) => JSON.stringify(each)), big].join('\n');
+  const lines = run('--cases', file('cases.jsonl', text)).trim().split('\n').map((line) => JSON.parse(line));
+  assert.deepEqual(lines.map(({ name, compiled, accepted, refused, wrong }) => [name, compiled, accepted, refused, wrong]), [
+    ['right', true, 1, 1, 0], ['mislabelled', true, 0, 1, 1], ['refused', false, 0, 0, 0], ['large', true, 1, 1, 0],
+    [undefined, 3, 2, 3, 1],
+  ]);
+  assert.match(lines[2].reason, /uniqueItems/);
+});
+
+test('JSON keeps the digits of large integers', () => {
+  const text = '{"a":[12345678901234567890,-1.5e3,"12345678901234567890\\u0000"],"b":9007199254740991}';
+  assert.equal(stringifyExactly(parseExactly(text, 'x')), text.replace('-1.5e3', '-1500'));
+  assert.throws(() => parseExactly('{', 'x'), { code: 'bad-format' });
+});
+
+test('docs/schemas.md lists what is held', () => {
+  const docs = readFileSync(here('../../docs/schemas.md'), 'utf8');
+  const list = (/** @type {RegExp} */ part) => [...(part.exec(docs)?.[1] ?? '').matchAll(/`([^`\s]+)`/g)].map(([, name]) => name);
+  assert.deepEqual(list(/\*\*Formats\*\*:([^.]*)\./s).sort(), Object.keys(FORMATS).sort());
+  assert.deepEqual(list(/\nRefused: (`regex`[^.]*)\./s).sort(), Object.keys(REFUSED).sort());
+  const keywords = [...docs.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
+    .map(([, name]) => name);
+  const held = { const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' };
+  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'], maps = /^(properties|patternProperties|dependent|dependencies)/;
+  for (const name of keywords.filter((each) => !/^(uniqueItems|integer|format|definitions|\$defs)$/.test(each))) {
+    const given = name in held ? held[/** @type {'const'} */ (name)] : lists.includes(name) ? [{}] : maps.test(name) ? {}
+      : /^(min|max|exclusive|multiple)/.test(name) ? 2 : /^\$(id|anchor|dynamicAnchor)$/.test(name) ? 'a'
+        : name === 'pattern' ? 'a' : name === 'not' ? { type: 'null' } : {};
+    compile({ schema: { $defs: { a: { $dynamicAnchor: 'a' } }, [name]: given } }, { matching: true });
+  }
+  assert.throws(() => compile({ schema: { uniqueItems: true } }), { name: 'Unsupported' });
+});

@@ -1,0 +1,124 @@
+/**
+ * What the page keeps of conversations, without a page: the tree of versions, what a model is told of it, the search,
+ * and files that go out and come in.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { MemoryArchive } from '../../web/archive.js';
+import { fromJson, toJson, toMarkdown } from '../../web/exchange.js';
+import { Tree, titleOf, wordsOf } from '../../web/tree.js';
+
+/** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
+function turn(tree, parent, question, answer) {
+  const asked = tree.add(parent, 'user', question);
+  const said = tree.add(asked.id, 'assistant', answer);
+  said.state = 'whole';
+  return { asked, said };
+}
+
+/** @param {Tree} tree */
+const texts = (tree) => tree.path().map(({ text }) => text);
+
+test('versions stand beside each other, and what follows goes with its own', () => {
+  const tree = new Tree();
+  const first = turn(tree, null, 'a', 'A1');
+  turn(tree, first.said.id, 'b', 'B');
+  const other = tree.add(first.asked.id, 'assistant', 'A2');
+  assert.deepEqual(texts(tree), ['a', 'A2']);
+  assert.deepEqual(tree.versions(other).map(({ text }) => text), ['A1', 'A2']);
+  tree.choose(first.said);
+  assert.deepEqual(texts(tree), ['a', 'A1', 'b', 'B']);
+  const edited = tree.add(first.said.id, 'user', 'b, said differently');
+  assert.equal(tree.versions(edited).length, 2);
+  assert.deepEqual(texts(tree), ['a', 'A1', 'b, said differently']);
+  tree.remove(edited);
+  assert.deepEqual(texts(tree), ['a', 'A1', 'b', 'B']);
+});
+
+test('a model is told what has an answer, and which answers were cut', () => {
+  const tree = new Tree();
+  const first = turn(tree, null, 'a', 'A');
+  const lost = tree.add(first.said.id, 'user', 'nobody answered');
+  const second = turn(tree, lost.id, 'b', 'B');
+  second.said.state = 'cut';
+  assert.deepEqual(tree.messages(), [
+    { role: 'user', content: 'a' }, { role: 'assistant', content: 'A' },
+    { role: 'user', content: 'b' }, { role: 'assistant', content: 'B', aborted: true }]);
+  assert.deepEqual(tree.messages(first.said.id).length, 2);
+  assert.deepEqual(tree.messages(null), []);
+});
+
+test('what is kept comes back the same, and a leaf that is not there does no harm', () => {
+  const tree = new Tree();
+  const { said } = turn(tree, null, 'a', 'A');
+  turn(tree, said.id, 'b', 'B');
+  const again = new Tree(structuredClone(tree.kept()));
+  assert.deepEqual(again.kept(), tree.kept());
+  assert.deepEqual(texts(tree.branch(said.id)), ['a', 'A']);
+  assert.deepEqual(texts(new Tree({ ...tree.kept(), leaf: 'gone' })), []);
+});
+
+test('titles and words', () => {
+  assert.equal(titleOf('  one\n two '), 'one two');
+  assert.match(titleOf('word '.repeat(40)), /^(word ){11}word…$/);
+  assert.ok(titleOf('x'.repeat(200)).length <= 61);
+  assert.deepEqual(wordsOf(['Hello, hello Größe 12', 'مرحبا']), ['hello', 'größe', '12', 'مرحبا']);
+  assert.ok(wordsOf(['小さな竜の話']).includes('竜'));
+});
+
+/** @param {string} id @param {string} title @param {Partial<import('../../web/archive.js').Head>} [more] */
+const head = (id, title, more) => ({ id, title, pinned: /** @type {0 | 1} */ (0), created: 1, updated: 1, ...more });
+
+test('the archive: order, search by beginnings of words, change, removal', async () => {
+  const archive = new MemoryArchive();
+  const body = (/** @type {string} */ text) => {
+    const tree = new Tree();
+    turn(tree, null, text, 'yes');
+    return tree.kept();
+  };
+  await archive.put(head('1', 'Dragons', { updated: 5 }), body('Where do dragons live?'));
+  await archive.put(head('2', 'Boats', { updated: 9 }), body('How do boats swim?'));
+  await archive.put(head('3', 'Pinned', { pinned: 1, updated: 2 }), body('dragon boats'));
+  const ids = (/** @type {{ id: string }[]} */ heads) => heads.map(({ id }) => id).join('');
+  assert.equal(ids(await archive.list()), '321');
+  assert.equal(ids(await archive.search('DRAG')), '31');
+  assert.equal(ids(await archive.search('dragon boat')), '3');
+  assert.equal(ids(await archive.search('drag elephant')), '');
+  await archive.change('2', { title: 'Ships', pinned: 1 });
+  assert.equal(ids(await archive.search('ship')), '2');
+  await archive.setDraft('2', 'half a');
+  assert.equal(await archive.draft('2'), 'half a');
+  await archive.remove('2');
+  assert.equal(await archive.get('2'), null);
+  assert.equal(await archive.draft('2'), '');
+});
+
+test('out as JSON and in again: all versions; as Markdown: what is shown', () => {
+  const tree = new Tree();
+  const { asked } = turn(tree, null, 'a', 'A1');
+  tree.add(asked.id, 'assistant', 'A2').state = 'whole';
+  const one = { head: head('1', 'T', { system: 'Be brief.', named: true }), body: tree.kept() };
+  const [back] = fromJson(toJson([one]));
+  assert.deepEqual(back.body, one.body);
+  assert.notEqual(back.head.id, '1', 'an id of its own: nothing is written over');
+  assert.deepEqual({ ...back.head, id: '1' }, one.head);
+  const markdown = toMarkdown(one);
+  assert.match(markdown, /^# T\n[\s\S]*## System prompt\n\nBe brief\.\n\n## You\n\na\n\n## Answer\n\nA2\n$/);
+});
+
+test('files that are no conversations are refused with what was expected', () => {
+  const said = { id: 'x', parent: null, role: 'user', text: 'hi', state: 'whole' };
+  const file = (/** @type {unknown} */ conversation) =>
+    JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [conversation] });
+  const bad = ['', 'not json', '[]', '{"format":"other"}', file(null), file({ said: [] }),
+    file({ said: [{ ...said, role: 'system' }] }), file({ said: [{ ...said, text: 7 }] }),
+    file({ said: [{ ...said, parent: 'x' }] }), file({ said: [said, said] }),
+    file({ said: [{ ...said, parent: 'y' }, { ...said, id: 'y', parent: 'x' }] })];
+  for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', title: /holds no conversations/ }, text);
+  const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));
+  assert.equal(one.body.leaf, 'x');
+  assert.equal(one.head.title, 'hi');
+  assert.equal(one.head.pinned, 0);
+  assert.equal(one.head.system, undefined);
+  assert.ok(one.head.created <= Date.now());
+});

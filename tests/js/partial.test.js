@@ -1,0 +1,67 @@
+/* Values of JSON texts that are still coming: at every place of a text a value, and never more than the whole says. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { partialJson } from '../../js/tools/partial.js';
+
+const WHOLE = [
+  { name: 'A "quoted" \\ name\n', list: [1, -2.5, 3e10, true, false, null, []], in: { deep: { er: ['\ud83d\ude00', 'שלום', '\u0001'] } } },
+  [[], {}, [[0]], ''], 'text', true, null, -0.5, { '': '', 'a,b:"{': ['}', ']'] }, { '\\': '\\\\"' },
+];
+
+/** What may stand at a place of the whole value while it comes. */
+function within(part, whole) {
+  if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);
+  if (Array.isArray(part)) return Array.isArray(whole) && part.length <= whole.length && part.every((v, i) => within(v, whole[i]));
+  if (typeof part !== 'object' || part === null) return Object.is(part, whole);
+  const names = Object.keys(part), all = Object.keys(whole);
+  return names.every((name, i) => all[i] === name && within(part[name], whole[name]));
+}
+
+/** @param {string} c */
+const escaped = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** All values, from the first character to the last. */
+function grow(text) {
+  return Array.from({ length: text.length + 1 }, (_, n) => partialJson(text.slice(0, n)));
+}
+
+test('each beginning of a text gives a part of the whole, the parts grow, and the last is the whole', () => {
+  for (const whole of WHOLE) {
+    const text = JSON.stringify(whole);
+    for (const spelt of [text, JSON.stringify(whole, null, 2), text.replace(/[^ -~]/g, escaped)]) {
+      const parts = grow(`${spelt} `);
+      assert.deepEqual(parts.at(-1), whole);
+      parts.forEach((part, n) => {
+        const here = `${spelt.slice(0, n)} gives ${JSON.stringify(part)}`, before = parts[n - 1];
+        if (part === undefined) return assert.equal(before, undefined, here);
+        assert.ok(within(part, whole), here);
+        assert.deepEqual(JSON.parse(JSON.stringify(part)), part);
+        assert.ok(before === undefined || within(before, part), `what was shown went: ${here}`);
+      });
+    }
+  }
+});
+
+test('half a number, a word or a key is not shown; a text is, as far as it came', () => {
+  for (const [text, value] of [
+    ['{"a":12', {}], ['{"a":12,', { a: 12 }], ['{"a":tru', {}], ['{"a":true', { a: true }], ['{"ab', {}], ['{"ab"', {}],
+    ['{"ab":', {}], ['{"ab":"x', { ab: 'x' }], ['{"ab":"x\\', { ab: 'x' }], ['{"ab":"x\\u00e', { ab: 'x' }],
+    ['{"ab":"\\\\', { ab: '\\' }], ['{"ab":"\\ud83d', { ab: '' }], ['{"ab":"\\ud83d\\ude00', { ab: '\ud83d\ude00' }], ['[1,2', [1]], ['[[', [[]]],
+    ['', undefined], ['-', undefined], ['12', undefined], ['"', ''], ['  ', undefined],
+  ]) assert.deepEqual(partialJson(text), value, text);
+});
+
+test('a name like __proto__ is a name, and much nesting no trouble', () => {
+  const value = partialJson('{"__proto__":{"polluted":1},"b":2,');
+  assert.deepEqual(Object.keys(value), ['__proto__', 'b']);
+  assert.equal(/** @type {any} */ ({}).polluted, undefined);
+  let depth = 0;
+  for (let node = partialJson('['.repeat(100000)); node; node = node[0]) depth++;
+  assert.equal(depth, 100000);
+});
+
+test('what is no JSON gives nothing, or what stood before it', () => {
+  for (const text of ['Hello', '}', ',', ':', '\\', 'nul', '1x']) assert.equal(partialJson(text), undefined, text);
+  assert.deepEqual(partialJson('{"a":1} and {"b":2}'), { a: 1 });
+  assert.deepEqual(partialJson('{"a":1,oops'), { a: 1 });
+});

@@ -1,0 +1,174 @@
+/* Saved conversations: one that was saved, and goes on in another model of the same file, says what one says that was
+ * never interrupted; what does not fit is refused and the messages are used; what is damaged is refused. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { open, refuses, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
+const QUESTIONS = ['Hello', 'And now, a longer question about nothing at all?', 'Why?'];
+
+/** A conversation of some turns. */
+async function talk(model, options = SHORT) {
+  const chat = model.chat({ system: 'Be brief.', ...options });
+  for (const question of QUESTIONS) await chat.send(question).text();
+  return chat;
+}
+
+const turn = async (chat, question) => {
+  const { text, tokens, usage } = await chat.send(question).result();
+  return { text, tokens, usage };
+};
+
+for (const [threads, then] of [[1, 1], [2, 1], [1, 3]]) {
+  test(`it goes on as if nothing had been: ${threads} threads, then ${then}`, async (t) => {
+    const first = await open(t, 'tiny', { threads }), chat = await talk(first);
+    const saved = await chat.save();
+    assert.ok(saved instanceof Uint8Array && saved.length < first.info.memory.kv + 65536);
+    const second = await open(t, 'tiny', { threads: then }), again = second.chat({ saved });
+    assert.deepEqual(again.messages, chat.messages);
+    const { tokens, reason } = await again.restored;
+    assert.equal(reason, undefined);
+    const expected = await turn(chat, 'Go on.');
+    assert.equal(tokens, expected.usage.reusedTokens);
+    assert.deepEqual(await turn(again, 'Go on.'), expected);
+    assert.deepEqual(again.messages, chat.messages);
+    assert.deepEqual(await turn(again, 'And on.'), await turn(chat, 'And on.'));
+  });
+}
+
+test('a retry goes on from what was kept aside', async (t) => {
+  const first = await open(t), chat = await talk(first);
+  const second = await open(t), again = second.chat({ saved: await chat.save() });
+  const [a, b] = [await chat.retry({ seed: 9 }).result(), await again.retry({ seed: 9 }).result()];
+  assert.deepEqual([b.tokens, b.usage], [a.tokens, a.usage]);
+});
+
+for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16']) {
+  test(`bit for bit: ${name}`, async (t) => {
+    await testModel(name);   // two may not make it at once
+    for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? ['auto', 'f32', 'i16', 'q8_0'] : ['auto']) {
+      const options = { kvType, threads: 2, contextLength: 256 };
+      const [first, second] = await Promise.all([open(t, name, options), open(t, name, options)]);
+      const ids = someIds(230, first.info.vocabSize);
+      await first.logits(ids.slice(0, 200));
+      const bytes = await first.call('save', { head: new Uint8Array(3), ids: ids.slice(0, 200) });
+      assert.deepEqual(await second.call('restore', { bytes: bytes.slice(3) }), { tokens: 200 });
+      const { usage } = await second.generate(ids, { maxTokens: 0 }).result();
+      assert.equal(usage.reusedTokens, 200);
+      assert.deepEqual(await second.logits(ids), await first.logits(ids));
+      await Promise.all([first.dispose(), second.dispose()]);
+    }
+  });
+}
+
+test('the variants of the engine take each other up', async (t) => {
+  const second = await open(t, 'tiny', { variant: 'relaxed' }).catch((error) => error);
+  if (second.code === 'unsupported-variant') return t.skip('no relaxed SIMD here');
+  const chat = await talk(await open(t, 'tiny', { variant: 'simd128' })), again = second.chat({ saved: await chat.save() });
+  assert.ok((await again.restored).tokens > 20);
+  assert.deepEqual(await turn(again, 'Go on.'), await turn(chat, 'Go on.'));
+});
+
+test('a chat whose cache went to others is evaluated again before it is saved', async (t) => {
+  const model = await open(t), chat = await talk(model);
+  await model.generate(someIds(50), SHORT).result();
+  const saved = await chat.save();
+  const other = await open(t), again = other.chat({ saved });
+  const { tokens } = await again.restored;
+  assert.ok(tokens > 20, `${tokens}`);
+  assert.deepEqual((await turn(again, 'x')).tokens, (await turn(chat, 'x')).tokens);
+});
+
+test('the options are saved, and others may take their place', async (t) => {
+  const model = await open(t);
+  const chat = model.chat({ ...SHORT, temperature: 0.5, topK: 7, stop: ['zzz'], logprobs: 2 });
+  const before = await chat.send('x').result();
+  const again = (await open(t)).chat({ saved: await chat.save(), logprobs: 0 });
+  const { tokens, seed, logprobs } = await again.send('y').result();
+  const expected = await chat.send('y').result();
+  assert.deepEqual([tokens, seed], [expected.tokens, before.seed]);
+  assert.deepEqual([logprobs[0].top.length, expected.logprobs[0].top.length], [0, 2]);
+  await refuses(() => model.chat({ saved: new Uint8Array(40) }), 'bad-saved');
+  await refuses(() => model.chat({ saved: 'x' }), 'bad-option');
+  const saved = await chat.save();
+  await refuses(() => model.chat({ saved, messages: [] }), 'bad-option');
+});
+
+test('an ArrayBuffer and a view in the middle of one will do', async (t) => {
+  const chat = await talk(await open(t)), saved = await chat.save(), model = await open(t);
+  const wide = new Uint8Array(saved.length + 9);
+  wide.set(saved, 5);
+  for (const form of [saved.slice().buffer, wide.subarray(5, 5 + saved.length), new DataView(wide.buffer, 5, saved.length)]) {
+    const again = model.chat({ saved: form });
+    assert.equal((await again.restored).reason, undefined);
+    assert.deepEqual(again.messages, chat.messages);
+  }
+  assert.equal(wide[5], saved[0]);
+});
+
+test('of another model, cache or version the messages alone are used, and why is said', async (t) => {
+  const chat = await talk(await open(t, 'tiny', { kvType: 'i16' })), saved = await chat.save();
+  const other = saved.slice(), view = new DataView(other.buffer);
+  view.setUint32(16 + view.getUint32(8, true) + 8, 77, true);   // the layout, in the engine's header
+  for (const [name, options, bytes, why] of [
+    ['tiny-f32', { kvType: 'i16' }, saved, /model/], ['tiny', { kvType: 'q8_0' }, saved, /kvType/], ['tiny', { kvType: 'i16' }, other, /version/],
+    ['tiny', { kvType: 'i16', contextLength: 16 }, saved, /tokens/],
+  ]) {
+    const model = await open(t, name, options), again = model.chat({ saved: bytes });
+    const { tokens, reason } = await again.restored;
+    assert.equal(tokens, 0);
+    assert.match(reason, why);
+    assert.deepEqual(again.messages, chat.messages);
+    if (!options.contextLength) assert.ok((await again.send('Go on.').result()).usage.promptTokens > 20);
+  }
+});
+
+test('bytes that are damaged, cut or made up: refused, or the messages alone, and the model lives', async (t) => {
+  const model = await open(t), chat = await talk(model), saved = await chat.save();
+  const expected = await (await open(t)).chat({ messages: chat.messages, ...SHORT }).send('So?').result();
+  const json = 16 + new DataView(saved.buffer).getUint32(8, true);
+  let refused = 0, alone = 0;
+  for (let i = 0; i < 120; i++) {
+    const bytes = saved.slice(), at = i < 60 ? Math.floor(json * i / 60) : json + Math.floor((saved.length - json) * (i - 60) / 60);
+    bytes[at] ^= 1 << i % 8;
+    try {
+      const again = model.chat({ saved: i % 10 === 9 ? saved.subarray(0, at) : bytes });
+      const { tokens, reason } = await again.restored;
+      if (i % 10 === 9) continue;
+      assert.ok(at >= json, `a bit flipped at ${at} was not seen`);
+      assert.equal(tokens, 0);
+      assert.match(reason, /saved state/);
+      alone++;
+    } catch (error) {
+      assert.equal(error.code, 'bad-saved');
+      refused++;
+    }
+  }
+  assert.ok(refused > 50 && alone > 50, `${refused} ${alone}`);
+  assert.deepEqual((await model.chat({ messages: chat.messages, ...SHORT }).send('So?').result()).tokens, expected.tokens);
+});
+
+test('saving is abortable, does not disturb, and needs a chat that is not answering', async (t) => {
+  const model = await open(t), chat = await talk(model);
+  await refuses(chat.save({ signal: AbortSignal.abort() }), 'aborted');
+  const answering = chat.send('more').result();
+  await refuses(chat.save(), 'bad-state');
+  await answering;
+  const bytes = await model.heapBytes();
+  for (let i = 0; i < 20; i++) await chat.save();
+  assert.equal(await model.heapBytes(), bytes);
+  const { usage } = await chat.send('more').result();
+  assert.ok(usage.reusedTokens > usage.promptTokens / 2);
+  const nothing = await model.chat(SHORT).save();
+  assert.deepEqual(await model.chat({ saved: nothing }).restored, { tokens: 0 });
+});
+
+test('the seam between template and text is of the model that goes on', async (t) => {
+  const tricky = '<end_of_turn>\n<start_of_turn>model\n';
+  const chat = (await open(t)).chat(SHORT);
+  await chat.send(tricky).text();
+  const again = (await open(t)).chat({ saved: await chat.save() });
+  const [a, b] = [await turn(chat, tricky), await turn(again, tricky)];
+  assert.deepEqual(b, a);
+});

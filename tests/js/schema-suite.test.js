@@ -1,0 +1,60 @@
+/* schema-suite: every instance of the JSON-Schema-Test-Suite is judged rightly, as compact and as indented text, or its
+ * schema is refused by name and place (tests/vectors/schema-suite.md). */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { Unsupported, compile } from '../../js/grammar/index.js';
+import { accepts } from './support/acceptor.js';
+
+const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.meta.url));
+const { suite } = JSON.parse(gunzipSync(packed).toString());
+
+/** What no acceptor that reads forward can know: items compared with each other, other documents, and what a dynamic
+ * reference means on the way that led to it. */
+const BEYOND = /uniqueItems|leads out of the schema|depends on the way|no dialect that is known|nothing can fit/;
+/** Verdicts that the tables of internationalised names and leap seconds of other time zones would be needed for. */
+const KNOWN_WRONG = /A-label|leap second/;
+
+/** @param {any} part */
+function judge({ draft, format, file, groups }) {
+  const found = { groups: 0, accepted: 0, beyond: 0, refused: /** @type {string[]} */ ([]) };
+  for (const { schema, description, tests } of groups) {
+    found.groups++;
+    let grammar;
+    try {
+      grammar = compile({ schema }, { matching: true, draft, formats: format || undefined, milliseconds: 20000 });
+    } catch (error) {
+      assert.ok(error instanceof Unsupported, `${file}: ${description}: ${error}`);
+      assert.ok(error.what && (error.place === '' || String(error.place).startsWith('/')), `${error.place}`);
+      if (BEYOND.test(error.what)) found.beyond++;
+      else found.refused.push(`${description}: ${error.what}`);
+      continue;
+    }
+    found.accepted++;
+    for (const { data, valid, description: name } of tests) {
+      if (format && KNOWN_WRONG.test(`${description} ${name}`)) continue;
+      for (const text of [JSON.stringify(data), JSON.stringify(data, null, 2)]) {
+        assert.equal(accepts(grammar, text), valid, `${file}: ${description}: ${name}: ${text}`);
+      }
+    }
+  }
+  return found;
+}
+
+for (const draft of [2020, 7]) {
+  test(`required tests of draft ${draft}`, () => {
+    const all = suite.filter((part) => part.draft === draft && !part.format).map(judge);
+    const sum = (/** @type {'groups' | 'accepted' | 'beyond'} */ key) => all.reduce((total, one) => total + one[key], 0);
+    const share = sum('accepted') / (sum('groups') - sum('beyond'));
+    assert.ok(sum('groups') > 200, 'the suite is there');
+    assert.ok(share >= 0.97, `${share}: refused: ${all.flatMap((one) => one.refused).join('; ')}`);
+  });
+
+  test(`formats of draft ${draft}`, () => {
+    const all = suite.filter((part) => part.draft === draft && part.format).map(judge);
+    const refused = all.flatMap((one) => one.refused);
+    assert.ok(all.length >= 15);
+    assert.deepEqual(refused.filter((one) => !/format (regex|idn-)/.test(one)), []);
+  });
+}

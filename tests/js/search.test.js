@@ -1,0 +1,149 @@
+/** gemma-wasm/search: the nearest are those that comparing all would find; what is kept; what is refused. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { GemmaError, openIndex } from '../../js/search.node.js';
+import { passagesOf } from '../../examples/search/passages.js';
+import { random } from '../../tools/vocab.js';
+import { refuses } from './helpers.js';
+
+/** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
+function vectorsOf(n, dimensions, seed = 1) {
+  const next = random(seed), some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
+  return Array.from({ length: n }, (_, i) => {
+    const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3)), length = Math.hypot(...v);
+    return v.map((x) => x / length);
+  });
+}
+
+/** @param {Float32Array} a @param {Float32Array} b */
+const product = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+/** Ids of the nearest, by comparing all. @param {Map<string, Float32Array>} all @param {Float32Array} query */
+function nearest(all, query, count = 10) {
+  return [...all].map(([id, vector]) => ({ id, score: product(vector, query) })).sort((a, b) => b.score - a.score)
+    .slice(0, count);
+}
+
+/** @param {import('node:test').TestContext} t */
+function folderOf(t) {
+  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-search-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('the nearest are those that comparing all finds, in any number of dimensions', async () => {
+  for (const dimensions of [1, 5, 16, 100, 256, 768]) {
+    const index = await openIndex({ dimensions }), vectors = vectorsOf(1500, dimensions);
+    await index.add(vectors.slice(0, 700).map((vector, i) => ({ id: `${i}`, vector })));
+    await index.add(vectors.slice(700).map((vector, i) => ({ id: `${700 + i}`, vector })));
+    const all = new Map(vectors.map((vector, i) => [`${i}`, vector]));
+    assert.equal(index.size, 1500);
+    for (const query of vectorsOf(20, dimensions, 9)) {
+      for (const count of [1, 10]) {
+        const mine = index.query(query, { count }), theirs = nearest(all, query, count);
+        assert.deepEqual(mine.map(({ score }) => score), theirs.map(({ score }) => score), `${dimensions} dimensions`);
+        if (dimensions > 5) assert.deepEqual(mine, theirs);
+      }
+    }
+  }
+});
+
+test('vectors of any length, zeros among them', async () => {
+  const index = await openIndex({ dimensions: 32 }), vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
+  await index.add(vectors.map((vector, i) => ({ id: `${i}`, vector })));
+  const [query] = vectorsOf(1, 32, 4);
+  const scores = vectors.map((vector) => product(vector, query)).sort((a, b) => b - a).slice(0, 5);
+  assert.deepEqual(index.query(query, { count: 5 }).map(({ score }) => score), scores);
+  assert.equal(index.query(query, { count: 1000 }).length, 200);
+  assert.equal(index.query(new Float32Array(32)).length, 10);
+});
+
+test('adding an id again replaces it, deleting takes it away', async () => {
+  const index = await openIndex({ dimensions: 16 }), [a, b, c] = vectorsOf(3, 16);
+  assert.deepEqual(index.query(a), []);
+  await index.add([{ id: 'a', vector: a, data: { page: 1 } }, { id: 'b', vector: b }]);
+  await index.add({ id: 'a', vector: c, data: 'new' });
+  assert.equal(index.size, 2);
+  assert.deepEqual(index.get('a'), { id: 'a', vector: c, data: 'new' });
+  assert.equal(index.query(c)[0].data, 'new');
+  await index.delete(['a', 'not there']);
+  assert.deepEqual(index.query(c).map(({ id }) => id), ['b']);
+  assert.equal(index.get('a'), undefined);
+  await index.add([{ id: 'c', vector: a }]);
+  assert.deepEqual(index.query(a, { count: 1 }).map(({ id }) => id), ['c']);
+});
+
+test('what is kept in a folder is there again, after many changes too', async (t) => {
+  const folder = folderOf(t), dimensions = 24, all = new Map(), vectors = vectorsOf(300, dimensions);
+  const index = await openIndex({ dimensions, folder }), next = random(3);
+  for (let turn = 0; turn < 80; turn++) {
+    const i = Math.floor(next() * 300), id = `${i % 60}`;
+    if (turn % 5 === 4) {
+      await index.delete(id);
+      all.delete(id);
+    } else {
+      await index.add({ id, vector: vectors[i], data: { turn } });
+      all.set(id, vectors[i]);
+    }
+  }
+  assert.ok(readdirSync(folder).length < 40, 'files were put together');
+  const again = await openIndex({ dimensions, folder });
+  assert.equal(again.size, all.size);
+  for (const query of vectorsOf(10, dimensions, 7)) {
+    assert.deepEqual(again.query(query).map(({ id, score }) => ({ id, score })), nearest(all, query));
+  }
+  await again.clear();
+  assert.equal((await openIndex({ dimensions, folder })).size, 0);
+});
+
+test('changes at the same time come one after the other', async (t) => {
+  const folder = folderOf(t), index = await openIndex({ dimensions: 8, folder }), vectors = vectorsOf(50, 8);
+  await Promise.all(vectors.map((vector, i) => index.add({ id: `${i}`, vector })));
+  assert.equal(index.size, 50);
+  assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
+});
+
+test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {
+  const folder = folderOf(t), index = await openIndex({ dimensions: 8, folder });
+  await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
+  writeFileSync(join(folder, '00000002-00000000.vectors.tmp'), 'half');
+  assert.equal((await openIndex({ dimensions: 8, folder })).size, 1);
+  await refuses(openIndex({ dimensions: 16, folder }), 'index-failed');
+  const [name] = readdirSync(folder), whole = readFileSync(join(folder, name));
+  for (const damaged of [whole.subarray(0, 5), whole.subarray(0, 40), whole.subarray(0, -4), Buffer.from('GWV1{}'),
+    Buffer.concat([whole, Buffer.alloc(4)])]) {
+    writeFileSync(join(folder, name), damaged);
+    const error = await refuses(openIndex({ dimensions: 8, folder }), 'index-failed');
+    assert.ok(error.message.includes(name));
+  }
+  assert.ok(existsSync(join(folder, name)), 'nothing is removed');
+});
+
+test('what is no vector, no id or no option is refused', async () => {
+  const index = await openIndex({ dimensions: 4 });
+  for (const vector of [[1, 2, 3], [1, 2, 3, NaN], [1, 2, 3, Infinity], undefined, 'text']) {
+    await assert.rejects(async () => index.add({ id: 'a', vector: /** @type {any} */ (vector) }), { code: 'bad-option' });
+    assert.throws(() => index.query(/** @type {any} */ (vector)), GemmaError);
+  }
+  await assert.rejects(async () => index.add(/** @type {any} */ ({ id: 1, vector: [1, 2, 3, 4] })), { code: 'bad-option' });
+  assert.equal(index.size, 0);
+  for (const options of [{}, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
+    await refuses(openIndex(/** @type {any} */ (options)), 'bad-option');
+  }
+  for (const count of [0, 1.5, '3']) {
+    assert.throws(() => index.query([1, 2, 3, 4], /** @type {any} */ ({ count })), GemmaError);
+  }
+});
+
+test('the example cuts texts into passages that hold all of them', () => {
+  const text = '# One\n\nShort.\n\nAlso short.\n\n## Two\r\n\r\n' + 'A sentence of some words. '.repeat(90) + '\n\n' + 'x'.repeat(9000);
+  const passages = passagesOf(text, 'a.md');
+  assert.deepEqual(passages[0], { title: 'a.md: One', text: '# One\n\nShort.\n\nAlso short.' });
+  assert.equal(passages[1].title, 'a.md: Two');
+  assert.ok(passages.slice(1, -1).every((passage) => passage.text.length <= 702));
+  assert.equal(passages.map((passage) => passage.text).join('').match(/sentence/g)?.length, 90);
+  assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
+});

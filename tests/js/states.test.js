@@ -1,0 +1,188 @@
+/* stateCache: a conversation that was kept goes on in another process of the same model without evaluating it again, as
+ * if nothing had been; what is of another model, damaged, torn or too much does no harm; models are left alone. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { loadModel, openCache } from '../../js/index.node.js';
+import { openStore } from '../../js/download/store-node.js';
+import { randoms } from './faulty-server.js';
+import { open, refuses } from './helpers.js';
+import { faultyStore } from '../faults/store.js';
+import { testModel } from './models.js';
+
+const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
+
+/** A folder for a test. */
+async function place(t) {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-states-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return { folder, cache: openCache(folder) };
+}
+
+/** A conversation of one turn, or of some more. */
+async function talk(model, questions = ['Hello']) {
+  const chat = model.chat(OPTIONS);
+  for (const question of questions) await chat.send(question).text();
+  return chat;
+}
+
+const turn = async (chat, question) => {
+  const { text, tokens, usage } = await chat.send(question).result();
+  return { text, tokens, usage };
+};
+
+const states = async (folder) => (await readdir(folder)).filter((name) => name.endsWith('.state'));
+
+test('4096 tokens go on in another process without being evaluated, bit for bit', async (t) => {
+  const { folder, cache } = await place(t), options = { cache, contextLength: 4400 };
+  const load = async () => {
+    const model = await loadModel(await testModel('deep'), { threads: 1, ...options });
+    t.after(() => model.dispose());
+    return model;
+  };
+  const first = await load(), words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
+  const chat = first.chat(OPTIONS);
+  let text = '';
+  for (let at = 0, size = 0; size < 4096; at = (at + 500) % 4000) {
+    text += words.slice(at, at + 500).join(' ');
+    size = await first.countTokens([{ role: 'user', content: text }]);
+    if (size > 4300) text = text.slice(0, Math.floor(text.length * 4200 / size));
+  }
+  await chat.send(text).text();
+  const saved = await chat.save();
+  assert.ok(saved.length < first.info.memory.kv + 65536);
+  await first.stateCache.put('long', saved);
+  const second = await load(), got = await second.stateCache.get('long');
+  assert.deepEqual(got, saved);
+  const again = second.chat({ saved: got }), { tokens, reason } = await again.restored;
+  assert.equal(reason, undefined);
+  assert.ok(tokens >= 4096, `${tokens}`);
+  const expected = await turn(chat, 'Go on.');
+  assert.equal(expected.usage.reusedTokens, tokens);
+  assert.deepEqual(await turn(again, 'Go on.'), expected);
+  const ids = [...Array(12).keys()].map((i) => 300 + i);
+  const past = (await second.tokenize(text)).slice(0, 100);
+  assert.deepEqual(await second.logits([...past, ...ids]), await first.logits([...past, ...ids]));
+  assert.deepEqual((await states(folder)).length, 1);
+});
+
+test('what was kept is listed, replaced, deleted; models are left alone', async (t) => {
+  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
+  const chat = await talk(model), { stateCache } = model;
+  assert.equal(await stateCache.get('none'), undefined);
+  const saved = await chat.save();
+  await stateCache.put('a', saved);
+  await stateCache.put('b', saved.buffer);
+  await chat.send('more').text();
+  const more = await chat.save();
+  await stateCache.put('a', more);
+  const [first, second] = await stateCache.list();
+  assert.deepEqual([first.name, first.bytes, first.fits, second.name], ['a', more.length, true, 'b']);
+  assert.ok(Math.abs(Number(first.lastUsed) - Date.now()) < 60_000);
+  assert.deepEqual([await stateCache.get('a'), await stateCache.get('b')], [more, saved]);
+  assert.deepEqual((await stateCache.list()).map(({ name }) => name), ['b', 'a']);
+  assert.deepEqual((await cache.list()).map(({ key }) => key), ['aa-bb.gguf']);
+  await refuses(cache.delete((await states(folder))[0]), 'bad-option');
+  await stateCache.delete('b');
+  assert.deepEqual((await stateCache.list()).map(({ name }) => name), ['a']);
+  await cache.clear();
+  assert.deepEqual(await readdir(folder), await states(folder));
+  await stateCache.clear();
+  assert.deepEqual(await readdir(folder), []);
+});
+
+test('another model, type of cache or version: the messages alone, and one of its own comes first', async (t) => {
+  const { cache } = await place(t);
+  const made = await open(t, 'tiny', { cache, kvType: 'i16' }), chat = await talk(made, ['Hello', 'Why?']);
+  await made.stateCache.put('x', await chat.save());
+  for (const [name, options, why] of [
+    ['tiny-f32', { kvType: 'i16' }, /model/], ['tiny', { kvType: 'q8_0' }, /kvType/],
+  ]) {
+    const model = await open(t, name, { cache, ...options });
+    assert.deepEqual((await model.stateCache.list()).map(({ fits }) => fits), [false]);
+    const again = model.chat({ saved: await model.stateCache.get('x') }), { tokens, reason } = await again.restored;
+    assert.equal(tokens, 0);
+    assert.match(reason, why);
+    assert.deepEqual(again.messages, chat.messages);
+    const own = await talk(model, ['Mine']);
+    await model.stateCache.put('x', await own.save());
+    assert.deepEqual(model.chat({ saved: await model.stateCache.get('x') }).messages, own.messages);
+    assert.deepEqual(made.chat({ saved: await made.stateCache.get('x') }).messages, chat.messages);
+    await model.stateCache.delete('x');
+    await made.stateCache.put('x', await chat.save());
+  }
+});
+
+test('all together stay within their limit: those not used for longest go first', async (t) => {
+  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  const saved = await (await talk(model)).save();
+  await model.stateCache.put('a', saved);
+  const [file] = await states(folder);
+  const limited = await open(t, 'tiny', { cache, stateBytes: Math.floor(3.5 * (await stat(join(folder, file))).size) });
+  for (const name of ['a', 'b', 'c']) await limited.stateCache.put(name, saved);
+  assert.deepEqual(await limited.stateCache.get('a'), saved);
+  await limited.stateCache.put('d', saved);
+  assert.deepEqual((await limited.stateCache.list()).map(({ name }) => name), ['d', 'a', 'c']);
+  await limited.stateCache.put('a', saved);
+  assert.equal((await states(folder)).length, 3);
+  const narrow = await open(t, 'tiny', { cache, stateBytes: saved.length - 1 });
+  await refuses(narrow.stateCache.put('e', saved), 'cache-failed');
+  assert.equal((await states(folder)).length, 3);
+});
+
+test('bits flipped and ends cut: messages that are right, and keys and values that are right or not used', async (t) => {
+  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  const chat = await talk(model, ['Hello', 'Why?']), random = randoms(5);
+  await model.stateCache.put('x', await chat.save());
+  const { tokens: whole } = await model.chat({ saved: await model.stateCache.get('x') }).restored;
+  const [name] = await states(folder), file = join(folder, name), bytes = await readFile(file);
+  const counts = { right: 0, alone: 0, gone: 0 };
+  for (let i = 0; i < 300; i++) {
+    const broken = Buffer.from(bytes), at = Math.floor(random() * bytes.length), cut = i % 10 === 9;
+    broken[at] ^= 1 << i % 8;
+    await writeFile(file, cut ? broken.subarray(0, at) : broken);
+    const got = await model.stateCache.get('x');
+    if (!got) {
+      counts.gone++;
+      continue;
+    }
+    const again = model.chat({ saved: got }), { tokens } = await again.restored;
+    assert.deepEqual(again.messages, chat.messages);
+    assert.ok(tokens === 0 || tokens === whole, `${tokens} after a bit at ${at}`);
+    counts[tokens ? 'right' : 'alone']++;
+  }
+  assert.ok(counts.right > 20 && counts.alone > 50 && counts.gone >= 30, JSON.stringify(counts));
+  await model.stateCache.put('x', await chat.save());
+  assert.equal((await states(folder)).length, 1);
+});
+
+for (const [method, way] of [['write', 'throws'], ['write', 'writes a half'], ['write', 'writes nothing'], ['write', 'has no room'],
+  ['flush', 'throws'], ['list', 'throws'], ['read', 'gives other bytes'], ['read', 'throws'], ['remove', 'throws']]) {
+  test(`a store whose ${method} ${way}: what was kept is there afterwards, or a coded error says what happened`, async (t) => {
+    const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache }), chat = await talk(model);
+    const saved = await chat.save();
+    await model.stateCache.put('x', saved);
+    for (let moment = 0; moment < 4; moment++) {
+      const store = faultyStore(openStore(folder), { method, way }, (call) => call >= moment);
+      const broken = await open(t, 'tiny', { cache: openCache(store) });
+      const [put, got] = [await broken.stateCache.put('x', saved).catch((error) => error), await broken.stateCache.get('x').catch((error) => error)];
+      for (const result of [put, got]) assert.ok(!(result instanceof Error) || result.code === 'cache-failed', result?.stack);
+      if (got instanceof Uint8Array) assert.deepEqual(broken.chat({ saved: got }).messages, chat.messages);
+      assert.deepEqual(await model.stateCache.get('x'), saved, `from call ${moment}`);
+    }
+  });
+}
+
+test('without a cache there is none; bytes of something else are refused; an abort ends it', async (t) => {
+  const { cache } = await place(t), model = await open(t, 'tiny', { cache }), chat = await talk(model);
+  const without = await open(t, 'tiny', { cache: false });
+  await refuses(without.stateCache.get('x'), 'bad-state');
+  await refuses(model.stateCache.put('x', new Uint8Array(100)), 'bad-saved');
+  await refuses(model.stateCache.put('', await chat.save()), 'bad-option');
+  await refuses(model.stateCache.put('x'.repeat(201), await chat.save()), 'bad-option');
+  await refuses(model.stateCache.put('x', await chat.save(), { signal: AbortSignal.abort() }), 'aborted');
+  assert.equal(await model.stateCache.get('x'), undefined);
+});

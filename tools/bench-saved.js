@@ -1,0 +1,58 @@
+/**
+ * bench-saved: what saving and loading a conversation costs against evaluating it, with a file of your own. Two models
+ * of it are loaded, one after the other: the first evaluates, saves and keeps it in the store, the second gets it from
+ * there and restores; both then must give the same logits, bit for bit.
+ *
+ *   node tools/bench-saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { loadModel, openCache } from '../js/index.node.js';
+import { Trouble, cli } from './proc.js';
+
+/** @template T @param {() => Promise<T>} f @returns {Promise<[T, number]>} */
+async function timed(f) {
+  const before = performance.now();
+  return [await f(), performance.now() - before];
+}
+
+async function main() {
+  const { values, positionals: [path] } = parseArgs({ allowPositionals: true, options: {
+    'tokens': { type: 'string', default: '4096' }, 'threads': { type: 'string' },
+    'kv-type': { type: 'string', default: 'auto' },
+  } });
+  if (!path) throw new Trouble('which model?');
+  const tokens = Number(values.tokens), folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
+  const options = {
+    cache: openCache(folder), contextLength: tokens + 16, kvType: /** @type {any} */ (values['kv-type']),
+    ...(values.threads && { threads: Number(values.threads) }),
+  };
+  const first = await loadModel(path, options);
+  const most = Math.min(5000, first.info.vocabSize - 300);
+  const ids = Array.from({ length: tokens + 1 }, (_, i) => 300 + (i * 37) % most);
+  const past = ids.slice(0, tokens);
+  const [, evaluate] = await timed(() => first.logits(past));
+  const head = new Uint8Array(0);
+  const [bytes, save] = await timed(() => first.call('save', { head, ids: past }));
+  const [, put] = await timed(() => first.call('stored', { what: 'put', name: 'x', bytes }));
+  const expected = await first.logits(ids);
+  const { kv } = first.info.memory;
+  await first.dispose();
+  const second = await loadModel(path, options);
+  const [kept, get] = await timed(() => second.call('stored', { what: 'get', name: 'x' }));
+  const [restored, load] = await timed(() => second.call('restore', { bytes: kept }));
+  const got = await second.logits(ids);
+  await second.dispose();
+  rmSync(folder, { recursive: true });
+  const same = got.every((value, i) => Object.is(value, expected[i]));
+  console.log(JSON.stringify({
+    tokens, evaluateMs: evaluate, saveMs: save, putMs: put, getMs: get, loadMs: load,
+    times: evaluate / (save + put + get + load), timesWithoutStore: evaluate / (save + load), bytes: bytes.length,
+    cacheBytes: kv, restored: restored.tokens, reason: restored.reason, sameBits: same,
+  }, null, 1));
+  if (!same || restored.tokens !== tokens) process.exitCode = 1;
+}
+
+cli(main);

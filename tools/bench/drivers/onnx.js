@@ -1,0 +1,21 @@
+/** onnx: onnxruntime-web on the processors: a file of ONNX, run again and again, milliseconds a run. */
+
+/** @param {{ model: string, threads: number, rows: number, width: number, rounds: number, peers: string }} job
+ * @returns {Promise<{ runs: number[] }>} */
+export async function answer({ model, threads, rows, width, rounds, peers }) {
+  const folder = new URL(`${peers}onnxruntime-web/dist/`, location.href).href, entry = `${folder}ort.wasm.min.mjs`;
+  const ort = await import(entry);
+  ort.env.wasm.wasmPaths = folder;
+  ort.env.wasm.numThreads = threads;
+  const settings = { executionProviders: ['wasm'], graphOptimizationLevel: 'all' };
+  const session = await ort.InferenceSession.create(model, settings);
+  const data = Float32Array.from({ length: rows * width }, (_, i) => Math.sin(i * 37 + 11));
+  const input = new ort.Tensor('float32', data, [rows, width]);
+  const runs = [];
+  for (let i = -1; i < rounds; i++) {
+    const before = performance.now();
+    await session.run({ input });
+    if (i >= 0) runs.push(performance.now() - before);
+  }
+  return { runs };
+}

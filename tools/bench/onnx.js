@@ -1,0 +1,88 @@
+/**
+ * onnx: a model file of ONNX with nothing in it but EmbeddingGemma's matrices in int8 and random values, as
+ * transformers.js' q8 files have them: the input of each is rounded to bytes when it comes (DynamicQuantizeLinear),
+ * then MatMulInteger. No attention, norms or embedding: what a runtime needs for this it needs at least. Layout of the
+ * file: onnx.proto3 of the ONNX project, IR 8, operators of version 13.
+ */
+
+const INT = 2, INTS = 7;
+const FLOAT = 1, INT8 = 3;
+
+/** @param {number} value @returns {number[]} */
+const varint = (value) => (value < 128 ? [value] : [value % 128 + 128, ...varint(Math.floor(value / 128))]);
+
+/** A number, or bytes with their count. @param {number} field @param {number | string | Uint8Array} value */
+function item(field, value) {
+  if (typeof value === 'number') return Buffer.from([...varint(field * 8), ...varint(value)]);
+  const bytes = Buffer.from(value);
+  return Buffer.concat([Buffer.from([...varint(field * 8 + 2), ...varint(bytes.length)]), bytes]);
+}
+
+/** @param {(Buffer | Buffer[])[]} parts */
+const join = (...parts) => Buffer.concat(parts.flat());
+
+/** @param {string} type @param {string[]} inputs @param {string[]} outputs @param {Buffer[]} attributes */
+const node = (type, inputs, outputs, attributes = []) => item(1, join(
+  inputs.map((name) => item(1, name)), outputs.map((name) => item(2, name)), item(3, outputs[0]), item(4, type),
+  attributes.map((attribute) => item(5, attribute))));
+
+/** @param {string} name @param {number} type @param {number[]} shape @param {Uint8Array} data */
+const tensor = (name, type, shape, data) => item(5, join(
+  shape.map((size) => item(1, size)), item(2, type), item(8, name), item(9, data)));
+
+/** @param {string} name @param {number[]} shape of floats */
+const value = (name, shape) => join(item(1, name), item(2, item(1, join(
+  item(1, FLOAT), item(2, join(shape.map((size) => item(1, item(1, size)))))))));
+
+/** Bytes that no two matrices have alike. @param {number} count @param {number} seed */
+function randomBytes(count, seed) {
+  const words = new Uint32Array(Math.ceil(count / 4));
+  let state = seed + 1;
+  for (let i = 0; i < words.length; i++) words[i] = state = Math.imul(state, 1664525) + 1013904223 >>> 0;
+  return new Uint8Array(words.buffer, 0, count);
+}
+
+/** @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
+export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
+  /** @type {Buffer[]} */
+  const parts = [tensor('wscale', FLOAT, [], new Uint8Array(Float32Array.of(1e-4).buffer)),
+    tensor('wzero', INT8, [], Uint8Array.of(0))];
+  let matrices = 0;
+  const rounded = (/** @type {string} */ x) => {
+    parts.push(node('DynamicQuantizeLinear', [x], [`${x}.q`, `${x}.s`, `${x}.z`]),
+      node('Mul', [`${x}.s`, 'wscale'], [`${x}.ss`]));
+  };
+  const product = (/** @type {string} */ x, /** @type {number} */ from, /** @type {number} */ to) => {
+    const w = `w${matrices++}`, y = `${x}.${w}`;
+    parts.push(tensor(w, INT8, [from, to], randomBytes(from * to, matrices)),
+      node('MatMulInteger', [`${x}.q`, w, `${x}.z`, 'wzero'], [`${y}.i`]),
+      node('Cast', [`${y}.i`], [`${y}.f`], [join(item(1, 'to'), item(3, FLOAT), item(20, INT))]),
+      node('Mul', [`${y}.f`, `${x}.ss`], [y]));
+    return y;
+  };
+  const added = (/** @type {string} */ a, /** @type {string} */ b) => {
+    parts.push(node('Add', [a, b], [`${a}+`]));
+    return `${a}+`;
+  };
+  let x = 'input';
+  for (let i = 0; i < layers; i++) {
+    rounded(x);
+    const q = product(x, width, width), both = added(product(x, width, kv), product(x, width, kv));
+    // So that nobody leaves keys and values out.
+    parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
+    rounded(q);
+    const o = added(product(q, width, width), `${both}m`);
+    rounded(o);
+    const h = added(product(o, width, ff), product(o, width, ff));
+    rounded(h);
+    x = product(h, ff, width);
+  }
+  rounded(x);
+  const wide = product(x, width, dense);
+  rounded(wide);
+  const out = product(wide, dense, width);
+  const shape = [rows, width];
+  const graph = join(parts, item(2, 'matrices'), item(11, value('input', shape)), item(12, value(out, shape)));
+  return join(item(1, 8), item(7, graph), item(8, join(item(1, ''), item(2, 13))));
+}
+

@@ -1,0 +1,186 @@
+/**
+ * build-types: the package's types, in dist/: one file for each entry, without internals. tsc makes a declaration file
+ * of each module; of these, what users can import and all types that it needs are put together, each under its one
+ * name, with what docs/api.md says of options and fields as the text that editors show.
+ *
+ * Left out are members that are private, protected or @internal. What would lead into rooms that users do not know
+ * fails the build.
+ *
+ *   node tools/build-types.js
+ */
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { relative, sep } from 'node:path';
+import ts from 'typescript';
+import { Trouble, at, cli, must } from './proc.js';
+import { FIELDS, OPTIONS } from './readme/words.js';
+
+/** @typedef {ts.ClassDeclaration | ts.FunctionDeclaration | ts.TypeAliasDeclaration | ts.VariableDeclaration
+ *   | ts.InterfaceDeclaration} Declared */
+
+const MADE = at('build', 'types');
+const ENTRIES = ['index', 'search', 'shared', 'isolate'].filter((name) => existsSync(at('js', `${name}.js`)));
+/** Types of inner rooms that users meet. */
+const KNOWN = new Set(['Store', 'Lock']);
+const INNER = /^(link|platform)\//;
+
+/** Of older versions of TypeScript, or projects without this library: what `await using` needs. */
+const DISPOSABLE = `declare global {
+    interface SymbolConstructor { readonly dispose: unique symbol; readonly asyncDispose: unique symbol; }
+    interface Disposable { [Symbol.dispose](): void; }
+    interface AsyncDisposable { [Symbol.asyncDispose](): PromiseLike<void>; }
+}
+`;
+
+/** Whether users see a member of a class. @param {ts.ClassElement} member */
+function isPublic(member) {
+  if (member.name && ts.isPrivateIdentifier(member.name)) return false;
+  const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
+  if (ts.getCombinedModifierFlags(member) & hidden) return false;
+  return !ts.getJSDocTags(member).some((tag) => tag.tagName.text === 'internal');
+}
+
+/** The words of a comment without its tags, which say again what the types say. @param {string} comment */
+function words(comment) {
+  const text = comment.replace(/^\/\*\*|\*\/$/g, '').replace(/^\s*\* ?/gm, '').split(/@[a-z]+\b/)[0].trim();
+  return text && `/** ${text.replace(/\s+/g, ' ')} */`;
+}
+
+/** One entry's declarations, and what they lead to. */
+class RollUp {
+  #checker;
+  /** @type {Map<string, ts.Symbol>} */
+  #taken = new Map();
+  /** @type {{ declaration: Declared, exported: boolean }[]} */
+  #found = [];
+  /** The entry whose types are not said again. @type {RollUp | undefined} */
+  #base;
+  /** What is taken from there; those that are exported here, too. @type {Map<string, boolean>} */
+  #imported = new Map();
+
+  /** @param {ts.Program} program @param {ts.SourceFile} entry @param {RollUp} [base] */
+  constructor(program, entry, base) {
+    this.#base = base;
+    this.#checker = program.getTypeChecker();
+    const module = /** @type {ts.Symbol} */ (this.#checker.getSymbolAtLocation(entry));
+    for (const symbol of this.#checker.getExportsOfModule(module)) this.#take(this.#real(symbol), true);
+    for (let i = 0; i < this.#found.length; i++) this.#follow(this.#found[i].declaration);
+  }
+
+  /** Behind imports. @param {ts.Symbol} symbol */
+  #real(symbol) {
+    return symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
+  }
+
+  /** @param {ts.Symbol} symbol @param {boolean} exported */
+  #take(symbol, exported) {
+    const declaration = /** @type {Declared | undefined} */ (symbol.declarations?.find(isDeclared));
+    const file = declaration && relative(MADE, declaration.getSourceFile().fileName);
+    if (!declaration || !file || file.startsWith('..')) return;
+    const known = this.#taken.get(symbol.name);
+    if (known === symbol) return;
+    if (known) throw new Trouble(`two types are called ${symbol.name}: one of them is in ${file}`);
+    if (INNER.test(file.replaceAll(sep, '/')) && !KNOWN.has(symbol.name)) {
+      throw new Trouble(`${symbol.name} of ${file} is reached by what users import: make its user @internal`);
+    }
+    this.#taken.set(symbol.name, symbol);
+    if (this.#base?.exports(symbol)) this.#imported.set(symbol.name, exported);
+    else this.#found.push({ declaration, exported: exported || ts.isTypeAliasDeclaration(declaration) });
+  }
+
+  /** @param {ts.Symbol} symbol */
+  exports(symbol) {
+    const { declarations } = symbol;
+    return this.#found.some(({ declaration, exported }) => exported && declarations?.includes(declaration));
+  }
+
+  /** All that a declaration names. @param {ts.Node} node */
+  #follow(node) {
+    node.forEachChild((child) => {
+      if (ts.isClassElement(child) && !isPublic(child)) return;
+      const name = ts.isImportTypeNode(child) ? child.qualifier : ts.isIdentifier(child) ? child : undefined;
+      const symbol = name && this.#checker.getSymbolAtLocation(name);
+      if (symbol) this.#take(this.#real(symbol), false);
+      this.#follow(child);
+    });
+  }
+
+  /** With the one name of what it names. @param {Declared} declaration */
+  #cleaned(declaration) {
+    const rename = (/** @type {ts.Identifier} */ node) => {
+      const symbol = this.#checker.getSymbolAtLocation(node), real = symbol && this.#real(symbol);
+      const known = real && this.#taken.get(real.name) === real;
+      return known && real.name !== node.text ? ts.factory.createIdentifier(real.name) : node;
+    };
+    /** @type {(context: ts.TransformationContext) => (node: Declared) => Declared} */
+    const transformer = (context) => (root) => {
+      /** @type {(node: ts.Node) => ts.Node | undefined} */
+      const visit = (node) => {
+        if (ts.isClassElement(node) && node.parent === root && !isPublic(node)) return undefined;
+        if (ts.isPropertyDeclaration(node) && ts.isPrivateIdentifier(node.name)) return undefined;
+        if (ts.isImportTypeNode(node) && node.qualifier) {
+          return ts.factory.createTypeReferenceNode(/** @type {ts.Identifier} */ (node.qualifier), node.typeArguments);
+        }
+        return ts.isIdentifier(node) ? rename(node) : ts.visitEachChild(node, visit, context);
+      };
+      return /** @type {Declared} */ (ts.visitEachChild(root, visit, context));
+    };
+    return ts.transform(declaration, [transformer]).transformed[0];
+  }
+
+  /** @param {{ declaration: Declared, exported: boolean }} found */
+  #text({ declaration, exported }) {
+    const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
+    const file = declaration.getSourceFile(), name = /** @type {ts.Identifier} */ (declaration.name).text;
+    const printer = ts.createPrinter({ removeComments: false });
+    const code = printer.printNode(ts.EmitHint.Unspecified, this.#cleaned(declaration), file)
+      .replace(/^(\s*\/\*\*[^]*?\*\/)+\s*/, '').replace(/^(export )?(declare )?/, '')
+      .replace(/\/\*\*[^]*?\*\/\s*/g, (comment) => words(comment.trim()) && `${words(comment.trim())}\n    `);
+    const comments = ts.getJSDocCommentsAndTags(statement).filter(ts.isJSDoc).map((one) => one.getText(file));
+    const comment = words(comments.findLast((text) => !/@typedef|@import/.test(text)) ?? '');
+    const keyword = ts.isVariableDeclaration(declaration) ? 'const ' : '';
+    const head = `${exported ? 'export ' : ''}${ts.isTypeAliasDeclaration(declaration) ? '' : 'declare '}${keyword}`;
+    return `${comment && `${comment}\n`}${head}${withMeanings(name, code.replace(/;?\s*$/, ''))}${/\}$/.test(code) ? '' : ';'}`;
+  }
+
+  /** @param {string} base where the other entry lies */
+  text(base) {
+    const code = this.#found.map((one) => this.#text(one)).join('\n'), names = [...this.#imported.keys()];
+    const again = names.filter((name) => this.#imported.get(name));
+    const head = names.length ? `import { ${names.join(', ')} } from '${base}';\n` : DISPOSABLE;
+    const exported = again.length ? `export { ${again.join(', ')} };\n` : '';
+    // Arrays of numbers take no parameter before TypeScript 5.7.
+    return `${head}${exported}${code.replace(/\b(\w+Array)<ArrayBuffer(Like)?>/g, '$1')}\nexport {};\n`;
+  }
+}
+
+/** @param {ts.Declaration} node */
+function isDeclared(node) {
+  return ts.isClassDeclaration(node) || ts.isFunctionDeclaration(node) || ts.isTypeAliasDeclaration(node)
+    || ts.isVariableDeclaration(node) || ts.isInterfaceDeclaration(node);
+}
+
+/** What the documents say of options and fields, above each. @param {string} name @param {string} code */
+function withMeanings(name, code) {
+  const options = OPTIONS[name] ?? {}, fields = FIELDS[name] ?? {};
+  return code.replace(/^ {4}(?:readonly )?(\w+)\??:/gm, (line, field) => {
+    const { meaning: said = fields[field] ?? '', standard = '' } = options[field] ?? {};
+    const meaning = said.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/^see below$/, '');
+    return meaning ? `    /** ${meaning}${standard && `. Default: ${standard}`} */\n${line}` : line;
+  });
+}
+
+await cli(async () => {
+  rmSync(MADE, { recursive: true, force: true });
+  await must('types', process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.types.json']);
+  const files = ENTRIES.map((name) => at('build', 'types', `${name}.d.ts`));
+  const { ES2022 } = ts.ScriptTarget, { NodeNext } = ts.ModuleKind;
+  const program = ts.createProgram(files, { target: ES2022, module: NodeNext, types: [] });
+  /** @type {RollUp | undefined} */
+  let base;
+  for (const [i, file] of files.entries()) {
+    const entry = new RollUp(program, /** @type {ts.SourceFile} */ (program.getSourceFile(file)), base);
+    writeFileSync(at('dist', `${ENTRIES[i]}.d.ts`), entry.text('./index.js'));
+    writeFileSync(at('dist', `${ENTRIES[i]}.d.cts`), entry.text('./index.cjs'));   // for `require`
+    base ??= entry;
+  }
+});

@@ -1,0 +1,147 @@
+/**
+ * grammar-judges: what bench-grammar.js compares: this engine, and the neighbour @mlc-ai/web-xgrammar, which judge the
+ * instances of a schema token by token, and are timed. Started as a worker (of the neighbour, whose compiler may take a
+ * minute: it can be ended), it judges the cases that it is sent.
+ */
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { compileFunction, constants } from 'node:vm';
+import { parentPort, workerData } from 'node:worker_threads';
+import { stringifyExactly } from '../js/cli/exact-json.js';
+import { Grammar } from '../js/engine/grammar.js';
+import { Unsupported, compile } from '../js/grammar/index.js';
+import { lower } from '../js/grammar/lower.js';
+import { bareEngine } from '../tests/js/bare-engine.js';
+import { testModel } from '../tests/js/models.js';
+
+/** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[] }} Case */
+/** What judges: `open` compiles or throws; `take` is false when the token was refused.
+ * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
+ *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
+ *   close: () => void }} Judge found: states that masks had to look for so far */
+/** Of one case: `cut`: it took too long; times in milliseconds; said: what was wrong.
+ * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
+ *   times: Record<string, number[]>, said: string[] }} Found */
+
+/** Gemma's vocabulary. @param {string} variant */
+export async function vocabularyEngine(variant) {
+  return bareEngine(await testModel('gemma-vocab-tiny'), variant);
+}
+
+/** @param {import('../js/engine/engine.js').Engine} engine @returns {Judge} */
+export function ours(engine) {
+  /** @type {import('../js/engine/grammar.js').Matcher} */
+  let matcher;
+  return {
+    open(schema) {
+      matcher = new Grammar(engine, lower(compile({ schema }, { matching: true }))).matcher();
+    },
+    reset: () => matcher.reset(),
+    mask: () => matcher.touch(),
+    take: (id) => matcher.accept(id),
+    complete: () => matcher.complete,
+    found: () => matcher.found,
+    bytes: () => matcher.heapBytes,
+    close: () => matcher.dispose(),
+  };
+}
+
+/** A CommonJS file in a package that calls itself a module. @param {string} path @returns {any} */
+function loaded(path) {
+  const module = { exports: {} }, names = ['exports', 'module', 'require', '__filename', '__dirname'];
+  const importModuleDynamically = constants.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+  const run = compileFunction(readFileSync(path, 'utf8'), names, { filename: path, importModuleDynamically });
+  run(module.exports, module, createRequire(path), path, dirname(path));
+  return module.exports;
+}
+
+/** @param {import('../js/engine/engine.js').Engine} engine @param {string} folder @returns {Promise<Judge>} */
+async function neighbour(engine, folder) {
+  const { GrammarCompiler, GrammarMatcher, TokenizerInfo } = loaded(join(resolve(folder), 'lib', 'index.js'));
+  const size = engine.number('n_vocab');
+  const pieces = Array.from({ length: size }, (_, id) => Buffer.from(engine.decode(id, true)).toString());
+  const info = await TokenizerInfo.createTokenizerInfo(pieces, 'raw', false, size, engine.where('is_end', size));
+  const compiler = await GrammarCompiler.createGrammarCompiler(info);
+  /** @type {any} */
+  let matcher;
+  return {
+    async open(schema) {
+      matcher = await GrammarMatcher.createGrammarMatcher(await compiler.compileJSONSchema(stringifyExactly(schema)));
+    },
+    reset: () => matcher.reset(),
+    mask: () => matcher.getNextTokenBitmask(),
+    take: (id) => matcher.acceptToken(id),
+    complete: () => matcher.acceptToken(engine.where('is_end', size)[0]),
+    found: () => NaN,
+    bytes: () => NaN,
+    close: () => matcher.dispose(),
+  };
+}
+
+/** Nothing found yet. @returns {Found} */
+export const nothing = () => ({ accepted: 0, refused: 0, failed: 0, wrong: 0, cut: 0, bytes: 0, said: [],
+  times: { masks: [], new: [], known: [], first: [], compiling: [] } });
+
+/** A mask, timed; once more where it was that of a new state. @param {Judge} judge @param {Found['times']} times
+ * @param {number} [since] when compiling began */
+async function mask(judge, times, since) {
+  const states = judge.found(), before = performance.now(), asked = judge.mask();
+  if (asked) await asked;
+  const after = performance.now();
+  times.masks.push(after - before);
+  if (since !== undefined) times.first.push(after - since);
+  if (!(judge.found() > states)) return;
+  times.new.push(after - before);
+  const again = performance.now();
+  judge.mask();
+  times.known.push(performance.now() - again);
+}
+
+/** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
+ * @returns {Promise<Found>} */
+export async function judged(judge, encode, { name, schema, tests }) {
+  const found = nothing(), start = performance.now();
+  /** @param {any} data @param {number} [since] for the first text of a schema */
+  const accepts = async (data, since) => {
+    judge.reset();
+    for (const id of encode(stringifyExactly(data))) {
+      await mask(judge, found.times, since);
+      since = undefined;
+      if (!judge.take(id)) return false;
+    }
+    return judge.complete();
+  };
+  try {
+    await judge.open(schema);
+  } catch (error) {
+    found.refused++;
+    const known = error instanceof Unsupported || /** @type {any} */ (error).code === 'bad-format';
+    found.said.push(`${name}: ${known ? 'refused' : 'FAILED'}: ${/** @type {Error} */ (error).message}`);
+    return found;
+  }
+  found.accepted++;
+  found.times.compiling.push(performance.now() - start);
+  try {
+    for (const [i, { valid, data }] of tests.entries()) {
+      if (await accepts(data, i ? undefined : start) === valid) continue;
+      found.wrong++;
+      found.said.push(`${name}: WRONG: test ${i} is ${valid ? '' : 'not '}valid`);
+    }
+  } catch (error) {
+    found.failed++;
+    found.said.push(`${name}: FAILED: ${/** @type {Error} */ (error).message}`);
+  }
+  found.bytes = judge.bytes();
+  judge.close();
+  return found;
+}
+
+if (parentPort && workerData?.folder) {
+  const { folder, variant } = workerData, engine = await vocabularyEngine(variant);
+  const judge = await neighbour(engine, folder), port = parentPort;
+  port.on('message', async (/** @type {Case} */ one) => {
+    port.postMessage(await judged(judge, (text) => engine.encode(text, false), one));
+  });
+  port.postMessage('ready');
+}

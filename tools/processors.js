@@ -1,0 +1,188 @@
+/**
+ * processors: do all test models give the bits of simd128 on engines and processors that are weaker, as flags imitate
+ * them, and is each relaxed instruction that is wrong noticed? Prints tables and keeps them in docs/processors.md. Ends
+ * with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes by npm.
+ *
+ *   node tools/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
+ *   node tools/processors.js flips                every site of a relaxed instruction in the module, one at a time
+ */
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { MODELS } from '../tests/js/models.js';
+import { Trouble, at, cli, must, output } from './proc.js';
+import { browserBits } from './processors/browser.js';
+
+/** @typedef {import('./processors/browser.js').Bits} Bits */
+
+const run = promisify(execFile);
+const CHILD = at('tests', 'js', 'processor-child.js'), PAGE = at('docs', 'processors.md');
+const NODES = [20, 22, 24, 26];
+/** All but the large ones, which have the same types. */
+const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
+/** Each format, in rows that end where blocks of it end and where they do not. */
+const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
+
+/** What V8 may be told to do without, and by which of its compilers. */
+const V8 = [[], ['--no-enable-avx'], ['--no-enable-avx2'], ['--no-enable-avx-vnni'], ['--no-enable-avx-vnni-int8'],
+  ['--no-enable-sse4-2', '--no-enable-avx'],
+  ['--no-enable-fma3', '--no-enable-bmi1', '--no-enable-bmi2', '--no-enable-lzcnt', '--no-enable-popcnt'],
+  ['--liftoff-only'], ['--no-liftoff'], ['--no-enable-avx', '--liftoff-only'], ['--no-enable-avx', '--no-liftoff'],
+  ['--no-enable-avx-vnni', '--liftoff-only'], ['--no-enable-avx-vnni', '--no-liftoff']];
+/** Preferences of SpiderMonkey: either compiler. */
+const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
+
+/** The newest of a major version, as npm has it. @param {number} major */
+async function nodeOf(major) {
+  if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
+  const folder = at('build', 'nodes', `${major}`), name = `node-${process.platform}-${process.arch}`;
+  const program = `${folder}/node_modules/${name}/bin/node`;
+  if (!existsSync(program)) {
+    const args = ['install', '--prefix', folder, '--ignore-scripts', '--no-package-lock', `${name}@${major}`];
+    await must(`node${major}`, 'npm', args);
+  }
+  return program;
+}
+
+/** What the child prints; null if this V8 does not know a flag.
+ * @param {string} program @param {string[]} flags @param {string[]} args */
+async function child(program, flags, args) {
+  try {
+    return JSON.parse((await run(program, [...flags, CHILD, ...args], { maxBuffer: 2 ** 28 })).stdout);
+  } catch (error) {
+    const { stderr = '' } = /** @type {{ stderr?: string }} */ (error);
+    if (stderr.includes('bad option')) return null;
+    throw error;
+  }
+}
+
+/** Each text once, with how often if there are several. @param {string[]} texts */
+function counted(texts) {
+  const kinds = [...new Set(texts)];
+  const times = (/** @type {string} */ kind) => texts.filter((text) => text === kind).length;
+  return kinds.map((kind) => (kinds.length > 1 ? `${kind || 'nothing'} (${times(kind)})` : kind)).join('; ');
+}
+
+/** A row of the table. @param {string} runtime @param {string[]} flags @param {Bits} bits @param {Bits} want */
+function rowOf(runtime, flags, bits, want) {
+  const found = Object.entries(bits).filter(([name]) => want[name]);
+  const right = found.filter(([name, { bits }]) => bits === want[name].bits).length;
+  const variants = counted(found.map(([, { variant }]) => variant.replace('+threads', '')));
+  const reasons = counted(found.map(([, { variantReason }]) => variantReason));
+  const shown = flags.map((flag) => `\`${flag}\``).join(' ');
+  const cells = [runtime, shown, variants, reasons, `${right} of ${found.length}`];
+  return { right: right === found.length, line: `| ${cells.join(' | ')} |` };
+}
+
+/** @param {string} runtime @returns {AsyncGenerator<{ name: string, flags: string[], bits: Bits }>} */
+async function* visits(runtime) {
+  if (runtime.startsWith('node')) {
+    const program = await nodeOf(Number(runtime.slice(4)));
+    const versions = output(program, ['-p', 'JSON.stringify(process.versions)']);
+    const { node, v8 } = JSON.parse(versions), version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
+    for (const flags of V8) {
+      const bits = await child(program, flags, ['bits', 'auto', ...NAMES]);
+      if (bits) yield { name: version, flags, bits };
+    }
+    return;
+  }
+  for (const flags of runtime === 'firefox' ? FIREFOX : V8) {
+    const { version, bits } = await browserBits(/** @type {'chromium'} */ (runtime), flags, NAMES);
+    yield { name: version, flags, bits };
+  }
+}
+
+const HEAD = ['| runtime | flags | build | why not relaxed, or not all of it | models with simd128\'s bits |',
+  '|---|---|---|---|---|'];
+/** Of a row: the runtime, without its minor version. @param {string} line */
+const kindOf = (line) => /^\| (\w+ \d+)/.exec(line)?.[1] ?? '';
+const ORDER = ['Node', 'Chromium', 'firefox'];
+/** @param {string} line */
+function rank(line) {
+  const [name = '', version = '0'] = kindOf(line).split(' ');
+  return 1000 * ORDER.findIndex((one) => one.toLowerCase() === name.toLowerCase()) + Number(version);
+}
+
+/** @param {string[]} runtimes */
+async function matrix(runtimes) {
+  const want = await child(process.execPath, [], ['bits', 'simd128', ...NAMES]);
+  /** @type {string[]} */
+  const lines = [];
+  let right = true;
+  for (const runtime of runtimes) {
+    for await (const { name, flags, bits } of visits(runtime)) {
+      const row = rowOf(name, flags, bits, want);
+      right &&= row.right;
+      lines.push(row.line);
+      console.log(row.line);
+    }
+  }
+  const again = new Set(lines.map(kindOf));
+  keep('matrix', (before) => {
+    const others = before.filter((line) => kindOf(line) && !again.has(kindOf(line)));
+    return [...HEAD, ...[...others, ...lines].sort((x, y) => rank(x) - rank(y))];
+  });
+  return right;
+}
+
+/** What becomes of a site, worst first: a letter for the record. */
+const LETTERS = /** @type {const} */ ({ 'wrong': 'W', 'engine-fault': 'F', 'right, with a note': 'N', 'refused': 'R',
+  'right': '.' });
+const WORDS = { W: 'wrong', F: 'caught at load', N: 'done without', R: 'caught at the start', '.': 'not used' };
+
+/** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
+
+/** One letter for each site, over all models and flags. @param {Flip[]} flips */
+function lettersOf(flips) {
+  const order = Object.values(LETTERS).join('');
+  /** @type {Map<number, { name: string, code: number, letter: string }>} */
+  const sites = new Map();
+  for (const { at: place, name, code, outcome } of flips) {
+    const letter = LETTERS[outcome] ?? 'F', known = sites.get(place);
+    if (!known || order.indexOf(letter) < order.indexOf(known.letter)) sites.set(place, { name, code, letter });
+  }
+  return [...sites.entries()].sort(([a], [b]) => a - b).map(([, site]) => site);
+}
+
+async function flips() {
+  const program = await nodeOf(26), version = output(program, ['--version']).trim();
+  /** @type {Flip[]} */
+  const all = [];
+  // Kernels use other instructions without AVX-VNNI than with it.
+  for (const flags of [[], ['--no-enable-avx-vnni']]) {
+    const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
+    all.push(...found.flat());
+  }
+  const sites = lettersOf(all), names = [...new Set(sites.map(({ name }) => name))];
+  const count = (/** @type {string} */ name, /** @type {string} */ letter) => {
+    return sites.filter((site) => site.name === name && site.letter === letter).length;
+  };
+  const kinds = Object.entries(WORDS);
+  const table = [`| instruction | ${kinds.map(([, word]) => word).join(' | ')} |`, `|---|${kinds.map(() => '---|').join('')}`,
+    ...names.map((name) => `| \`${name}\` | ${kinds.map(([letter]) => count(name, letter)).join(' | ')} |`)];
+  const functions = [...new Set(sites.map(({ code }) => code))].map((code) => {
+    return `${String(code).padStart(4)} ${sites.filter((site) => site.code === code).map(({ letter }) => letter).join('')}`;
+  });
+  console.log(table.join('\n'));
+  keep('flips', () => [...table, '', `Node ${version.slice(1)}, ${all.length} engines. Function of the module, then a letter for each of its sites: `
+    + `${kinds.map(([letter, word]) => `${letter} ${word}`).join(', ')}:`, '', '```', ...functions, '```']);
+  return !sites.some(({ letter }) => letter === 'W');
+}
+
+/** Into the page, in place of what stands there. @param {string} name @param {(before: string[]) => string[]} lines */
+function keep(name, lines) {
+  const text = readFileSync(PAGE, 'utf8'), part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
+  if (!part.test(text)) throw new Trouble(`docs/processors.md has no place for ${name}`);
+  writeFileSync(PAGE, text.replace(part, (_, begin, before, end) => {
+    return `${begin}${lines(before.split('\n').filter(Boolean)).join('\n')}\n${end}`;
+  }));
+}
+
+await cli(async () => {
+  const [mode, ...names] = process.argv.slice(2);
+  const all = [...NODES.map((major) => `node${major}`), 'chromium', 'firefox'];
+  const unknown = names.find((name) => !all.includes(name));
+  if (!['matrix', 'flips'].includes(mode) || unknown) throw new Trouble(`processors.js matrix [${all.join('|')} …] or flips`);
+  const right = mode === 'flips' ? await flips() : await matrix(names.length ? names : all);
+  if (!right) process.exitCode = 1;
+});

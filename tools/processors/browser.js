@@ -1,0 +1,70 @@
+/* browser: what processors.js asks of a Chromium or Firefox that imitates another processor. */
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import puppeteer from 'puppeteer-core';
+import { testModel } from '../../tests/js/models.js';
+import { at } from '../proc.js';
+import { serve } from '../serve.js';
+import { testEnvironment } from '../setup.js';
+
+/** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits by model */
+const PAGE = at('build', 'processors-page');
+
+/** A page that can start the worker, and what that fetches. */
+async function buildPage() {
+  const esbuild = await import('esbuild');
+  rmSync(PAGE, { recursive: true, force: true });
+  mkdirSync(PAGE, { recursive: true });
+  await esbuild.build({ entryPoints: [at('tools', 'processors', 'worker.js')], outdir: PAGE, bundle: true,
+    format: 'esm', platform: 'browser', target: ['es2022'], logLevel: 'error' });
+  const modules = readdirSync(at('js')).filter((file) => file.endsWith('.wasm'));
+  for (const name of modules) copyFileSync(at('js', name), join(PAGE, name));
+  writeFileSync(join(PAGE, 'index.html'), '<!doctype html><title>processors</title>');
+}
+
+/** @param {'chromium' | 'firefox'} name @param {string[]} flags of its engine: V8's, or preferences */
+function launch(name, flags) {
+  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
+  const common = { headless: true, timeout: 300e3, protocolTimeout: 1800e3 };
+  if (name === 'chromium') {
+    const all = ['--no-sandbox', '--disable-gpu', '--no-first-run', `--js-flags=${flags.join(' ')}`];
+    return puppeteer.launch({ ...common, executablePath: GW_CHROMIUM, args: all });
+  }
+  const extraPrefsFirefox = Object.fromEntries(flags.map((flag) => {
+    return [`javascript.options.${flag.replace(/^no-/, '')}`, !flag.startsWith('no-')];
+  }));
+  return puppeteer.launch({ ...common, browser: 'firefox', executablePath: GW_FIREFOX, extraPrefsFirefox });
+}
+
+/** In the page. @param {string[]} addresses */
+async function evaluate(addresses) {
+  const worker = new Worker('/worker.js', { type: 'module' }), found = [];
+  for (const address of addresses) {
+    found.push(await new Promise((resolve, reject) => {
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message }) => reject(new Error(message));
+      worker.postMessage({ address, variant: 'auto' });
+    }));
+  }
+  return found;
+}
+
+/** @param {'chromium' | 'firefox'} name @param {string[]} flags @param {string[]} models
+ * @returns {Promise<{ version: string, bits: Bits }>} */
+export async function browserBits(name, flags, models) {
+  await buildPage();
+  const files = await Promise.all(models.map((model) => testModel(model)));
+  const server = await serve({ root: PAGE, mounts: { '/models/': dirname(files[0]) } });
+  const browser = await launch(name, flags);
+  try {
+    const page = await browser.newPage();
+    await page.goto(server.url);
+    const found = await page.evaluate(evaluate, files.map((file) => `/models/${basename(file)}`));
+    const named = (await browser.version()).replace(/^firefox/, 'Firefox').replace(/^(Headless)?Chrome/, 'Chromium');
+    const [version] = named.replace('/', ' ').split('.');
+    return { version, bits: Object.fromEntries(models.map((model, i) => [model, found[i]])) };
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}

@@ -1,0 +1,13 @@
+/* worker: in browsers: bits of one model (tests/js/local.js), for tools/processors.js. */
+import { barePlatform, bitsOf } from '../../tests/js/local.js';
+
+const platform = barePlatform(async (name) => WebAssembly.compileStreaming(fetch(new URL(name, import.meta.url))));
+
+self.onmessage = async ({ data: { address, variant } }) => {
+  try {
+    const file = new Uint8Array(await (await fetch(address)).arrayBuffer());
+    self.postMessage(await bitsOf(file, platform, variant));
+  } catch (error) {
+    self.postMessage({ variant: '', variantReason: String(error), bits: '' });
+  }
+};

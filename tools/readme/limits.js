@@ -1,0 +1,84 @@
+/** limits: docs/limits.md's table, of the constants as the code has them. */
+import { readFileSync } from 'node:fs';
+import { Trouble, at } from '../proc.js';
+
+/** What is limited, where its number stands, in what, and the code of the error that says so, if it is one.
+ * @typedef {[what: string, file: string, name: string, unit: string, code?: string]} Limit */
+
+/** @type {Record<string, Limit[]>} */
+const LIMITS = {
+  'Files of models': [
+    ['the header of a file', 'src/file/gguf.h', 'GW_GGUF_MAX_HEADER', 'bytes', 'bad-count'],
+    ['entries of metadata', 'src/base/base.h', 'GW_MAX_METADATA', '', 'bad-count'],
+    ['elements of one array', 'src/file/gguf.h', 'GW_GGUF_MAX_COUNT', '', 'bad-count'],
+    ['one text of the metadata', 'src/base/base.h', 'GW_MAX_STRING', 'bytes', 'bad-metadata'],
+    ['tensors, of all parts', 'src/base/base.h', 'GW_MAX_TENSORS', '', 'bad-count'],
+    ['parts of a split model', 'src/base/base.h', 'GW_MAX_PARTS', '', 'bad-part'],
+    ['layers', 'src/base/base.h', 'GW_MAX_LAYERS', '', 'bad-metadata'],
+    ['pieces of a vocabulary', 'src/base/base.h', 'GW_MAX_VOCAB', '', 'bad-count'],
+    ['one piece', 'src/text/vocabulary.h', 'GW_MAX_PIECE', 'bytes', 'bad-tokenizer'],
+    ['all pieces together', 'src/text/vocabulary.h', 'GW_MAX_PIECES_TEXT', 'bytes', 'bad-count'],
+  ],
+  'Memory and threads': [
+    ['what WebAssembly can address', 'js/engine/engine.js', 'ADDRESSES', 'bytes', 'no-memory'],
+    ['the context', 'src/base/base.h', 'GW_MAX_CONTEXT', 'tokens', 'bad-option'],
+    ['threads', 'src/base/base.h', 'GW_MAX_THREADS', '', 'bad-option'],
+    ['one result (logits of many ids, vectors)', 'js/link/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
+  ],
+  'Texts and ids': [
+    ['characters of a text that are made tokens in one go; between them an abort is heard', 'js/engine/vocabulary.js',
+      'ENCODED_AT_ONCE', ''],
+    ['characters in a row that nothing parts (one word)', 'src/text/joins.h', 'GW_MAX_WORD', '', 'bad-count'],
+    ['bytes of a text that are held back until something parts them', 'js/engine/vocabulary.js', 'MOST_REST', '', 'bad-count'],
+    ['ids in one list', 'js/model.js', 'MOST_IDS', '', 'bad-option'],
+    ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
+  ],
+  'Chat templates (strangers\' programs)': [
+    ['time', 'js/engine/template.js', 'milliseconds', 'ms', 'template-error'],
+    ['size of a value, with all in it', 'js/engine/template.js', 'size', '', 'template-error'],
+    ['characters of the template', 'js/engine/template.js', "'characters of template'", '', 'template-error'],
+  ],
+  'Formats of answers': [
+    ['a format, as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'bad-format'],
+    ['steps of making it an automaton', 'js/grammar/lower.js', 'MOST_STEPS', '', 'bad-format'],
+    ['ways to go on at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
+  ],
+  'Saved conversations': [
+    ['all that `stateCache` keeps, unless `stateBytes` says otherwise', 'js/engine/host.js', 'STATE_BYTES', 'bytes'],
+    ['what was said, as JSON', 'js/saved.js', 'MOST_JSON', 'bytes', 'bad-saved'],
+    ['a name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
+    ['one call of the store', 'js/download/states.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
+  ],
+  'Downloads': [
+    ['silence of a connection, then it is asked anew', 'js/download/http.js', 'stallMs', 'ms'],
+    ['failures in a row', 'js/download/http.js', 'attempts', '', 'network-error'],
+    ['failures before the first answer', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
+    ['what a server may ask to wait (`Retry-After`)', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
+    ['redirects', 'js/download/http.js', 'MAX_REDIRECTS', '', 'http-error'],
+  ],
+};
+
+/** The value that a constant is given: a number, or numbers that are added, shifted and so on.
+ * @param {string} file @param {string} name */
+function valueOf(file, name) {
+  const text = readFileSync(at(file), 'utf8'), quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const [, given] = new RegExp(`(?:^|[\\s{,])${quoted}\\s*[=:]\\s*([-+*/ \\d_<.e()]+?)\\s*[,;}\\n]`).exec(text) ?? [];
+  if (!given) throw new Trouble(`${file} has no number ${name}`);
+  return Number(Function(`return ${given}`)());
+}
+
+/** @param {number} n @param {string} unit */
+function shown(n, unit) {
+  if (unit === 'ms' && n >= 1000) return `${n / 1000} s`;
+  if (unit === 'bytes' && n >= 2 ** 20) return `${+(n / 2 ** 20).toFixed(1)} MiB`;
+  return `${n.toLocaleString('en')} ${unit}`.trim();
+}
+
+export function limits() {
+  return Object.entries(LIMITS).map(([title, rows]) => {
+    const lines = rows.map(([what, file, name, unit, code]) => {
+      return `| ${what} | ${shown(valueOf(file, name), unit)} | ${code ? `\`${code}\`` : ''} |`;
+    });
+    return `### ${title}\n\n| what | at most | else |\n|---|---|---|\n${lines.join('\n')}`;
+  }).join('\n\n');
+}

@@ -1,0 +1,98 @@
+/*
+ * schemas: how many JSON schemas are held, and whether every instance is judged rightly, through the engine: a table of
+ * the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), and of a file of cases, { name, schema, tests: [{ valid,
+ * data }] } a line, as MaskBench has them. Each instance is judged as compact and as indented text.
+ *
+ *   node tools/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
+ *
+ * Of the model only the vocabulary is read; the tiny storyteller's, if none is named. Ends with status 1 if an instance
+ * was judged wrongly.
+ */
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import { parseExactly, stringifyExactly } from '../js/cli/exact-json.js';
+import '../js/index.node.js';
+import { openHeader } from '../js/model.js';
+import { at, cli } from './proc.js';
+
+/** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[], draft?: number,
+ *   formats?: boolean }} Case */
+/** @typedef {{ schemas: number, held: number, instances: number, wrong: string[], reasons: Map<string, number>,
+ *   slowest: number }} Row */
+
+/** @returns {Map<string, Case[]>} by file */
+function suiteCases() {
+  const packed = readFileSync(at('tests', 'vectors', 'schema-suite.json.gz'));
+  const { suite } = JSON.parse(gunzipSync(packed).toString());
+  return new Map(suite.map((/** @type {any} */ { file, draft, format, groups }) => [file,
+    groups.map((/** @type {any} */ { description, schema, tests }) =>
+      ({ name: description, schema, tests, draft, formats: format || undefined }))]));
+}
+
+/** By the name's first word. @param {string} path @returns {Map<string, Case[]>} */
+function fileCases(path) {
+  /** @type {Map<string, Case[]>} */
+  const all = new Map();
+  for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
+    const one = /** @type {Case} */ (parseExactly(line, path)), group = one.name.replace(/(---|_).*/s, '');
+    all.set(group, [...all.get(group) ?? [], one]);
+  }
+  return all;
+}
+
+/** The keyword or the kind of a refusal. @param {string} reason */
+const kindOf = (reason) => reason.replace(/ \(at .*/s, '').replace(/: .*/s, '').replace(/ \S*[/#"\d]\S*/g, ' …');
+
+/** @param {import('../js/model.js').HeaderModel} model @param {Case[]} cases @returns {Promise<Row>} */
+async function judge(model, cases) {
+  /** @type {Row} */
+  const row = { schemas: cases.length, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
+  for (const { name, schema, tests, draft, formats } of cases) {
+    const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
+    const found = await model.call('match', { format: { schema }, texts, draft, formats, masks: false });
+    row.slowest = Math.max(row.slowest, found.first);
+    if (!found.compiled) {
+      const kind = kindOf(found.reason ?? '');
+      row.reasons.set(kind, (row.reasons.get(kind) ?? 0) + 1);
+      continue;
+    }
+    row.held++;
+    row.instances += texts.length;
+    texts.forEach((text, i) => {
+      if (found.verdicts[i].accepted !== tests[i >> 1].valid) row.wrong.push(`${name}: ${text.slice(0, 200)}`);
+    });
+  }
+  return row;
+}
+
+/** @param {string} title @param {Map<string, Case[]>} groups @param {import('../js/model.js').HeaderModel} model */
+async function table(title, groups, model) {
+  /** @type {Row} */
+  const sum = { schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
+  console.log(`\n${title}\n\n| of | schemas | held | texts judged | wrongly |\n| :-- | --: | --: | --: | --: |`);
+  const line = (/** @type {string} */ name, /** @type {Row} */ { schemas, held, instances, wrong }) =>
+    console.log(`| ${name} | ${schemas} | ${held} (${(100 * held / schemas).toFixed(1)} %) | ${instances} | ${wrong.length} |`);
+  for (const [name, cases] of groups) {
+    const row = await judge(model, cases);
+    line(name, row);
+    sum.schemas += row.schemas, sum.held += row.held, sum.instances += row.instances;
+    sum.wrong.push(...row.wrong.map((one) => `${name}: ${one}`));
+    sum.slowest = Math.max(sum.slowest, row.slowest);
+    for (const [reason, count] of row.reasons) sum.reasons.set(reason, (sum.reasons.get(reason) ?? 0) + count);
+  }
+  line('all', sum);
+  console.log(`\nRefused: ${[...sum.reasons].sort((a, b) => b[1] - a[1]).map(([why, count]) => `${count} ${why}`).join('; ')}.`);
+  console.log(`Slowest to compile or refuse: ${sum.slowest.toFixed(0)} ms.`);
+  for (const wrong of sum.wrong) console.log(`wrongly judged: ${wrong}`);
+  return sum.wrong.length;
+}
+
+await cli(async () => {
+  const { values } = parseArgs({ options: { model: { type: 'string' }, cases: { type: 'string' } } });
+  const model = await openHeader(values.model ?? at('models', 'storyteller', 'storyteller.gguf'), {});
+  const wrong = values.cases ? await table(values.cases, fileCases(values.cases), model)
+    : await table('JSON-Schema-Test-Suite', suiteCases(), model);
+  await model.dispose();
+  if (wrong) process.exitCode = 1;
+});

@@ -1,0 +1,93 @@
+#!/usr/bin/env node
+/**
+ * Texts for embed.py, and what llama.cpp makes of them: its ids, and how far its vectors are from the truth.
+ *
+ *   node tools/vectors/embed-llama.js texts   writes tests/vectors/embed.json anew
+ *   node tools/vectors/embed-llama.js         adds llama.cpp's distances to it, behind embed.py
+ *
+ * NODE_LLAMA_CPP as for llama.js.
+ */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { random } from '../vocab.js';
+import { startLlama } from './llama.js';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
+/** Tokens of each text, beginning and end too: none of its own, some, more than a window and a batch, the context. */
+const LENGTHS = { 'embed': [2, 9, 60, 130, 600, 2048], 'embed-mqa': [2, 9, 60, 130, 512],
+  'embed-small': [2, 9, 60, 130, 256], 'embed-300m': [12, 64, 300] };
+const KINDS = ['f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0'];
+const ALPHABET = 'etaoinsrhld,. ETAOé\n';
+
+/** @param {string} name */
+const pathOf = (name) => execFileSync('node', ['tests/js/models.js', name], { cwd: ROOT, encoding: 'utf8' }).trim();
+/** @param {string} name */
+const kindsOf = (name) => (name === 'embed-300m' ? [name] : KINDS.map((kind) => `${name}-${kind}`));
+
+/** A text of that many ids. @param {any} model of llama.cpp @param {number} count @param {() => number} next */
+function textOf(model, count, next) {
+  const ids = (/** @type {string} */ text) => {
+    return [model.tokens.bos, ...model.tokenize(text, false), model.tokens.eos].map(Number);
+  };
+  let text = '';
+  while (ids(text).length < count) text += ALPHABET[Math.floor(next() * ALPHABET.length)];
+  if (ids(text).length !== count) throw new Error(`no text of ${count} ids`);
+  return { text, ids: ids(text) };
+}
+
+/** @param {any} llama */
+async function makeTexts(llama) {
+  /** @type {any} */
+  const about = { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
+  for (const [name, lengths] of Object.entries(LENGTHS)) {
+    const next = random(77), kinds = kindsOf(name);
+    const model = await llama.loadModel({ modelPath: pathOf(kinds[0]), gpuLayers: 0 });
+    const made = lengths.map((count) => textOf(model, count, next));
+    about.texts[name] = { texts: made.map(({ text }) => text), ids: made.map(({ ids }) => ids) };
+    for (const kind of kinds) about.models[kind] = { texts: name };
+    await model.dispose();
+  }
+  return about;
+}
+
+/** 1 - cosine @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+function apart(a, b) {
+  let dot = 0, x = 0, y = 0, far = 0;
+  for (let i = 0; i < a.length; i++) {
+    dot += a[i] * b[i];
+    x += a[i] ** 2;
+    y += b[i] ** 2;
+  }
+  // Of unit vectors half the squared distance is the same, and keeps its digits.
+  for (let i = 0; i < a.length; i++) far += (a[i] / Math.sqrt(x) - b[i] / Math.sqrt(y)) ** 2;
+  return dot > 0 ? far / 2 : 1 - dot / Math.sqrt(x * y);
+}
+
+/** @param {any} llama @param {any} about */
+async function measure(llama, about) {
+  const bytes = fs.readFileSync(FILE.replace(/json$/, 'bin'));
+  for (const [name, entry] of Object.entries(about.models)) {
+    const { first, width, texts } = /** @type {any} */ (entry), list = [];
+    const model = await llama.loadModel({ modelPath: pathOf(name), gpuLayers: 0 });
+    const context = await model.createEmbeddingContext({ contextSize: 2304, batchSize: 2304, threads: 2 });
+    for (const [i, ids] of about.texts[texts].ids.entries()) {
+      const { vector } = await context.getEmbeddingFor(ids);
+      const truth = new Float32Array(bytes.buffer, bytes.byteOffset + 4 * (first + i * width), width);
+      list.push(Number(apart(vector, truth).toPrecision(4)));
+    }
+    entry.llama = list;
+    console.log(name, 'llama.cpp: 1 - cosine', list.join(' '));
+    await context.dispose();
+    await model.dispose();
+  }
+  return { ...about, 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release };
+}
+
+const llama = await startLlama();
+const made = process.argv[2] === 'texts' ? await makeTexts(llama)
+  : await measure(llama, JSON.parse(fs.readFileSync(FILE, 'utf8')));
+fs.writeFileSync(FILE, `${JSON.stringify(made).replaceAll('},"', '},\n"')}\n`);
+await llama.dispose();

@@ -1,0 +1,63 @@
+"""Vectors of texts from an implementation that is not ours, for tests/js/embed.test.js: transformers' Gemma3TextModel
+with bidirectional attention, in float32, on the weights of the file (dequantised in float64 by the package `gguf`), then
+sentence-transformers' recipe: the mean of all tokens, the dense layers, length 1.
+
+  node tools/vectors/embed-llama.js texts            writes tests/vectors/embed.json: texts and llama.cpp's ids of them
+  venv/bin/python tools/vectors/embed.py             writes tests/vectors/embed.bin   (venv: see parity.py)
+  node tools/vectors/embed-llama.js                  adds llama.cpp's vectors' distance to embed.json
+"""
+import json
+import subprocess
+
+import numpy as np
+import torch
+import transformers
+from hf import common, layer_types, plain_rope, state_of
+from parity import GEMMA, OUT, RECIPES, ROOT, File, versions
+
+RECIPES['gemma-embedding'] = GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4}
+
+
+def text_model(f):
+    config = transformers.Gemma3TextConfig(
+        **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
+        use_bidirectional_attention=True,
+        rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
+    # The class makes of a window of n tokens on both sides what its mask wants: n // 2 + 1, not reached.
+    assert config.sliding_window == f.window // 2 + 1
+    model = transformers.Gemma3TextModel(config).eval()
+    state = {k.removeprefix('model.'): v for k, v in state_of(f).items() if k.startswith('model.')}
+    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(np.float32))) for k, v in state.items()},
+                          strict=True)
+    return model
+
+
+def vector(f, model, ids):
+    with torch.no_grad():
+        mean = model(torch.tensor([ids])).last_hidden_state[0].mean(0)
+        for name in ('dense_2', 'dense_3'):
+            if f'{name}.weight' in f.w:
+                mean = torch.from_numpy(f.w[f'{name}.weight'].astype(np.float32)) @ mean
+        return (mean / mean.norm()).numpy()
+
+
+def main():
+    path = OUT / 'embed.json'
+    about = json.loads(path.read_text())
+    rows, at = [], 0
+    for name, model in about['models'].items():
+        file = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
+                              text=True).stdout.strip()
+        f = File(file)
+        network = text_model(f)
+        made = [vector(f, network, ids) for ids in about['texts'][model['texts']]['ids']]
+        model |= {'weightsSha256': f.sha256, 'first': at, 'width': f.d}
+        rows += made
+        at += sum(map(len, made))
+        print(name, len(made), 'vectors', made[-1][:3], flush=True)
+    (OUT / 'embed.bin').write_bytes(np.concatenate(rows).astype('<f4').tobytes())
+    about |= {'truth': 'transformers float32 on the dequantised weights', 'versions': versions()}
+    path.write_text(json.dumps(about, ensure_ascii=False) + '\n')
+
+
+main()

@@ -1,0 +1,107 @@
+/**
+ * exchange: conversations as files: JSON that can be read in again, whole and with all its versions, and Markdown for
+ * people. What is read in comes from outside: it is checked, and gets an id of its own.
+ * @module
+ */
+import { PageError } from './errors.js';
+import { Tree, newId, titleOf } from './tree.js';
+
+/** @typedef {import('./archive.js').Head} Head */
+/** @typedef {import('./tree.js').Kept} Kept */
+/** @typedef {import('./tree.js').Said} Said */
+
+const FORMAT = 'gemma-wasm conversations';
+
+/** @param {{ head: Head, body: Kept }[]} conversations */
+export function toJson(conversations) {
+  const plain = conversations.map(({ head, body }) => ({ ...head, ...body }));
+  return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
+}
+
+/** The path that is shown. @param {{ head: Head, body: Kept }} conversation */
+export function toMarkdown({ head, body }) {
+  const parts = [`# ${head.title}`, `${new Date(head.created).toISOString().slice(0, 10)}${
+    head.model ? `, ${head.model.label}` : ''}`];
+  if (head.system) parts.push('## System prompt', head.system);
+  for (const { role, text } of new Tree(body).path()) parts.push(role === 'user' ? '## You' : '## Answer', text);
+  return `${parts.join('\n\n')}\n`;
+}
+
+/** @param {string} why */
+const refuse = (why) => new PageError('This file holds no conversations that can be read.', why);
+
+/** @param {string} text @returns {{ head: Head, body: Kept }[]} */
+export function fromJson(text) {
+  /** @type {any} */
+  let data;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw refuse('It is not JSON. Choose a file that this page has exported.');
+  }
+  if (data?.format !== FORMAT || !Array.isArray(data.conversations)) {
+    throw refuse(`It does not say “format”: “${FORMAT}”. Choose a file that this page has exported.`);
+  }
+  return data.conversations.map(conversation);
+}
+
+/** @param {any} given @param {number} at */
+function conversation(given, at) {
+  const said = Array.isArray(given?.said) ? given.said.map(oneSaid) : [];
+  const ids = new Set(said.map((/** @type {Said} */ one) => one.id));
+  const whole = said.length > 0 && ids.size === said.length && grows(said);
+  if (!whole) throw refuse(`Conversation ${at + 1} of it is damaged: what was said does not hang together.`);
+  const last = ids.has(given.leaf) ? given.leaf : said[said.length - 1].id;
+  return { head: headOf(given, said), body: { said, leaf: last } };
+}
+
+/** Each stands after one that came before it: no circles. @param {Said[]} said */
+function grows(said) {
+  const before = new Set();
+  return said.every(({ id, parent }) => {
+    const stands = parent === null || before.has(parent);
+    before.add(id);
+    return stands;
+  });
+}
+
+/** @param {any} one @returns {Said} */
+function oneSaid(one) {
+  const { id, parent, role, text, state, stats, hint, model } = one ?? {};
+  const good = typeof id === 'string' && (parent === null || typeof parent === 'string')
+    && (role === 'user' || role === 'assistant') && typeof text === 'string';
+  if (!good) throw refuse('A message in it lacks its role or its text.');
+  const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
+  return { id, parent, role, text, state: known, ...strings({ stats, hint, model }) };
+}
+
+/** @param {Record<string, unknown>} given @returns {Record<string, string>} */
+function strings(given) {
+  const found = Object.entries(given).filter(([, value]) => typeof value === 'string');
+  return /** @type {Record<string, string>} */ (Object.fromEntries(found));
+}
+
+/** @param {any} given @param {Said[]} said @returns {Head} */
+function headOf(given, said) {
+  const now = Date.now();
+  const date = (/** @type {unknown} */ value) => (typeof value === 'number' && value > 0 && value <= now ? value : now);
+  return {
+    id: newId(), title: strings({ title: given.title }).title?.slice(0, 200) || titleOf(said[0].text),
+    named: given.named === true, pinned: given.pinned === 1 ? 1 : 0,
+    created: date(given.created), updated: date(given.updated), ...strings({ system: given.system }),
+  };
+}
+
+/** Offer text as a file. @param {string} name @param {string} type @param {string} text */
+export function saveFile(name, type, text) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/** A title as the name of a file. @param {string} title */
+export function fileName(title) {
+  return title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim().slice(0, 60) || 'conversation';
+}

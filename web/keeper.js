@@ -1,0 +1,78 @@
+/**
+ * keeper: what is open goes into the archive: each turn when it begins and ends, a running answer every second, and
+ * what there is when the page is left. A draft of the next message too.
+ * @module
+ */
+import { announce } from './dom.js';
+import { archive, showLibrary } from './library.js';
+
+/** @typedef {import('./conversation.js').Conversation} Conversation */
+
+const PARTLY_EVERY = 1000;
+const DRAFT_AFTER = 300;
+/** The draft of a conversation that has no message yet. */
+const NEW = 'new';
+
+/** @param {Conversation | null} conversation */
+const draftId = (conversation) => conversation?.head?.id ?? NEW;
+
+export class Keeper {
+  #conversation;
+  #timer = 0;
+  #draftTimer = 0;
+  #said = false;
+
+  /** @param {Conversation} conversation @param {() => string} draft   what stands in the message field */
+  constructor(conversation, draft) {
+    this.#conversation = conversation;
+    const leave = () => {
+      conversation.flush();
+      void this.#put(true);
+      void this.#putDraft(draft());
+    };
+    addEventListener('pagehide', leave);
+    addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave());
+  }
+
+  /** @param {boolean} now   a turn has begun or ended; else some of an answer has come */
+  changed(now) {
+    if (now) {
+      clearTimeout(this.#timer);
+      this.#timer = 0;
+      void this.#put(true).then(showLibrary);
+    } else this.#timer ||= window.setTimeout(() => {
+      this.#timer = 0;
+      void this.#put(false);
+    }, PARTLY_EVERY);
+  }
+
+  /** @param {boolean} found   by the words that have come */
+  async #put(found) {
+    const { head, tree } = this.#conversation;
+    if (!head) return;
+    try {
+      await archive.put(head, tree.kept(), found);
+    } catch {
+      if (!this.#said) announce('This conversation could not be kept: the browser has no room for it.');
+      this.#said = true;
+    }
+  }
+
+  /** @param {string} text */
+  typed(text) {
+    clearTimeout(this.#draftTimer);
+    if (!text) void this.#putDraft('');
+    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(text), DRAFT_AFTER);
+  }
+
+  /** @param {string} text */
+  async #putDraft(text) {
+    clearTimeout(this.#draftTimer);
+    await archive.setDraft(draftId(this.#conversation), text).catch(() => {});
+  }
+
+  /** What was being written here. @returns {Promise<string>} */
+  draft() {
+    return archive.draft(draftId(this.#conversation)).catch(() => '');
+  }
+}

@@ -1,0 +1,228 @@
+/**
+ * library: the list of conversations beside the page: found again by their words, renamed, pinned, deleted with a way
+ * back, taken out and in as files. Knows the archive; which one is open is app.js's affair.
+ * @module
+ */
+import { openArchive, MemoryArchive } from './archive.js';
+import { action, announce, box, button, el, input } from './dom.js';
+import { explain } from './errors.js';
+import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
+import { plural } from './format.js';
+import { recall, remember } from './storage.js';
+
+/** @typedef {import('./archive.js').Head} Head */
+/** @typedef {import('./archive.js').Archive} Archive */
+
+/** How long a deletion can be taken back. */
+const UNDO_MS = 10_000;
+const NARROW = '(max-width: 60rem)';
+
+/** @type {Archive} */
+export let archive = new MemoryArchive();
+/** @type {{ open: (id: string | null) => void, renamed: (id: string, title: string) => void,
+ *   current: () => string | undefined }} */
+let on = { open() {}, renamed() {}, current: () => undefined };
+
+export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
+
+/** @param {typeof on} hooks */
+export async function setUpLibrary(hooks) {
+  on = hooks;
+  if (!keepsNothing()) archive = await openArchive();
+  input('library-search').addEventListener('input', () => void showLibrary());
+  button('library-toggle').addEventListener('click', () => open(box('library').hidden));
+  button('library-close').addEventListener('click', () => open(false));
+  box('library').addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape' || !matchMedia(NARROW).matches) return;
+    event.stopPropagation();
+    open(false);
+  });
+  button('library-export').addEventListener('click', () => void exportAll());
+  button('library-import').addEventListener('click', () => input('library-file').click());
+  input('library-file').addEventListener('change', () => void importFile());
+  setUpKeeping();
+  if (recall('library', false) && !matchMedia(NARROW).matches) show(true);
+  await showLibrary();
+}
+
+/** @param {boolean} now */
+function show(now) {
+  box('library').hidden = !now;
+  document.body.dataset.library = now ? 'open' : 'closed';
+  button('library-toggle').setAttribute('aria-expanded', String(now));
+}
+
+/** @param {boolean} now */
+function open(now) {
+  const had = box('library').contains(document.activeElement);
+  show(now);
+  remember('library', now);
+  if (now) input('library-search').focus();
+  else if (had) button('library-toggle').focus();
+}
+
+/** On a small screen it covers the page: it goes when it has done its duty. */
+export function leaveLibrary() {
+  if (matchMedia(NARROW).matches) show(false);
+}
+
+function setUpKeeping() {
+  const keep = input('library-keep');
+  keep.checked = keepsNothing();
+  keep.addEventListener('change', async () => {
+    remember('keep', !keep.checked);
+    archive = keep.checked ? new MemoryArchive() : await openArchive();
+    announce(keep.checked ? 'From now on no conversation is kept.' : 'Conversations are kept again.');
+    await showLibrary();
+  });
+}
+
+/** Brings the list up to date. */
+export async function showLibrary() {
+  const question = input('library-search').value.trim();
+  const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
+  if (question !== input('library-search').value.trim()) return;   // another answer is on its way
+  box('library-list').replaceChildren(...heads.map(row));
+  box('library-none').hidden = heads.length > 0;
+  box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
+  button('library-export').disabled = heads.length === 0 && !question;
+}
+
+const DAY = 86_400_000;
+
+/** Today's with their time, others with their day. @param {number} time */
+function when(time) {
+  const date = new Date(time), now = Date.now();
+  if (now - time < DAY && date.getDate() === new Date(now).getDate()) {
+    return date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  }
+  const year = now - time > 300 * DAY && { year: /** @type {const} */ ('numeric') };
+  return date.toLocaleDateString([], { day: 'numeric', month: 'short', ...year });
+}
+
+/** @param {Head} head */
+function row(head) {
+  const link = el('a', { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
+    el('span', { className: 'talk-title' }, head.title),
+    el('span', { className: 'hint' }, `${head.pinned ? 'pinned · ' : ''}${when(head.updated)}`));
+  if (head.id === on.current()) link.setAttribute('aria-current', 'page');
+  const more = action('⋯', () => toggle(), 'quiet small icon');
+  more.setAttribute('aria-label', `What to do with “${head.title}”`);
+  more.setAttribute('aria-expanded', 'false');
+  const menu = el('div', { className: 'talk-menu', hidden: true });
+  const toggle = () => {
+    if (menu.hidden) menu.replaceChildren(...actions(head, item));
+    menu.hidden = !menu.hidden;
+    more.setAttribute('aria-expanded', String(!menu.hidden));
+  };
+  menu.addEventListener('keydown', (event) => {
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    toggle();
+    more.focus();
+  });
+  const item = el('li', {}, el('div', { className: 'talk-line' }, link, more), menu);
+  return item;
+}
+
+/** @param {Head} head @param {HTMLLIElement} item */
+function actions(head, item) {
+  const { id, title, pinned } = head;
+  const small = 'quiet small';
+  return [
+    action('Rename', () => rename(head, item), small),
+    action(pinned ? 'Unpin' : 'Pin', () => void change(id, { pinned: pinned ? 0 : 1 }), small),
+    action('Save as Markdown', () => void take(id, (one) => saveFile(`${fileName(title)}.md`, 'text/markdown', toMarkdown(one))), small),
+    action('Save as JSON', () => void take(id, (one) => saveFile(`${fileName(title)}.json`, 'application/json', toJson([one]))), small),
+    action('Delete', () => void remove(head), small),
+  ];
+}
+
+/** @param {string} id @param {(one: { head: Head, body: import('./tree.js').Kept }) => void} use */
+async function take(id, use) {
+  const one = await archive.get(id);
+  if (one) use(one);
+}
+
+/** @param {string} id @param {Partial<Head>} news */
+async function change(id, news) {
+  await archive.change(id, news);
+  if (news.title) on.renamed(id, news.title);
+  await showLibrary();
+}
+
+/** Enter keeps the new name, Escape the old one. @param {Head} head @param {HTMLLIElement} item */
+function rename({ id, title }, item) {
+  const field = el('input', { value: title, maxLength: 200, ariaLabel: 'Name of this conversation' });
+  let over = false;
+  const end = (/** @type {boolean} */ keep) => {
+    if (over) return;
+    over = true;
+    const name = field.value.trim();
+    if (keep && name && name !== title) void change(id, { title: name, named: true });
+    else void showLibrary();
+  };
+  field.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.isComposing) end(true);
+    if (event.key !== 'Escape') return;
+    event.stopPropagation();
+    end(false);
+  });
+  field.addEventListener('blur', () => end(true));
+  item.replaceChildren(field);
+  field.select();
+}
+
+/** At once, and back again at a click. @param {Head} head */
+async function remove(head) {
+  const one = await archive.get(head.id);
+  await archive.remove(head.id);
+  if (on.current() === head.id) on.open(null);
+  await showLibrary();
+  input('library-search').focus();
+  if (one) offerUndo(`“${head.title}” is deleted.`, async () => {
+    await archive.put(one.head, one.body);
+    await showLibrary();
+  });
+}
+
+let undoTimer = 0;
+
+/** @param {string} text @param {() => Promise<void>} undo */
+function offerUndo(text, undo) {
+  const place = box('toast');
+  clearTimeout(undoTimer);
+  const close = () => { place.hidden = true; };
+  const back = action('Undo', () => void undo().then(() => {
+    close();
+    announce('It is back.');
+  }), 'link');
+  place.replaceChildren(el('span', {}, text), back);
+  place.hidden = false;
+  announce(`${text} Undo is the last button of the page.`);
+  undoTimer = window.setTimeout(close, UNDO_MS);
+}
+
+async function exportAll() {
+  const all = [];
+  for await (const one of archive.all()) all.push(one);
+  saveFile('conversations.json', 'application/json', toJson(all));
+  announce(`${plural(all.length, 'conversation')} exported.`);
+}
+
+async function importFile() {
+  const file = input('library-file').files?.[0];
+  input('library-file').value = '';
+  if (!file) return;
+  const said = box('library-said');
+  try {
+    const all = fromJson(await file.text());
+    for (const { head, body } of all) await archive.put(head, body);
+    said.textContent = `${plural(all.length, 'conversation')} imported.`;
+  } catch (error) {
+    const { title, advice } = explain(error);
+    said.textContent = `${title} ${advice}`;
+  }
+  announce(said.textContent);
+  await showLibrary();
+}

@@ -1,0 +1,115 @@
+/**
+ * models: the model that is loaded, and the one that was before: loads a choice with the progress shown, lets the old
+ * one go only when the new one's header has been read and fits, and knows how to get back what was there.
+ * @module
+ */
+import { loadModel } from '../js/index.js';
+import { LoadingView } from './loading.js';
+import { isDownload, preflight } from './preflight.js';
+import { storyteller } from './storyteller.js';
+import { modelsHere } from './stored.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {import('./archive.js').ModelNote} ModelNote */
+
+/** Only the options that were given. @param {Record<string, unknown>} options */
+function defined(options) {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+export class Models {
+  /** @type {Model | null} */ model = null;
+  /** The one that is loaded, or was. @type {Choice | null} */ choice = null;
+  /** @type {AbortController | null} */ #loading = null;
+  /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
+  #last = Promise.resolve();
+  #leave;
+
+  /** @param {(dead: boolean) => Promise<void>} leave   before a model is let go */
+  constructor(leave) {
+    this.#leave = leave;
+  }
+
+  get loading() {
+    return this.#loading !== null;
+  }
+
+  cancel() {
+    this.#loading?.abort();
+  }
+
+  /** A load that is still running is cancelled, and gone before this one begins.
+   * @param {Choice} choice @param {{ contextLength?: number, threads?: number }} form @returns {Promise<Model>} */
+  load(choice, form) {
+    this.cancel();
+    const next = this.#last.then(() => this.#load(choice, form));
+    this.#last = next.catch(() => {});
+    return next;
+  }
+
+  /** @param {Choice} choice @param {{ contextLength?: number, threads?: number }} form */
+  async #load(choice, form) {
+    const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
+    const view = new LoadingView(choice.label, choice.bytes);
+    const { signal } = this.#loading = new AbortController();
+    try {
+      if (this.model || isDownload(choice)) {   // a model that would be lost, or bytes: worth a look at the header
+        view.checking();
+        view.needs(await preflight(choice, options, signal));
+      }
+      await this.release();
+      this.model = await loadModel(choice.source, {
+        ...options,
+        ...defined({ token: choice.token, sha256: choice.sha256 }),
+        cache: choice.kind !== 'storyteller',   // its host is the page's own: it costs little to fetch again
+        signal,
+        onProgress: (progress) => view.update(progress),
+      });
+      this.choice = choice;
+      return this.model;
+    } finally {
+      this.#loading = null;
+    }
+  }
+
+  /** Let go of the loaded model, if there is one. @param {boolean} [dead]   it answers no more */
+  async release(dead = false) {
+    const old = this.model;
+    this.model = null;
+    if (!old) return;
+    await this.#leave(dead);
+    await old.dispose().catch(() => {});   // it may have died already
+  }
+}
+
+/** What a conversation remembers of its model. @param {Choice} choice @returns {ModelNote} */
+export function noteOf({ label, kind, source, bytes }) {
+  const file = source instanceof File || Array.isArray(source);
+  return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };
+}
+
+/** The choice that a note stands for, null where the file would have to be chosen again; here: it needs no download.
+ * @param {ModelNote | undefined} note @returns {Promise<{ choice: Choice, here: boolean } | null>} */
+export async function choiceOfNote(note) {
+  if (!note || note.kind === 'file') return null;
+  const own = storyteller();
+  if (note.kind === 'storyteller') return own && { choice: own, here: true };
+  if (!note.source) return null;
+  const found = (await modelsHere()).find(({ choice, complete }) => complete && same(choice.source, note.source));
+  if (found) return { choice: found.choice, here: true };
+  const { source, label, bytes } = note;
+  return { choice: { source, label, bytes }, here: false };
+}
+
+/** @param {unknown} a @param {unknown} b */
+function same(a, b) {
+  return addressOf(a) === addressOf(b);
+}
+
+/** @param {any} source */
+function addressOf(source) {
+  if (typeof source === 'string') return source;
+  const { repo, file, revision = 'main' } = source ?? {};
+  return `https://huggingface.co/${repo}/resolve/${revision}/${file}`;
+}
