@@ -87,7 +87,7 @@ export class Download {
     const { notice, watched } = this.#around, key = keyOf(this.#url, this.#around.hash);
     const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
-    if (whole && await this.#keeps(whole)) return;
+    if (whole && await this.#keeps(whole)) return this.#shelf.tidy(key);
     // What another one stores meanwhile is ours too.
     if (await this.#shelf.lock(key, watched)) return this.open();
     const part = copies.find((copy) => !copy.whole);

@@ -97,6 +97,13 @@ export class Shelf {
     }
   }
 
+  /** A process that is killed between the last byte and freeing its lock leaves it. @param {string} key */
+  tidy(key) {
+    try {
+      if (!this.#readOnly) this.#store?.tidy?.(key);
+    } catch { /* in a folder that cannot be written it stays */ }
+  }
+
   /** The copies that are there, which are not used yet: the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;

@@ -4,7 +4,7 @@ import { mkdir, readdir, rm, stat, statfs } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { lockFile } from '../platform/lock-node.js';
+import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
 /** So little is read without keeping the file open. */
@@ -27,6 +27,7 @@ export function openStore(where, told = () => {}) {
     if (isName(name)) return join(folder, name);
     throw new Error('not the name of a stored copy');
   };
+  const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
   /** Files that are open, for reading or both. @type {Map<string, { file: number, writable: boolean }>} */
   const open = new Map();
   /** @param {string} name @param {string} flags @param {boolean} writable */
@@ -72,8 +73,9 @@ export function openStore(where, told = () => {}) {
     },
     async lock(name) {
       await mkdir(folder, { recursive: true });
-      return lockFile(path(`${name}.gguf`).replace(/gguf$/, 'lock'), told);
+      return lockFile(lockOf(name), told);
     },
+    tidy: (name) => void takeAway(lockOf(name)),
     async remove(name) {
       await this.close?.(name);
       await rm(path(name));

@@ -57,8 +57,8 @@ function present(f) {
   }
 }
 
-/** Whether the way is free now. @param {string} path */
-function takeAway(path) {
+/** Takes the lock of a process that is no more. Whether the way is free now. @param {string} path */
+export function takeAway(path) {
   const before = present(() => readFileSync(path, 'utf8')), facts = present(() => statSync(path));
   if (before === undefined || !facts) return true;
   if (lives(before) && Date.now() - facts.mtimeMs < SILENT_MS) return false;

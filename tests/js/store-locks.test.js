@@ -114,6 +114,19 @@ test('one who stores and does not get on is not waited for', async (t) => {
   assert.equal((await load(server.url, { cache })).kept, 'stored');
 });
 
+test('a lock that a killed process left beside a whole copy goes with the next load; that of one that lives stays', async (t) => {
+  const { folder, cache, server } = await place(t, {});
+  await load(server.url, { cache });
+  const [name] = await readdir(folder), path = join(folder, `${name.slice(0, 24)}.lock`);
+  const gone = spawn(process.execPath, ['-e', '']);
+  await new Promise((resolve) => { gone.on('exit', resolve); });
+  for (const [pid, left] of [[gone.pid, []], [process.pid, [`${name.slice(0, 24)}.lock`]]]) {
+    await writeFile(path, JSON.stringify({ pid, host: hostname() }));
+    assert.equal((await load(server.url, { cache })).kept, 'cached');
+    assert.deepEqual(await locksIn(folder), left);
+  }
+});
+
 test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
   const { folder } = await place(t), path = join(folder, 'x.lock'), told = [];
   const first = lockFile(path, (lock) => told.push(lock));
