@@ -21,7 +21,7 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '' }
   await esbuild.build({ ...common, entryPoints: PARTS.map((name) => path.join(root, 'js', name)) });
   await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents: `export * from "./js/index.js";
     export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js";
-    export * as talking from "./tests/faults/talking.js";` } });
+    export * as talking from "./tests/faults/talking.js"; export * as soaking from "./tests/faults/soaking.js";` } });
   for (const name of readdirSync(path.join(root, 'js'))) {
     if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
   }

@@ -1,0 +1,41 @@
+/* soaking: what a model does over and over while it is watched, the same in Node and in a page. */
+import { ROUNDS, conversation, next } from './talking.js';
+
+const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
+
+/** What each kind of round must give, from an engine that did nothing before.
+ * @param {import('../../js/index.node.js').Model} model */
+export async function expectations(model) {
+  const talks = [];
+  for (let kind = 0; kind < ROUNDS; kind++) {
+    const chat = await conversation(model, kind);
+    // Of an answer that ends within a character the messages alone are kept.
+    const { restored } = model.chat({ saved: await chat.save() });
+    talks.push({ restored: await restored, next: await next(chat), long: (await model.generate(`${kind} times`, LONG).result()).tokens });
+  }
+  return talks;
+}
+
+/** A conversation, its saved state, an aborted answer and a whole one; throws at the first thing that is not as expected.
+ * @param {import('../../js/index.node.js').Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
+ * @param {number} n */
+export async function round(model, talks, n) {
+  const kind = n % ROUNDS, expected = talks[kind];
+  const same = (/** @type {string} */ what, /** @type {unknown} */ got, /** @type {unknown} */ wanted) => {
+    if (JSON.stringify(got) !== JSON.stringify(wanted)) throw new Error(`round ${n}, ${what}: ${JSON.stringify([wanted, got])}`);
+  };
+  const chat = await conversation(model, kind), name = `soak ${kind}`;
+  await model.stateCache.put(name, await chat.save());
+  same('what was said next', await next(chat), expected.next);
+
+  const control = new AbortController(), cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
+  let pieces = 0;
+  for await (const piece of cut) if (piece && ++pieces > n % 7) control.abort();
+  const { tokens } = await cut.result();
+  same('an aborted answer', tokens, expected.long.slice(0, tokens.length));
+
+  const again = model.chat({ saved: await model.stateCache.get(name) });
+  same('what was restored', await again.restored, expected.restored);
+  same('what was said after restoring', await next(again), expected.next);
+  same('a whole answer', (await model.generate(`${kind} times`, LONG).result()).tokens, expected.long);
+}
