@@ -95,8 +95,9 @@ export class Conversation {
     this.#editing = null;
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
-    if (this.tree.leaf === null) this.#transcript.clear(this.#hooks.welcome());
-    else this.#show();
+    // Conversations that came from files may have messages of the same ids.
+    this.#transcript.clear(this.tree.leaf === null ? this.#hooks.welcome() : []);
+    if (this.tree.leaf !== null) this.#show();
     this.#count();
   }
 

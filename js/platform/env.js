@@ -11,7 +11,8 @@
  * `.state`, which begins with `c-`).
  * size: 0 for what is not there; read: gives the count; write: may leave a gap, which reads as anything;
  * it fails when there is no room, or when another has the file; flush: what was written survives; lock: the right to
- * store what begins with a name, nothing while another tab or process has it; tidy: takes away the lock of one that died.
+ * store what begins with a name, nothing while another tab or process has it; tidy: takes away the lock of one that
+ * died.
  * @typedef {{ list: () => Promise<string[]>, size: (name: string) => Promise<number>,
  *   read: (name: string, at: number, into: Uint8Array) => Promise<number>,
  *   write: (name: string, at: number, bytes: Uint8Array) => Promise<void>,

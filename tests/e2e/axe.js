@@ -1,0 +1,247 @@
+/**
+ * axe: the page in each of its states, looked at by axe (the accessibility rules of Deque), in light and dark, from 320 to
+ * 2560 pixels wide; 320 is also what a window of 1280 shows at 400 %, 640 at 200 %. Nothing may stand out sideways either.
+ * The test beside it (page-axe.test.js) looks at each state once; the whole, as a table for docs/page.md:
+ *
+ *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
+ */
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { isMain } from '../../tools/proc.js';
+import {
+  ANSWERED, FAILED, PICKING, READY, launch, loadAddress, modelAddress, openTab, say, servePage, setOptions, until,
+} from './helpers.js';
+import { keep } from './tables.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const WIDTHS = [320, 640, 1100, 2560];
+const THEMES = ['light', 'dark'];
+/** Everything that an answer can have. */
+const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
+\`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}`;
+
+/** Some conversations as a file of the page; what was said has the same ids in both. */
+function conversations() {
+  const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
+    title, named: true, created: 1e12, updated: 1e12,
+    said: texts.map((text, i) => ({ id: `${i}`, parent: i ? `${i - 1}` : null, role: i % 2 ? 'assistant' : 'user', text, state: 'whole' })),
+  });
+  return JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [
+    talk('Everything that Markdown has', 'Show me', RICH), talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.'),
+  ] });
+}
+
+/** @param {Page} page @param {string} selector @param {string} text */
+async function press(page, selector, text) {
+  await page.waitForFunction((where, what) => [...document.querySelectorAll(where)].some((one) => one.textContent === what), {},
+    selector, text);
+  await page.$$eval(selector, (all, what) => /** @type {HTMLElement} */ (all.find((one) => one.textContent === what)).click(), text);
+}
+
+/** Escape, from wherever the focus is not in a field. @param {Page} page */
+async function leave(page) {
+  await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement)?.blur());
+  await page.keyboard.press('Escape');
+}
+
+/** @param {Page} page @param {string} id @param {boolean} on */
+const unfold = (page, id, on) => page.$eval(`#${id}`, (one, open) => { /** @type {HTMLDetailsElement} */ (one).open = open; }, on);
+
+/** The states, each from the one before. before: what the server does from then on.
+ * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }} State */
+/** @type {State[]} */
+export const STATES = [
+  { name: 'the list of models', go: (page) => until(page, PICKING) },
+  { name: 'forms for a repository and an address, loading options', async go(page) {
+    for (const id of ['hub', 'web', 'load-options']) await unfold(page, id, true);
+  } },
+  { name: 'a repository that is none', async go(page) {
+    await page.type('#hub-repo', 'none');
+    await page.$eval('#hub-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
+    await page.waitForSelector('#picker-error :is(p, strong), #hub-repo:invalid');
+  } },
+  { name: 'an address that is not there', go: (page, { base }) => loadAddress(page, `${base}none.gguf`) },
+  { name: 'loading', async go(page, { hold }) {
+    hold(true);
+    await page.$eval('#web-form', (form, value) => {
+      /** @type {HTMLInputElement} */ (form.querySelector('#web-url')).value = value;
+      /** @type {HTMLFormElement} */ (form).requestSubmit();
+    }, await modelAddress('tiny'));
+    await page.waitForSelector('body[data-state="loading"]');
+  } },
+  { name: 'ready', async go(page, { hold }) {
+    hold(false);
+    await until(page, `${READY}, ${FAILED}`);
+    await setOptions(page, { temperature: 0, maxTokens: 40 });
+  } },
+  { name: 'a message being written', async go(page) {
+    await page.type('#input', 'A message');
+    await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
+    await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+  } },
+  { name: 'an answer that comes', async go(page) {
+    await setOptions(page, { temperature: 1, maxTokens: 4000 });
+    await say(page, 'Tell me everything');
+    await page.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 20);
+  } },
+  { name: 'stopped', async go(page) {
+    // Looking took long: the answer may have ended.
+    await page.$eval('#stop', (one) => { if (!/** @type {HTMLElement} */ (one).hidden) /** @type {HTMLElement} */ (one).click(); });
+    await until(page, ANSWERED);
+    await setOptions(page, { temperature: 0, maxTokens: 8 });
+  } },
+  { name: 'two versions', async go(page) {
+    await page.click(ANSWERED);
+    await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
+    await until(page, ANSWERED);
+  } },
+  { name: 'a message being edited', go: (page) => press(page, '.question-foot button', 'Edit') },
+  { name: 'settings', async go(page) {
+    await page.click('#editing-cancel');
+    await page.click('#settings-toggle');
+    await page.waitForSelector('#settings:not([hidden])');
+  } },
+  { name: 'settings, advanced, one of them wrong', async go(page) {
+    await unfold(page, 'advanced', true);
+    await setOptions(page, { temperature: 9 });
+  } },
+  { name: 'conversations', async go(page) {
+    await setOptions(page, { temperature: 0 });
+    await page.click('#settings-close');
+    await page.click('#library-toggle');
+    await page.waitForSelector('.talk');
+  } },
+  { name: 'what to do with a conversation', async go(page) {
+    await page.click('.talk-line .icon');
+    await page.waitForSelector('.talk-menu:not([hidden])');
+  } },
+  { name: 'a new name', async go(page) {
+    await press(page, '.talk-menu button', 'Rename');
+    await page.waitForSelector('#library-list li > input');
+  } },
+  { name: 'a search without a find', async go(page) {
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('.talk');
+    await page.type('#library-search', 'zzzz');
+    await page.waitForSelector('#library-none:not([hidden])');
+  } },
+  { name: 'conversations taken in', async go(page) {
+    await page.$eval('#library-search', (one) => { /** @type {HTMLInputElement} */ (one).value = ''; });
+    await page.evaluate((text) => {
+      const data = new DataTransfer(), field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+      data.items.add(new File([text], 'all.json'));
+      field.files = data.files;
+      field.dispatchEvent(new Event('change'));
+    }, conversations());
+    await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+  } },
+  { name: 'a deletion that can be taken back', async go(page) {
+    await page.$$eval('.talk-line .icon', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
+    await press(page, '.talk-menu:not([hidden]) button', 'Delete');
+    await page.waitForSelector('#toast:not([hidden])');
+    await press(page, '#toast button', 'Undo');
+    await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+  } },
+  { name: 'right to left', async go(page) {
+    await page.$$eval('.talk', (all) => /** @type {HTMLElement} */ (all.find((one) => /שלום/.test(one.textContent ?? ''))).click());
+    await page.waitForFunction(() => /מה/.test(document.querySelector('#log')?.textContent ?? ''));
+  } },
+  { name: 'code, a table, a quotation', async go(page) {
+    if (!await page.$('.talk')) await page.click('#library-toggle');
+    await page.$$eval('.talk', (all) => /** @type {HTMLElement} */ (all.find((one) => /Markdown/.test(one.textContent ?? ''))).click());
+    await page.waitForSelector('#log table');
+    if (await page.$('#library:not([hidden])')) await page.click('#library-close');
+  } },
+  { name: 'keyboard shortcuts', async go(page) {
+    await page.click('#shortcuts-open');
+    await page.waitForSelector('#shortcuts[open]');
+  } },
+  { name: 'models, with one on this device', async go(page) {
+    await leave(page);
+    await page.waitForSelector('#shortcuts:not([open])');
+    await page.click('#change-model');
+    await page.waitForSelector('#stored:not([hidden]) .preset, #stored:not([hidden]) li');
+  } },
+  { name: 'a conversation without its model', async go(page) {
+    await page.click('#back');
+    await until(page, READY);
+    await page.click('#settings-toggle');
+    await page.waitForSelector('#settings:not([hidden])');
+    await page.click('#unload');
+    await until(page, PICKING);
+    await page.click('#back');
+    await page.waitForSelector('body[data-state="reading"] #model-card button');
+  } },
+];
+
+/** What axe finds, and what stands out sideways. @param {Page} page @returns {Promise<string[]>} */
+export async function findings(page) {
+  await page.evaluate(AXE);
+  return page.evaluate(async () => {
+    // What moves is looked at when it has come to rest.
+    await Promise.all(document.getAnimations().filter((one) => one.effect?.getComputedTiming().iterations !== Infinity)
+      .map((one) => one.finished.catch(() => {})));
+    const { violations } = await /** @type {any} */ (window).axe.run({ resultTypes: ['violations'] });
+    const found = violations.flatMap((/** @type {any} */ { id, nodes }) =>
+      nodes.map((/** @type {any} */ node) => `${id}: ${node.html.slice(0, 120)} (${(node.any[0] ?? node.all[0] ?? node.none[0])?.message})`));
+    const over = document.documentElement.scrollWidth - innerWidth;
+    return over > 0 ? [...found, `${over} pixels stand out sideways`] : found;
+  });
+}
+
+/** Goes through the states. look: at each, with its number.
+ * @param {import('puppeteer-core').Browser} browser @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
+export async function walk(browser, look) {
+  let held = false;
+  /** @type {(() => void)[]} */
+  const waiting = [];
+  const hold = (/** @type {boolean} */ on) => {
+    held = on;
+    if (!on) for (const go of waiting.splice(0)) go();
+  };
+  const server = await servePage({ intercept: async (request) => {
+    if (held && /tiny/.test(request.url ?? '')) await new Promise((go) => { waiting.push(() => go(null)); });
+    return false;
+  } });
+  const tab = await openTab(browser, server.url, { expected: /404|none\.gguf/ });
+  for (const [n, { name, go }] of STATES.entries()) {
+    await go(tab.page, { base: server.url, hold }).catch((cause) => { throw new Error(`on the way to “${name}”`, { cause }); });
+    await look(tab.page, name, n);
+  }
+  await tab.close();
+  await server.close();
+}
+
+/** @param {Page} page @param {string} theme @param {number} width */
+export async function dress(page, theme, width) {
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }, { name: 'prefers-reduced-motion', value: 'reduce' }]);
+  await page.setViewport({ width, height: 800 });
+}
+
+if (isMain(import.meta.url)) {
+  const { values } = parseArgs({ options: {
+    browser: { type: 'string', default: 'chromium' }, write: { type: 'boolean', default: false },
+  } });
+  const lines = ['| browser | states | looked at | findings |', '|---|---:|---:|---:|'];
+  for (const name of values.browser.split(',')) {
+    const browser = await launch(/** @type {any} */ (name));
+    let looks = 0, found = 0;
+    await walk(browser, async (page, state) => {
+      for (const theme of THEMES) for (const width of WIDTHS) {
+        await dress(page, theme, width);
+        looks++;
+        for (const one of await findings(page)) console.log(`${state}, ${theme}, ${width}: ${one}`, ++found);
+      }
+      await dress(page, 'light', 1100);
+    });
+    await browser.close();
+    lines.push(`| ${name} | ${STATES.length} | ${looks} | ${found} |`);
+  }
+  console.log(lines.join('\n'));
+  if (values.write) keep('page.md', 'axe', lines, 1);
+  assert.ok(lines.slice(2).every((line) => / 0 \|$/.test(line)));
+}
