@@ -52,13 +52,14 @@ function list(folder, pattern) {
 }
 
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
- * and memory, which end to end tests with the relaxed build in Chromium. */
+ * memory, which end to end tests with the relaxed build in Chromium; what trained weights are good for, since both
+ * variants have the same bits (processors.test.js). */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
   'answers', 'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'embed', 'errors', 'format-fuzz',
   'grammar', 'grammar-answers', 'grammar-engine', 'hostile', 'hostile-formats', 'hostile-template', 'inside',
   'laboratory', 'lanes', 'long-texts', 'matches', 'memory', 'options',
   'package', 'page-archive', 'partial', 'quantise', 'schema-suite', 'search', 'source', 'split',
-  'states', 'store-browser', 'store-checks',
+  'states', 'store-browser', 'store-checks', 'storyteller',
   'store-faults', 'store-locks', 'template', 'text', 'text-formats', 'tokenizer', 'tools',
 ].join('|')})\\.test\\.js$`);
 

@@ -5,6 +5,7 @@
 #include "text/split.h"
 #include "text/tokenizer.h"
 
+#include <math.h>
 #include <time.h>
 
 struct bpe_case {
@@ -366,6 +367,9 @@ TEST(bpe_hostile_texts_take_linear_time) {
         gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"), kinds[kind]);
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
             double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
+            /* Others may have had the processor meanwhile; what is quadratic is slow each time. */
+            for (int again = 0; again < 4 && large > 0.2 && large > 100 * small; again++)
+                large = fmin(large, seconds_of(t, units[i], LARGE, ids, text));
             if (large > 0.2 && large > 100 * small)
                 gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large, small);
         }

@@ -123,9 +123,9 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
       assert.equal(await model.detokenize(got), text);
     });
 
-    it('takes a megabyte of one character', async () => {
+    it('takes a quarter of a megabyte of one character', async () => {
       for (const c of ['a', ' ', '\n', '1', '\u0301', '哈', '\u200d', '<|']) {
-        const text = c.repeat(1 << 20);
+        const text = c.repeat(1 << 18);
         assert.equal(await model.detokenize(await model.tokenize(text)), text);
       }
     });

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
+import { features } from '../../js/platform/features.js';
 import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-types.js';
 import { open } from './helpers.js';
 import { testModel } from './models.js';
@@ -70,6 +71,7 @@ test('a cloned chat answers as the chat itself', async (t) => {
 });
 
 test('perplexity of a trained model hardly moves', async (t) => {
+  if (features().relaxed) return t.skip('both builds have the same bits (processors.test.js): one is enough');
   const exact = await perplexityOf('f32');
   for (const kvType of KV_TYPES) {
     const found = await perplexityOf(kvType);

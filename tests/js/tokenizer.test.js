@@ -85,9 +85,9 @@ describe('tokenizer with the real vocabulary', () => {
     assert.equal(await model.detokenize(got), text);
   });
 
-  it('takes a megabyte of one character', async () => {
+  it('takes a quarter of a megabyte of one character', async () => {
     for (const c of ['a', '=', ' ', '<', '哈', '\u200d']) {
-      const text = c.repeat(1 << 20);
+      const text = c.repeat(1 << 18);
       assert.equal(await model.detokenize(await model.tokenize(text)), text);
     }
   });
