@@ -4,19 +4,7 @@
  * This one file is both: imported by the page it registers itself, and runs as that service worker. It must lie where
  * it may serve the page from: a service worker's scope is its folder. */
 
-const HEADERS = { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' };
-const TRIED = 'gemma-wasm-isolate';
-
-/** @param {Request} request */
-async function withHeaders(request) {
-  const response = await fetch(request);
-  // Of another origin without CORS: nothing of it can be changed, nor need it be.
-  if (response.status === 0) return response;
-  const headers = new Headers(response.headers);
-  for (const [name, value] of Object.entries(HEADERS)) headers.set(name, value);
-  const { status, statusText } = response;
-  return new Response([204, 205, 304].includes(status) ? null : response.body, { status, statusText, headers });
-}
+import { isolated, reloadOnce } from './platform/isolation.js';
 
 /** @param {any} scope a service worker's */
 function serveHeaders(scope) {
@@ -27,7 +15,7 @@ function serveHeaders(scope) {
     const own = new URL(request.url).origin === location.origin;
     // What a cache alone may answer is not ours to ask for.
     if (own && !(request.cache === 'only-if-cached' && request.mode !== 'same-origin')) {
-      event.respondWith(withHeaders(request));
+      event.respondWith(fetch(request).then(isolated));
     }
   });
 }
@@ -38,14 +26,10 @@ function serveHeaders(scope) {
 export async function isolate(script = import.meta.url) {
   if (globalThis.crossOriginIsolated) return true;
   if (!globalThis.isSecureContext || !('serviceWorker' in navigator)) return false;
-  // Once only: a page that cannot be isolated would be loaded again and again.
-  if (sessionStorage.getItem(TRIED)) return false;
   const registered = await navigator.serviceWorker.register(script, { type: 'module' }).catch(() => null);
   if (!registered) return false;
   await navigator.serviceWorker.ready;
-  sessionStorage.setItem(TRIED, '1');
-  location.reload();
-  return new Promise(() => {});
+  return reloadOnce();
 }
 
 if ('ServiceWorkerGlobalScope' in globalThis) serveHeaders(globalThis);

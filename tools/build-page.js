@@ -1,5 +1,6 @@
 /**
- * build-page: the static page, in build/page/, flat: any web server can serve that folder.
+ * build-page: the static page, in build/page/, flat: what tests and `npm start` serve, and what build-site.js makes the
+ * site for hosts of.
  *
  * The page needs a bundler because a strict content security policy forbids the inline import map
  * that bare imports (marked, dompurify, @huggingface/jinja) would ask for. The workers are entries of
@@ -17,7 +18,6 @@ import { parseArgs } from 'node:util';
 import { extname, join } from 'node:path';
 import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package.js';
 import { at, cli, isMain } from './proc.js';
-import { contentSecurityPolicy, isolationHeaders } from './serve.js';
 
 const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
@@ -60,13 +60,6 @@ function addStoryteller(out, model) {
   writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `  ${tag}\n</head>`));
 }
 
-/** Headers for static hosts that read a `_headers` file (Netlify, Cloudflare Pages). @param {string} out */
-function writeHeaders(out) {
-  const headers = { ...isolationHeaders, 'Content-Security-Policy': contentSecurityPolicy };
-  const lines = Object.entries(headers).map(([name, value]) => `  ${name}: ${value}`);
-  writeFileSync(join(out, '_headers'), ['/*', ...lines, ''].join('\n'));
-}
-
 if (isMain(import.meta.url)) await cli(async () => {
   const { values } = parseArgs({ options: {
     out: { type: 'string', default: at('build', 'page') },
@@ -78,5 +71,4 @@ if (isMain(import.meta.url)) await cli(async () => {
   await bundle(values.out, !values['no-minify']);
   copy(values.out);
   addStoryteller(values.out, values.storyteller);
-  writeHeaders(values.out);
 });

@@ -4,7 +4,8 @@
  *   node tools/serve.js [--root DIR] [--port N] [--host H] [--no-isolation]
  *
  * It answers GET and HEAD, byte ranges and ETags, sends the headers of cross-origin isolation (which
- * shared memory, hence threads, needs) and a content security policy, and never leaves its folders.
+ * shared memory, hence threads, needs) and a content security policy, and never leaves its folders. Of
+ * a site (build-site.js) it sends the compressed copies, and says which files never change.
  *
  * The policy lets the page run its own scripts, workers and wasm, and nothing else. What it may
  * fetch is wider: a person can give the page the address of a model anywhere, so any https
@@ -14,6 +15,7 @@ import { mkdir, open, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { extname, join, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
+import { ISOLATION } from '../js/platform/isolation.js';
 import { at, cli, isMain } from './proc.js';
 
 export const contentSecurityPolicy = [
@@ -23,14 +25,17 @@ export const contentSecurityPolicy = [
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
 ].join('; ');
 
+/** What every answer to the page should carry, from any host. */
+export const pageHeaders = { ...ISOLATION, 'Content-Security-Policy': contentSecurityPolicy };
+
+/** Files named by their content. */
+const UNCHANGING = /\/assets\/[^/]+-[0-9a-f]{10}\.\w+$/;
+export const FOR_EVER = 'public, max-age=31536000, immutable';
+/** Copies that build-site.js leaves beside a file, the smallest first. */
+const COPIES = [{ coding: 'br', ending: '.br' }, { coding: 'gzip', ending: '.gz' }];
+
 /** Bytes that are read at a time. */
 const CHUNK = 256 << 10;
-
-/** Headers that make a page cross-origin isolated. */
-export const isolationHeaders = {
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Embedder-Policy': 'require-corp',
-};
 
 /** @type {Record<string, string>} */
 const types = {
@@ -117,10 +122,21 @@ async function inside(folder, name) {
   }
 }
 
+/** What is sent of a file: a copy that is compressed as the client can read it, where there is one.
+ * @param {string} file @param {string} [accepted]   Accept-Encoding */
+async function copyOf(file, accepted = '') {
+  const known = accepted.split(',').map((one) => one.replace(/\s/g, '')).filter((one) => !/;q=0(\.0*)?$/.test(one))
+    .map((one) => one.split(';')[0]);
+  const copies = await Promise.all(COPIES.map(async ({ coding, ending }) => (
+    { coding, file: file + ending, facts: await stat(file + ending).catch(() => null) })));
+  const varies = copies.some(({ facts }) => facts);
+  return { varies, copy: copies.find(({ coding, facts }) => facts && known.includes(coding)) };
+}
+
 /** @param {Options} options */
 function commonHeaders({ isolation = true, headers = {} }) {
   const all = {
-    ...(isolation ? isolationHeaders : {}),
+    ...(isolation ? ISOLATION : {}),
     'Content-Security-Policy': contentSecurityPolicy,
     'Cross-Origin-Resource-Policy': 'same-origin',
     'X-Content-Type-Options': 'nosniff',
@@ -142,17 +158,21 @@ async function answer(request, response, folders) {
     response.setHeader('Allow', 'GET, HEAD');
     return void response.writeHead(405).end();
   }
-  const found = await find((request.url ?? '/').split('?')[0], folders);
+  const path = (request.url ?? '/').split('?')[0], found = await find(path, folders);
   if (!found) {
     response.setHeader('Content-Type', types['.txt']);
     return void response.writeHead(404).end(head ? undefined : 'Not found\n');
   }
-  const { file, facts } = found;
+  const { varies, copy } = await copyOf(found.file, request.headers['accept-encoding']);
+  if (varies) response.setHeader('Vary', 'Accept-Encoding');
+  if (copy) response.setHeader('Content-Encoding', copy.coding);
+  if (UNCHANGING.test(path) && response.hasHeader('Cache-Control')) response.setHeader('Cache-Control', FOR_EVER);
+  const file = copy?.file ?? found.file, facts = copy?.facts ?? found.facts;
   const tag = `"${facts.size.toString(36)}-${Math.trunc(facts.mtimeMs).toString(36)}"`;
   response.setHeader('ETag', tag);
   response.setHeader('Last-Modified', facts.mtime.toUTCString());
   response.setHeader('Accept-Ranges', 'bytes');
-  response.setHeader('Content-Type', types[extname(file)] ?? 'application/octet-stream');
+  response.setHeader('Content-Type', types[extname(found.file)] ?? 'application/octet-stream');
   if (request.headers['if-none-match']?.includes(tag)) return void response.writeHead(304).end();
 
   const asked = request.headers['if-range'] && request.headers['if-range'] !== tag ? undefined : request.headers.range;

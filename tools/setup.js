@@ -4,8 +4,9 @@
  *
  *   node tools/setup.js [build|serve|tests|package …]
  *
- * build: the wasm modules, and the package in dist/. serve: those and the page. tests: everything
- * `npm test` needs, built. package: what `npm pack` ships, made anew (dist/ with its types).
+ * build: the wasm modules, the package in dist/, and the page for hosts in site/. serve: the same without site/, whose
+ * page is in build/page/. tests: everything `npm test` needs, built. package: what `npm pack` ships, made anew (dist/
+ * with its types).
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -162,6 +163,7 @@ export const builds = {
   tsan: always('build the C with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
+  site: always('make the site', () => must('site', process.execPath, [at('tools', 'build-site.js')])),
   package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),
   types: always('write its types', () => must('types', process.execPath, [at('tools', 'build-types.js')])),
 };
@@ -171,7 +173,7 @@ const wasmModules = always('build the wasm modules', () => cmake('wasm', 'module
 
 /** @type {Record<string, Step[]>} */
 export const goals = {
-  build: [modules, ...tools, wasmModules, builds.package],
+  build: [modules, ...tools, wasmModules, builds.package, builds.page, builds.site],
   serve: [modules, ...tools, wasmModules, builds.package, builds.page],
   package: [modules, ...tools, wasmModules, builds.package, builds.types],
   testTools: [modules, packages('build'), packages('tests'), emcc, acorn, nodeNew],

@@ -1,11 +1,11 @@
 /**
  * size-report: how large what users download is, and its limits: each wasm module, the JavaScript that a page loads
- * besides one of them, and the packed package, which must hold what `npm install` users need.
+ * besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
  *
  *   node tools/size-report.js     (after npm run build, and the types)
  */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { MODULES, PAGE_SCRIPTS, PARTS } from './build-package.js';
@@ -13,9 +13,12 @@ import { at } from './proc.js';
 
 const KB = 1000;
 /** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state. */
-const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45 * KB, package: 2200 * KB };
+const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45 * KB, package: 2200 * KB, visit: 150 * KB };
 const REQUIRED = [...MODULES, ...PAGE_SCRIPTS, ...PARTS, 'index.d.ts', 'index.d.cts', 'index.node.js', 'index.cjs',
   'cli.js'].map((name) => `dist/${name}`).concat('README.md', 'LICENSE', 'NOTICES.md');
+
+/** What a visitor of the site has before the first answer, besides the engine and a model. */
+const VISIT = /^(index\.html|sw\.js|assets\/((app|worker|thread|template)-\w+\.js|style-\w+\.css))$/;
 
 let failed = false;
 
@@ -34,9 +37,9 @@ function missing(problem) {
   console.log(problem);
 }
 
-/** Scripts of the package, each compressed as a server sends it. @param {string[]} names */
-function sizes(names) {
-  const files = names.map((name) => at('dist', name)).filter(existsSync).map((path) => readFileSync(path));
+/** Files, each compressed as a server sends it. @param {string[]} names @param {string} [folder] */
+function sizes(names, folder = 'dist') {
+  const files = names.map((name) => at(folder, name)).filter(existsSync).map((path) => readFileSync(path));
   const total = (/** @type {(file: Buffer) => number} */ size) => files.reduce((sum, file) => sum + size(file), 0);
   return { bytes: total((file) => file.length), small: total((file) => gzipSync(file, { level: 9 }).length) };
 }
@@ -55,6 +58,11 @@ const page = sizes([...PAGE_SCRIPTS, ...[...index.matchAll(/from"\.\/([\w-]+\.js
 row(`a page: ${PAGE_SCRIPTS.join(', ')}`, page.bytes, LIMITS.scripts);
 row('the same, compressed', page.small, LIMITS.compressed);
 for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, Infinity, sizes([name]).small);
+
+const visit = existsSync(at('site')) ? readdirSync(at('site'), { recursive: true }).map(String) : [];
+const before = visit.map((name) => name.replaceAll('\\', '/')).filter((name) => VISIT.test(name));
+if (before.length !== 7) missing(`site/ is not built, or has other files than expected: ${before}`);
+row('the page before its first answer, compressed', sizes(before, 'site').small, LIMITS.visit);
 
 const [packed] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'],
   { encoding: 'utf8', cwd: at(), stdio: ['ignore', 'pipe', 'ignore'] }));

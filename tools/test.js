@@ -155,14 +155,14 @@ const stages = [
   single('deps', 'one', [], () => [node, at('tools/check-deps.js')]),
   single('style', 'one', [], () => [node, at('tools/check-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),
-  single('size', 'one', ['wasm', 'package', 'types'], () => [node, at('tools/size-report.js')]),
+  single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/size-report.js')]),
   { name: 'js', needs: ['wasm'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
   { name: 'js-relaxed', needs: ['wasm'], counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
   // A part that fits; the whole: node tests/apps/run.js.
   { name: 'bundlers', needs: ['wasm', 'package', 'types'], counted: 'node',
     pieces: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }] },
-  { name: 'e2e', needs: ['wasm', 'page', 'package', 'types'], counted: 'node', pieces: browserTests },
+  { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
 /** The number that a pattern finds in a text, 0 if it is not there. @param {string} text @param {RegExp} pattern */

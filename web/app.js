@@ -13,6 +13,7 @@ import { Keeper } from './keeper.js';
 import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
 import { Models, choiceOfNote, noteOf } from './models.js';
 import { lasting, showNotices } from './notices.js';
+import { setUpOffline } from './offline.js';
 import {
   fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
 } from './picker.js';
@@ -308,7 +309,7 @@ onRoute((to) => {
 /** What the page shows at first: what a link asks for; the conversation and the model that were open; models that
  * are on this device; the one that comes with the page; the list. */
 async function open() {
-  showNotices('thread-notice', [reasonBeforeLoad()]);
+  const offline = setUpOffline();
   showThreadsHint();
   await setUpLibrary({
     open: goTo,
@@ -323,6 +324,8 @@ async function open() {
   await openConversation(at.view === 'chat' ? at.id : null, true);
   const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
   const kept = await showStored();
+  await offline;
+  showNotices('thread-notice', [reasonBeforeLoad()]);
   if (document.body.dataset.state !== 'opening') return;
   const known = linked ? null : await choiceOfNote(conversation.head?.model ?? recall('model', undefined));
   if (known?.here) choose(known.choice);

@@ -4,14 +4,20 @@
  */
 import { probe } from '../js/index.js';
 import { box } from './dom.js';
+import { isolatedNextTime } from './offline.js';
 
 const NOT_ISOLATED = 'Running on one thread, so slower than it could be: the server of this page '
   + 'does not send the two headers that shared memory needs (Cross-Origin-Opener-Policy and '
   + 'Cross-Origin-Embedder-Policy).';
 
+const NEXT_TIME = 'Running on one thread, so slower than it could be. From the next time on that you open this page '
+  + 'it has all that this device offers.';
+
+const notIsolated = () => (isolatedNextTime() ? NEXT_TIME : NOT_ISOLATED);
+
 /** What can be known before a model is loaded; '' if threads are to be expected. */
 export function reasonBeforeLoad() {
-  return globalThis.crossOriginIsolated ? '' : NOT_ISOLATED;
+  return globalThis.crossOriginIsolated ? '' : notIsolated();
 }
 
 /**
@@ -21,7 +27,7 @@ export function reasonBeforeLoad() {
  */
 export function reasonForOneThread({ threads, isolated, reason }, asked) {
   if (threads > 1) return '';
-  if (!globalThis.crossOriginIsolated) return NOT_ISOLATED;
+  if (!globalThis.crossOriginIsolated) return notIsolated();
   if (isolated && asked === 1) return '';
   return reason === 'there is one core'
     ? 'Running on one thread: this device shows the browser one processor only.'

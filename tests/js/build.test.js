@@ -159,6 +159,25 @@ test('ranges, HEAD, ETag and an empty file', async () => {
   assert.deepEqual([empty.status, empty.body, empty.headers['content-length']], [200, '', '0']);
 });
 
+test('what is compressed is sent as the client can read it; what is named by its content is kept for ever', async () => {
+  const name = 'page/assets/app-0123456789.js';
+  fs.mkdirSync(path.join(folder, 'page/assets'));
+  for (const [ending, text] of [['', 'plain'], ['.br', 'brotli'], ['.gz', 'gzip']]) {
+    fs.writeFileSync(path.join(folder, name + ending), text);
+  }
+  const where = `/${name.slice('page/'.length)}`;
+  for (const [accepted, coding, body] of [
+    ['gzip, deflate, br', 'br', 'brotli'], ['br;q=0, gzip;q=0.5', 'gzip', 'gzip'], ['', undefined, 'plain'],
+  ]) {
+    const { headers, body: got } = await ask(where, { headers: { 'accept-encoding': accepted } });
+    assert.deepEqual([headers['content-encoding'], headers.vary, got], [coding, 'Accept-Encoding', body]);
+    assert.equal(headers['content-type'], 'text/javascript; charset=utf-8');
+    assert.equal(headers['cache-control'], 'public, max-age=31536000, immutable');
+  }
+  const other = await ask('/a.wasm');
+  assert.deepEqual([other.headers.vary, other.headers['cache-control']], [undefined, 'no-cache']);
+});
+
 test('a long file arrives whole, also its middle; who leaves early does no harm', async () => {
   const bytes = Buffer.alloc(3_000_001).map((_, i) => (i * 7919) >> 8);
   fs.writeFileSync(path.join(folder, 'page/long.bin'), bytes);

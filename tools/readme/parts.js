@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { CODES } from '../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../js/options.js';
 import { Trouble, at, output } from '../proc.js';
-import { contentSecurityPolicy, isolationHeaders } from '../serve.js';
+import { headersFile } from '../build-site.js';
+import { contentSecurityPolicy, pageHeaders } from '../serve.js';
 import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
 import { sourceTable } from './sources.js';
@@ -58,8 +59,7 @@ function usage() {
 
 /** Headers of the page's server, name by name. @param {(name: string, value: string) => string} line */
 function headers(line) {
-  const all = { ...isolationHeaders, 'Content-Security-Policy': contentSecurityPolicy };
-  return Object.entries(all).map(([name, value]) => line(name, value)).join('\n');
+  return Object.entries(pageHeaders).map(([name, value]) => line(name, value)).join('\n');
 }
 
 // From docs/measured.json
@@ -116,7 +116,7 @@ export const PARTS = {
   'policy': () => fence('', `Content-Security-Policy: ${contentSecurityPolicy}`),
   'headers-nginx': () => fence('nginx', headers((name, value) => `add_header ${name} "${value}" always;`)),
   'headers-apache': () => fence('apache', headers((name, value) => `Header always set ${name} "${value}"`)),
-  'headers-file': () => fence('', `/*\n${headers((name, value) => `  ${name}: ${value}`)}`),
+  'headers-file': () => fence('', headersFile().trimEnd()),
   'load-options': () => optionTable('LoadOptions', LOAD_OPTIONS),
   'generate-options': () => optionTable('GenerateOptions', GENERATE_OPTIONS),
   'codes': () => table(['code', 'meaning'], Object.entries(CODES).map(([name, text]) => [code(name), cell(text)])),

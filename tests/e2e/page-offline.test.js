@@ -1,0 +1,226 @@
+/**
+ * The page as hosts get it (site/): it opens without a network after one visit, the storyteller and stored models
+ * answer; a new version arrives beside a running answer; a host that sends no headers at all gives threads; and the
+ * storyteller is fetched once.
+ */
+import assert from 'node:assert/strict';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { buildSite } from '../../tools/build-site.js';
+import { serve } from '../../tools/serve.js';
+import { testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, PICKING, READY, assertReady, loadAddress, modelAddress, openTab, root, say,
+  setOptions, sharedBrowser, textOf, until,
+} from './helpers.js';
+
+/** What tools/serve.js sends, left out: files and their types alone. */
+const NO_HEADERS = {
+  isolation: false,
+  headers: { 'Content-Security-Policy': '', 'Cross-Origin-Resource-Policy': '', 'X-Content-Type-Options': '',
+    'Referrer-Policy': '', 'Cache-Control': '' },
+};
+/** What browsers say of requests that no network answers. */
+const UNREACHED = /Failed to load|NetworkError|ERR_|reach|refused/i;
+const UPDATE = '#update:not([hidden])';
+
+/** @type {string} */
+let folder;
+
+/** Two versions of a site in a folder each, with a small storyteller, by the path that they are served from. */
+before(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-offline-'));
+  const page = path.join(folder, 'page');
+  cpSync(path.join(root, 'build', 'page'), page, { recursive: true });
+  cpSync(await testModel('tiny'), path.join(page, 'storyteller.gguf'));
+  const index = path.join(page, 'index.html');
+  for (const version of ['first', 'second']) {
+    const html = readFileSync(index, 'utf8').replace(/<title>.*<\/title>/, `<title>${version}</title>`)
+      .replace(/<meta name="storyteller".*>\n/, '')
+      .replace('</head>', '<meta name="storyteller" content="storyteller.gguf" data-bytes="1">\n</head>');
+    writeFileSync(index, html);
+    writeFileSync(path.join(page, 'style.css'), `/* ${version} */\n${readFileSync(path.join(page, 'style.css'), 'utf8')}`);
+    await buildSite({ from: page, out: path.join(folder, version), compressed: false });
+  }
+});
+after(() => rmSync(folder, { recursive: true }));
+
+/** A host that has the page under /demo/, until it takes another version or stops; what it was asked for.
+ * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
+async function host(t, options) {
+  const place = mkdtempSync(path.join(folder, 'host-')), live = path.join(place, 'live');
+  const take = (/** @type {string} */ version) => {
+    rmSync(live, { force: true });
+    symlinkSync(path.join(folder, version), live);
+  };
+  take('first');
+  /** @type {string[]} */
+  const asked = [];
+  const server = await serve({
+    root: place, mounts: { '/demo/': live, '/models/': path.dirname(await testModel('tiny')) }, ...options,
+    intercept: (request, response) => {
+      asked.push(request.url ?? '');
+      return options?.intercept?.(request, response) ?? false;
+    },
+  });
+  t.after(() => server.close());
+  const count = (/** @type {RegExp} */ pattern) => asked.filter((url) => pattern.test(url)).length;
+  return { ...server, url: `${server.url}demo/`, take, count };
+}
+
+/** Runs in the page before its scripts: what workers say waits while window.held is a list, but
+ * that they live. */
+function holdable() {
+  const all = /** @type {any} */ (window);
+  const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
+  Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
+    receive?.set?.call(this, (/** @type {MessageEvent} */ event) => {
+      if (all.held && event.data?.kind !== 'beat') all.held.push(() => handler(event));
+      else handler(event);
+    });
+  } });
+}
+
+/** A message and its answer. @param {import('puppeteer-core').Page} page @param {string} text */
+async function talk(page, text) {
+  await setOptions(page, { maxTokens: 8 });
+  await say(page, text);
+  await page.waitForFunction((said) => [...document.querySelectorAll('.from-user')].some((one) => one.textContent?.includes(said)),
+    {}, text);
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
+}
+
+for (const name of BROWSERS) {
+  describe(`${name}, the page of a host`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    before(async () => { browser = await sharedBrowser(name); });
+
+    /** A visit that ends with the model loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
+    async function visit(url, options) {
+      const tab = await openTab(browser, 'about:blank', options);
+      await tab.page.goto(url).catch((error) => { if (!/abort/i.test(error.message)) throw error; });   // it reloads itself
+      await until(tab.page, READY);
+      return tab;
+    }
+
+    test('a plain static host: threads from the first visit on; after it everything works without a network', async (t) => {
+      const site = await host(t, NO_HEADERS);
+      const tab = await visit(site.url, { expected: UNREACHED });
+      const { page } = tab;
+      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+      assert.deepEqual(await page.$$eval('#chat-notice .notice', (all) => all.map((one) => one.textContent)), []);
+      const cores = await page.evaluate(() => navigator.hardwareConcurrency);
+      assert.match(await page.$eval('#info', (info) => info.textContent ?? ''), cores > 1 ? /\+threads, \d+ threads/ : /1 thread/);
+      assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
+      assert.equal(site.count(/storyteller/), 1);
+
+      await page.goto(`${site.url}?pick`);
+      await until(page, PICKING);
+      await loadAddress(page, await modelAddress('tiny'));
+      await assertReady(page);
+      await site.close();
+      await page.goto(site.url);
+      await until(page, READY);
+      assert.match(await textOf(page, '#model-name'), /^tiny-/);
+      await talk(page, 'From the store');
+
+      await page.goto(`${site.url}?pick`);
+      await until(page, PICKING);
+      await page.click('#presets li button');
+      await until(page, READY);
+      assert.equal(await textOf(page, '#model-name'), 'Storyteller');
+      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+      await talk(page, 'From the page');
+      await tab.close();
+    });
+
+    test('without a service worker, or where it cannot keep the page: it works, on one thread where there are no headers', async (t) => {
+      const broken = await host(t, { ...NO_HEADERS, intercept: ({ url }, response) => {
+        if (!/\/look-/.test(url ?? '')) return false;
+        response.writeHead(404).end();
+        return true;
+      } });
+      const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
+      for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
+        const tab = await visit(site.url, { before });
+        assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*does not send the two headers/);
+        assert.equal(await tab.page.$('#update:not([hidden])'), null);
+        await talk(tab.page, 'Alone');
+        await tab.close();
+      }
+    });
+
+    test('a new version comes beside a running answer; it is said when that has ended, and old tabs keep working', async (t) => {
+      const site = await host(t);
+      const tab = await visit(site.url, { before: holdable }), { page } = tab;
+      const other = await page.browserContext().newPage();
+      await other.goto(site.url);
+      await until(other, READY);
+      await page.bringToFront();   // Chromium draws no tab that is hidden
+      await talk(page, 'Before');
+
+      await page.evaluate(() => { /** @type {any} */ (window).held = []; });
+      await say(page, 'During');
+      await until(page, 'body[data-busy="true"]');
+      site.take('second');
+      await page.evaluate(async () => { await (await navigator.serviceWorker.getRegistration())?.update(); });
+      await until(page, UPDATE);
+      const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
+      assert.equal(await shown(), false, 'an answer runs');
+      await page.evaluate(() => {
+        const all = /** @type {any} */ (window), { held } = all;
+        all.held = null;
+        held.forEach((/** @type {() => void} */ handle) => handle());
+      });
+      await until(page, ANSWERED);
+      await until(page, 'body[data-busy="false"]');
+      assert.equal(await shown(), true);
+      assert.equal(await page.title(), 'first');
+      const before = await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent));
+      assert.equal(before.length, 2);
+
+      await Promise.all([page.waitForNavigation(), page.click('#update button')]);
+      await until(page, READY);
+      assert.equal(await page.title(), 'second');
+      assert.deepEqual(await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent)), before);
+      assert.equal(await page.$(UPDATE), null);
+      assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
+
+      const style = (/** @type {import('puppeteer-core').Page} */ one) => one.evaluate(async () => {
+        const link = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=stylesheet]'));
+        return (await (await fetch(link.href)).text()).slice(0, 12);
+      });
+      assert.deepEqual([await style(other), await style(page)], ['/* first */\n', '/* second */']);
+      await other.bringToFront();
+      await talk(other, 'Still here');
+      await other.close();
+      await page.bringToFront();
+      await page.reload();
+      await until(page, READY);
+      await page.waitForFunction(async () => (await caches.keys()).length === 1);
+      await tab.close();
+    });
+  });
+}
+
+test('site/: each file but the ways in is named by its content, unchanging, and compressed where that helps', async (t) => {
+  const site = await serve({ root: path.join(root, 'site') });
+  t.after(() => site.close());
+  const index = await fetch(site.url);
+  assert.equal(index.headers.get('cache-control'), 'no-cache');
+  const script = /src="(assets\/app-[0-9a-f]{10}\.js)"/.exec(await index.text())?.[1] ?? '';
+  const plain = readFileSync(path.join(root, 'site', script), 'utf8');
+  const answer = await fetch(site.url + script);
+  const header = (/** @type {string} */ one) => answer.headers.get(one);
+  assert.equal(header('cache-control'), 'public, max-age=31536000, immutable');
+  assert.match(header('content-encoding') ?? '', /^(br|gzip)$/);
+  assert.ok(Number(header('content-length')) < plain.length / 2);
+  assert.equal(await answer.text(), plain);
+  assert.equal((await fetch(`${site.url}sw.js`)).headers.get('cache-control'), 'no-cache');
+  const { icons } = JSON.parse(readFileSync(path.join(root, 'site', 'manifest.webmanifest'), 'utf8'));
+  for (const { src } of icons) assert.ok(existsSync(path.join(root, 'site', src)), src);
+});

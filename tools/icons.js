@@ -1,0 +1,41 @@
+/**
+ * icons: the page's icons as systems want them that install it, drawn by Chromium from web/icon.svg into web/: the star
+ * on a tile of its colour, and one for systems that cut out a shape of their own (all but the middle may be lost).
+ *
+ *   node tools/icons.js
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { launch } from '../tests/e2e/helpers.js';
+import { at, cli } from './proc.js';
+
+const ICONS = [
+  { file: 'icon-192.png', size: 192, corner: 0.22, star: 0.72 },
+  { file: 'icon-512.png', size: 512, corner: 0.22, star: 0.72 },
+  { file: 'icon-maskable.png', size: 512, corner: 0, star: 0.56 },
+];
+
+/** @param {string} star   an SVG's path @param {string} colour
+ * @param {{ size: number, corner: number, star: number }} icon */
+function tile(star, colour, { size, corner, star: share }) {
+  const margin = 12 * (1 - share);
+  return `<style>body { margin: 0 } svg { display: block }</style>
+    <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="${size}" height="${size}">
+    <rect width="24" height="24" rx="${24 * corner}" fill="${colour}"/>
+    <path fill="#fff" transform="translate(${margin} ${margin}) scale(${share})" d="${star}"/></svg>`;
+}
+
+await cli(async () => {
+  const svg = readFileSync(at('web', 'icon.svg'), 'utf8');
+  const [, colour = ''] = /fill="(#\w+)"/.exec(svg) ?? [], [, star = ''] = / d="([^"]+)"/.exec(svg) ?? [];
+  const browser = await launch('chromium');
+  try {
+    const page = await browser.newPage();
+    for (const icon of ICONS) {
+      await page.setViewport({ width: icon.size, height: icon.size });
+      await page.setContent(tile(star, colour, icon));
+      writeFileSync(at('web', icon.file), await page.screenshot({ omitBackground: true }));
+    }
+  } finally {
+    await browser.close();
+  }
+});

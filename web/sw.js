@@ -1,0 +1,110 @@
+/**
+ * sw: the page's service worker. It keeps the files of one version of the page and answers with them, so that the page
+ * opens without a network, and gives them the headers of isolation, which not every host can. Nothing else goes through
+ * it: no model but the one that comes with the page, no other host.
+ *
+ * A new version is installed beside the old one and takes over at once; tabs of the old one still get its files, and
+ * are told. tools/build-site.js makes the list of files; they are named by their content, so what two versions have in
+ * common is fetched once.
+ * @module
+ */
+import { features } from '../js/platform/features.js';
+import { isolated } from '../js/platform/isolation.js';
+import { cacheOf, cachesOf } from './versions.js';
+
+/** files: kept from the beginning; onUse: when they are first asked for, but the engine.
+ * @typedef {{ version: string, files: string[], onUse: string[] }} Site */
+
+const scope = /** @type {any} */ (globalThis);
+/** @type {Site} */
+const { version, files, onUse } = scope.site;
+const HOME = new URL('./', location.href).href;
+const OURS = cacheOf(HOME, version);
+
+/** @param {string} name */
+const addressOf = (name) => HOME + name;
+
+/** The engine of this browser, with threads and without. */
+function engine() {
+  const build = new RegExp(`gemma-${features().relaxed ? 'relaxed' : 'simd128'}\\b.*\\.wasm$`);
+  return onUse.filter((name) => build.test(name));
+}
+
+/** In any version. @param {string} url @returns {Promise<Response | undefined>} */
+const kept = (url) => caches.match(url, { ignoreVary: true });
+
+async function install() {
+  const cache = await caches.open(OURS);
+  const needed = [...files, ...engine()].map((name) => keep(cache, addressOf(name)));
+  const used = onUse.map(async (name) => {
+    const response = await kept(addressOf(name));
+    if (response) await cache.put(addressOf(name), response);
+  });
+  await Promise.all([keepPage(cache), ...needed, ...used]);
+  await scope.skipWaiting();
+}
+
+/** @param {Cache} cache @param {string} url */
+async function keep(cache, url) {
+  const unchanging = url.startsWith(addressOf('assets/'));
+  const response = (unchanging && await kept(url)) || await fetch(url, { cache: unchanging ? 'default' : 'no-cache' });
+  if (response.status !== 200) throw new Error(`${url}: status ${response.status}`);
+  await cache.put(url, response);
+}
+
+/** The document: while a host takes over a new version, it may still give the old one. @param {Cache} cache */
+async function keepPage(cache) {
+  const response = await fetch(HOME, { cache: 'no-cache' });
+  const text = await response.clone().text();
+  if (!text.includes(version)) throw new Error(`${HOME} is not version ${version} yet`);
+  await cache.put(HOME, response);
+}
+
+async function page() {
+  const response = await caches.match(HOME, { cacheName: OURS, ignoreVary: true });
+  return isolated(response ?? await fetch(HOME));
+}
+
+/** @param {any} event @param {string} url */
+async function asset(event, url) {
+  const known = await kept(url);
+  if (known) return isolated(known);
+  const response = await fetch(url);   // whole, whatever part of it was asked for
+  if (response.status === 200) {
+    const copy = response.clone();
+    event.waitUntil(caches.open(OURS).then((cache) => cache.put(url, copy)).catch(() => {}));
+  }
+  return isolated(response);
+}
+
+/** Versions go that no tab has open. One that does not hold its lock yet may have any. */
+async function tidy() {
+  const { installing, waiting } = scope.registration;
+  const { held = [] } = await navigator.locks.query();
+  const open = held.map(({ name }) => name).filter((name) => name?.startsWith(cachesOf(HOME)));
+  const windows = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  if (installing || waiting || open.length < windows.length) return;
+  for (const name of await caches.keys()) {
+    if (name.startsWith(cachesOf(HOME)) && name !== OURS && !open.includes(name)) await caches.delete(name);
+  }
+}
+
+/** The open tabs of this page hear which version they would get now. */
+async function takeOver() {
+  await scope.clients.claim();
+  for (const client of await scope.clients.matchAll({ type: 'window' })) client.postMessage({ version });
+}
+
+scope.addEventListener('install', (/** @type {any} */ event) => event.waitUntil(install()));
+scope.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(takeOver()));
+scope.addEventListener('message', (/** @type {any} */ event) => {
+  event.source.postMessage({ version });
+  event.waitUntil(tidy());
+});
+scope.addEventListener('fetch', (/** @type {any} */ event) => {
+  const { request } = event, [url] = request.url.split(/[?#]/);
+  if (request.method !== 'GET' || !url.startsWith(HOME)) return;
+  const name = url.slice(HOME.length);
+  if (name.startsWith('assets/')) event.respondWith(asset(event, url));
+  else if (request.mode === 'navigate' && ['', 'index.html'].includes(name)) event.respondWith(page());
+});
