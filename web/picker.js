@@ -2,6 +2,7 @@
  * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
  * @module
  */
+import { textsOf } from './attachments.js';
 import { action, box, button, byId, el, input } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
@@ -27,8 +28,9 @@ const text = (id) => input(id).value.trim();
 /**
  * Connect the picker's controls.
  * @param {(choice: Choice) => void} choose
+ * @param {(texts: import('./tree.js').Attached[]) => void} attach   texts that were dropped on a conversation
  */
-export function setUpPicker(choose) {
+export function setUpPicker(choose, attach) {
   const attempt = guarded(choose);
   showPresets(attempt);
   byId('hub-form', HTMLFormElement).addEventListener('submit', (event) => {
@@ -40,7 +42,7 @@ export function setUpPicker(choose) {
     attempt(webChoice);
   });
   for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
-  setUpFiles((files) => attempt(() => fileChoice(files)));
+  setUpFiles((files) => attempt(() => fileChoice(files)), attach);
 }
 
 /** What was entered may be wrong: say so instead of loading. @param {(choice: Choice) => void} choose */
@@ -157,8 +159,8 @@ function fileChoice(files) {
   return { source: parts.length === 1 ? parts[0] : parts, label: parts[0].name, bytes: total };
 }
 
-/** @param {(files: File[]) => void} take */
-function setUpFiles(take) {
+/** @param {(files: File[]) => void} take @param {(texts: import('./tree.js').Attached[]) => void} attach */
+function setUpFiles(take, attach) {
   const chooser = input('file');
   button('choose').addEventListener('click', () => chooser.click());
   chooser.addEventListener('change', () => {
@@ -166,7 +168,11 @@ function setUpFiles(take) {
     chooser.value = '';
     if (files.length) take(files);
   });
-  setUpDrop(take);
+  setUpDrop(async (files) => {
+    const texts = document.body.dataset.state === 'ready' ? await textsOf(files) : null;
+    if (texts) attach(texts);
+    else take(files);
+  });
 }
 
 /** Files may be dropped anywhere, but not while another model is on its way.
@@ -179,6 +185,8 @@ function setUpDrop(take) {
     if (!carriesFiles(event)) return;
     event.preventDefault();   // else the browser would leave the page for the file
     veil.hidden = !open();
+    veil.textContent = document.body.dataset.state === 'ready'
+      ? 'Drop a GGUF file to load it, or a text to ask about it' : 'Drop the GGUF file to load it';
   });
   addEventListener('dragleave', (event) => {
     if (!event.relatedTarget) veil.hidden = true;
