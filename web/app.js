@@ -23,7 +23,7 @@ import {
 } from './settings.js';
 import { setUpShortcuts } from './shortcuts.js';
 import { recall, remember } from './storage.js';
-import { setUpStored, showStored } from './stored.js';
+import { refusal, setUpStored, showStored } from './stored.js';
 import { STORY_SETTINGS, mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
 import { Talk } from './talk.js';
 import { setUpTheme } from './theme.js';
@@ -36,12 +36,17 @@ import { Tree, spoken } from './tree.js';
 /** @typedef {import('./picker.js').Choice} Choice */
 
 const follow = new Follow(box('scroller'), box('latest'));
-const models = new Models(async (dead) => {
-  if (!dead) await conversation.settle();
-  conversation.use(null);
+/** @type {Models} */
+const models = new Models({
+  leave: async (dead) => {
+    if (!dead) await conversation.settle();
+    conversation.use(null);
+  },
+  idle: () => conversation.idle(),
 });
 const talk = new Talk(async (id) => archive.kept && archive.has(id));
 
+/** @type {Conversation} */
 const conversation = new Conversation(new Transcript(box('log'), follow), talk, {
   options: samplingOptions,
   system: systemPrompt,
@@ -81,7 +86,9 @@ const keeper = new Keeper(conversation, () => (conversation.editing ? { text: ''
 /** @param {'picking' | 'loading' | 'ready' | 'reading'} state   reading: a conversation without its model */
 function enter(state) {
   document.body.dataset.state = state;
-  const inChat = state === 'loading' && conversation.tree.leaf !== null;
+  const behind = models.behind && state === 'ready';
+  const inChat = behind || (state === 'loading' && conversation.tree.leaf !== null);
+  document.body.dataset.behind = String(behind);
   document.body.dataset.inChat = String(inChat);
   const loading = box('loading');
   if (inChat) box('composer').before(loading);
@@ -163,12 +170,20 @@ let loads = 0;
 async function load(choice, asked) {
   const before = models.choice, mine = ++loads;
   try {
-    const form = loadOptions();
-    enter('loading');
-    if (asked) button('loading-cancel').focus();
-    begin(await models.load(choice, form), choice, before, form.threads);
+    const loading = models.load(choice, loadOptions());
+    if (models.behind) leavePicker();
+    else {
+      enter('loading');
+      if (asked) button('loading-cancel').focus();
+    }
+    await begin(await loading, choice, before);
   } catch (error) {
-    if (mine === loads) failed(error, choice);   // else another one has taken its place
+    if (mine !== loads) return;   // another one has taken its place
+    const stay = models.behind && codeOf(error) === 'aborted';
+    models.behind = false;
+    if (!stay) return failed(error, choice);
+    announce('Cancelled');
+    showChat();
   }
 }
 
@@ -192,9 +207,8 @@ function backToPicker(error, ...buttons) {
   box('main').focus();
 }
 
-/** @param {Model} loaded @param {Choice} choice @param {Choice | null} before
- * @param {number | undefined} threads   asked for */
-function begin(loaded, choice, before, threads) {
+/** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
+async function begin(loaded, choice, before) {
   const { label, kind } = choice;
   const { info } = loaded;
   remember('model', noteOf(choice));
@@ -203,7 +217,8 @@ function begin(loaded, choice, before, threads) {
   button('change-model').ariaLabel = `Model: ${label}. Change`;
   setDefaults(kind === 'storyteller' ? STORY_SETTINGS : {});
   showInfo(facts(info));
-  showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices)]);
+  const refused = await refusal(info.notices, info.fileBytes);
+  showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
   enter('ready');
   conversation.use(loaded, noteOf(choice));
   showMode(info.chatTemplate);
@@ -324,7 +339,7 @@ button('back').addEventListener('click', leavePicker);
 button('print').addEventListener('click', () => print());
 addEventListener('keydown', (event) => {
   if (event.key !== 'Escape') return;
-  if (models.loading) models.cancel();
+  if (models.loading && !models.behind) models.cancel();
   else conversation.stop();
 });
 onRoute((to) => {

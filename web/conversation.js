@@ -361,6 +361,11 @@ export class Conversation {
     this.#abort?.abort();
   }
 
+  /** When no answer runs any more. */
+  async idle() {
+    while (this.busy) await this.#running;
+  }
+
   /** Stop what runs, and wait until it has. */
   async halt() {
     this.stop();

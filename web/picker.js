@@ -6,7 +6,9 @@ import { textsOf } from './attachments.js';
 import { action, box, button, byId, el, input } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
-import { PRESETS, choiceOfPreset, presetOf } from './presets.js';
+import { setUpHub } from './hub.js';
+import { memoryLimit } from './preflight.js';
+import { PRESETS, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { askToken, hideToken } from './token.js';
 
@@ -42,6 +44,10 @@ export function setUpPicker(choose, attach) {
     attempt(webChoice);
   });
   for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
+  setUpHub(({ file, bytes: size }) => attempt(() => {
+    input('hub-file').value = file;
+    return { bytes: size, ...hubChoice() };
+  }), showPickerError);
   setUpFiles((files) => attempt(() => fileChoice(files)), attach);
 }
 
@@ -69,15 +75,17 @@ export function showPickerError(error, ...buttons) {
 
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
+  const best = recommended(memoryLimit());
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
     const ask = () => {
       showPickerError(null);   // what failed before is another matter
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated ? action('Enter token…', ask)
-      : action('Start', () => attempt(() => choiceOfPreset(preset)));
+      : action(`Download ${sizeOf(preset)}`, () => attempt(() => choiceOfPreset(preset)));
     const lines = [preset.note, `${preset.repo} / ${preset.file}`];
-    return modelRow({ name: preset.name, lines, size: sizeOf(preset), buttons: [start] });
+    const tag = preset === best ? 'recommended' : '';
+    return modelRow({ name: preset.name, lines, size: preset.gated ? sizeOf(preset) : '', buttons: [start], tag });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
   const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
@@ -235,7 +243,21 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** Press the button that the link stands for. @param {URLSearchParams} query */
+/** What a link asks for, pressed as its button; of another host only when the person says so: a link may come from
+ * anybody. @param {URLSearchParams} query */
 export function submitLink(query) {
-  byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
+  const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
+  const address = query.get('model') ?? 'https://huggingface.co/';
+  const host = URL.canParse(address, location.href) ? new URL(address, location.href).host : '';
+  if (host === location.host || !host) return submit();
+  const what = query.get('model') ?? `${query.get('repo')} / ${query.get('file')}`;
+  const close = () => place.replaceChildren();
+  const yes = action(`Load it from ${host}`, () => {
+    close();
+    submit();
+  }, 'primary');
+  const place = box('picker-error');
+  place.replaceChildren(el('div', { className: 'asked', role: 'group', ariaLabel: 'What a link asks for' },
+    el('strong', {}, `A link asks to load a model from ${host}`), el('p', {}, what), yes, action('Not now', close)));
+  yes.focus();
 }

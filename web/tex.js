@@ -5,11 +5,11 @@
  */
 
 /** No blank line in it, so that a block can be told as soon as its paragraph ends. */
-const BLOCK = /^ {0,3}(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^])+)\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^])+)\\\])[ \t]*(?:\n+|$)/;
-const DISPLAY = /^(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^])+)\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^])+)\\\])/;
+const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
+const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`), IN_LINE = new RegExp(`^${DISPLAY.source}`);
 /** Between dollars: no blank at the edges, and no digit or letter behind. */
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
-const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^])+)\\\)/;
+const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
 
 /** @param {string} raw @param {RegExpExecArray} match @param {boolean} display */
 const token = (raw, match, display) => ({ type: 'maths', raw, text: (match[1] ?? match[2]).trim(), display });
@@ -36,7 +36,7 @@ export function texIn(escape) {
     {
       name: 'mathsInLine', level: 'inline', start, renderer,
       tokenizer(src) {
-        const display = DISPLAY.exec(src), match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
+        const display = IN_LINE.exec(src), match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
         return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
       },
     },
