@@ -17,7 +17,7 @@ const MAX_ROUNDS = 8;
  * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
  *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[], saved?: Bytes }} ChatOptions */
-/** @typedef {{ messages: ChatMessage[], prefix?: Prefix }} Past */
+/** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
 /** What the last answer was built on, and what the next one can be.
  * @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
 /** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
@@ -80,6 +80,21 @@ export class Chat {
     return this.#answer(past, options);
   }
 
+  /** Goes on with the last answer; with a text, with an answer to the last question that begins so. Only what is new
+   * comes; in `messages` it becomes one answer. @param {string} [text] @param {GenerateOptions} [options] */
+  continue(text, options = {}) {
+    if (text !== undefined) checkValue('text', text, string);
+    const held = ['format', 'tools'].find((name) => name in { ...this.#defaults, ...options });
+    if (held) throw new GemmaError('bad-option', held, { expected: 'none for an answer that has begun' });
+    if (!this.#messages.length) throw new GemmaError('bad-state', 'nothing was said yet');
+    const past = () => {
+      const last = this.#messages[this.#messages.length - 1], ours = /^(assistant|model)$/.test(last.role);
+      const begin = text ?? (ours ? last.content : '');
+      return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
+    };
+    return this.#answer(past, options);
+  }
+
   clone() {
     const copy = { ...this.#defaults, messages: this.messages };
     return new Chat(this.#means, copy, this.#prefixes);
@@ -125,10 +140,10 @@ export class Chat {
       },
       onResult: (answer, next) => {
         this.#busy = false;
-        const { messages, prefix } = /** @type {Past} */ (begun);
+        const { messages, prefix, begin } = /** @type {Past} */ (begun);
         if (answer.finishReason === 'aborted' && answer.text === '') return;
-        this.#messages = [...messages, ...said, messageOf(answer)];
-        this.#prefixes = { last: prefix, next };
+        this.#messages = [...messages, ...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
+        this.#prefixes = { last: begin === undefined ? prefix : this.#prefixes.last, next };
       },
       onError: () => {
         if (begun) this.#busy = false;

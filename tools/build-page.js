@@ -25,11 +25,15 @@ const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest',
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
   const esbuild = await import('esbuild');
-  await esbuild.build({
-    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
+  const [app, ...workers] = ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') }));
+  /** @type {import('esbuild').BuildOptions} */
+  const common = {
     outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
     minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
-  });
+  };
+  // What the page loads later lies beside it; workers are whole, so that none waits for another file.
+  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
+  await esbuild.build({ ...common, entryPoints: workers });
 }
 
 /** The page's own files, and the wasm modules beside the worker. @param {string} out */

@@ -24,24 +24,31 @@ import {
 } from './settings.js';
 import { setUpShortcuts } from './shortcuts.js';
 import { recall, remember } from './storage.js';
-import { setUpStored, showStored } from './stored.js';
+import { refusal, setUpStored, showStored } from './stored.js';
 import { STORY_SETTINGS, mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
+import { Talk } from './talk.js';
 import { setUpTheme } from './theme.js';
 import { reasonBeforeLoad, reasonForOneThread, showThreadsHint } from './threads.js';
 import { askToken, hideToken, needsToken, setUpToken } from './token.js';
 import { Transcript } from './transcript.js';
-import { Tree } from './tree.js';
+import { Tree, spoken } from './tree.js';
 
 /** @typedef {import('../js/index.js').Model} Model */
 /** @typedef {import('./picker.js').Choice} Choice */
 
 const follow = new Follow(box('scroller'), box('latest'));
-const models = new Models(async (dead) => {
-  if (!dead) await conversation.halt();
-  conversation.use(null);
+/** @type {Models} */
+const models = new Models({
+  leave: async (dead) => {
+    if (!dead) await conversation.settle();
+    conversation.use(null);
+  },
+  idle: () => conversation.idle(),
 });
+const talk = new Talk(async (id) => archive.kept && archive.has(id));
 
-const conversation = new Conversation(new Transcript(box('log'), follow), {
+/** @type {Conversation} */
+const conversation = new Conversation(new Transcript(box('log'), follow), talk, {
   options: samplingOptions,
   system: systemPrompt,
   welcome,
@@ -49,7 +56,8 @@ const conversation = new Conversation(new Transcript(box('log'), follow), {
     composer.busy(busy);
     document.body.dataset.busy = String(busy);
   },
-  edit: (text) => composer.edit(text),
+  edit: (message) => composer.edit(message),
+  anew: () => goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
   begun: ({ id }) => shows({ view: 'chat', id }),
   changed: (now) => {
@@ -61,22 +69,27 @@ const conversation = new Conversation(new Transcript(box('log'), follow), {
 });
 
 const composer = setUpComposer({
-  send: (text) => conversation.send(text),
+  send: (draft) => conversation.send(draft),
   stop: () => conversation.stop(),
   resized: () => follow.keep(),
-  typed: (text) => {
-    if (!conversation.editing) keeper.typed(text);
-    countDraft(text);
+  typed: (draft) => {
+    if (!conversation.editing) keeper.typed(draft);
+    countDraft(draft);
   },
-  last: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
+  last: () => {
+    const { text = '', files = [] } = conversation.tree.path().findLast(({ role }) => role === 'user') ?? {};
+    return { text, files };
+  },
   kept: () => conversation.leaveEditing(),
 });
-const keeper = new Keeper(conversation, () => (conversation.editing ? '' : composer.text));
+const keeper = new Keeper(conversation, () => (conversation.editing ? { text: '', files: [] } : composer.message));
 
 /** @param {'picking' | 'loading' | 'ready' | 'reading'} state   reading: a conversation without its model */
 function enter(state) {
   document.body.dataset.state = state;
-  const inChat = state === 'loading' && conversation.tree.leaf !== null;
+  const behind = models.behind && state === 'ready';
+  const inChat = behind || (state === 'loading' && conversation.tree.leaf !== null);
+  document.body.dataset.behind = String(behind);
   document.body.dataset.inChat = String(inChat);
   const loading = box('loading');
   if (inChat) box('composer').before(loading);
@@ -87,10 +100,15 @@ function enter(state) {
 function welcome() {
   const { model, choice } = models;
   if (!model) return [el('strong', {}, 'No model is loaded'), action('Choose a model…', changeModel, 'link')];
+  if (!model.info.chatTemplate) {
+    return [el('strong', {}, 'Begin a text'), 'This model has not learnt to chat: it goes on with what you write.'];
+  }
   if (choice?.kind !== 'storyteller') {
     return [el('strong', {}, 'Ask something'), 'The answer is made here, on this device.'];
   }
-  return storytellerWelcome(model.info.parameters, { say: (text) => void conversation.send(text), more: changeModel });
+  return storytellerWelcome(model.info.parameters, {
+    say: (text) => void conversation.send({ text, files: [] }), more: changeModel,
+  });
 }
 
 /** The list of models, while what was open waits behind it. */
@@ -153,12 +171,20 @@ let loads = 0;
 async function load(choice, asked) {
   const before = models.choice, mine = ++loads;
   try {
-    const form = loadOptions();
-    enter('loading');
-    if (asked) button('loading-cancel').focus();
-    begin(await models.load(choice, form), choice, before, form.threads);
+    const loading = models.load(choice, loadOptions());
+    if (models.behind) leavePicker();
+    else {
+      enter('loading');
+      if (asked) button('loading-cancel').focus();
+    }
+    await begin(await loading, choice, before);
   } catch (error) {
-    if (mine === loads) failed(error, choice);   // else another one has taken its place
+    if (mine !== loads) return;   // another one has taken its place
+    const stay = models.behind && codeOf(error) === 'aborted';
+    models.behind = false;
+    if (!stay) return failed(error, choice);
+    announce('Cancelled');
+    showChat();
   }
 }
 
@@ -182,9 +208,8 @@ function backToPicker(error, ...buttons) {
   box('main').focus();
 }
 
-/** @param {Model} loaded @param {Choice} choice @param {Choice | null} before
- * @param {number | undefined} threads   asked for */
-function begin(loaded, choice, before, threads) {
+/** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
+async function begin(loaded, choice, before) {
   const { label, kind } = choice;
   const { info } = loaded;
   remember('model', noteOf(choice));
@@ -193,9 +218,12 @@ function begin(loaded, choice, before, threads) {
   button('change-model').ariaLabel = `Model: ${label}. Change`;
   setDefaults(kind === 'storyteller' ? STORY_SETTINGS : {});
   showInfo(facts(info));
-  showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices)]);
+  const refused = await refusal(info.notices, info.fileBytes);
+  showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
   enter('ready');
   conversation.use(loaded, noteOf(choice));
+  showMode(info.chatTemplate);
+  if (archive.kept) void talk.sweep();
   // A story is no beginning for another model: it stays in the list.
   if (before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head) void openConversation(null);
   else {
@@ -204,6 +232,13 @@ function begin(loaded, choice, before, threads) {
   }
   if (!hasTouch()) composer.focus();
   announce('The model is ready.');
+}
+
+/** A model that knows no chat goes on with a text. @param {boolean} chats */
+function showMode(chats) {
+  const field = byId('input', HTMLTextAreaElement);
+  field.placeholder = chats ? 'Write a message' : 'Begin a text';
+  field.ariaLabel = chats ? 'Message' : 'Text to go on with';
 }
 
 /** @param {Model['info']} info @returns {[string, string][]} */
@@ -221,23 +256,32 @@ function facts(info) {
   ];
 }
 
+/** What is left of the context, before what is being written. */
+let left = 0;
+
 /** @param {number} used @param {number} length */
 function showContext(used, length) {
+  left = Math.max(0, length - used);
   box('meter-text').textContent = `Context ${count(Math.min(used, length))} of ${count(length)}`;
   byId('meter', HTMLProgressElement).value = length ? Math.min(1, used / length) : 0;
 }
 
 let drafts = 0;
 
-/** How many tokens the message takes that is being written. @param {string} text */
-function countDraft(text) {
-  const { model } = models;
+/** How many tokens the message takes that is being written, and what that leaves.
+ * @param {import('./archive.js').Draft} draft */
+function countDraft(draft) {
+  const { model } = models, text = spoken(draft), place = box('draft-tokens');
   const mine = ++drafts;
-  if (!text || !model) box('draft-tokens').textContent = '';
+  place.classList.remove('over');
+  if (!text || !model) place.textContent = '';
   else setTimeout(() => {
     if (mine !== drafts || model !== models.model) return;
-    void model.tokenize(text).then((ids) => {
-      if (mine === drafts) box('draft-tokens').textContent = `+ ${count(ids.length)}`;
+    void model.tokenize(text).then(({ length }) => {
+      if (mine !== drafts) return;
+      place.classList.toggle('over', length > left);
+      const rest = length > left ? `${count(length - left)} too many` : `${count(left - length)} left`;
+      place.textContent = `+ ${count(length)} · ${rest}`;
     }, () => {});
   }, 150);
 }
@@ -284,7 +328,7 @@ setUpSettings(() => {
   conversation.head.settings = conversationSettings();
   keeper.changed(false);
 });
-setUpPicker(choose);
+setUpPicker(choose, (texts) => composer.add(texts));
 setUpStored(choose);
 setUpToken(choose, showPickerError);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });
@@ -296,7 +340,7 @@ button('back').addEventListener('click', leavePicker);
 button('print').addEventListener('click', () => print());
 addEventListener('keydown', (event) => {
   if (event.key !== 'Escape') return;
-  if (models.loading) models.cancel();
+  if (models.loading && !models.behind) models.cancel();
   else conversation.stop();
 });
 onRoute((to) => {
@@ -314,6 +358,7 @@ async function open() {
   await setUpLibrary({
     open: goTo,
     renamed: (id, title) => conversation.head?.id === id && Object.assign(conversation.head, { title, named: true }),
+    removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,
   });
   const query = new URLSearchParams(location.search);

@@ -5,7 +5,7 @@
  * page goes.
  * @module
  */
-import { BY_SENSE, wordsOf } from './tree.js';
+import { BY_SENSE, spoken, wordsOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Kept} Kept */
 
@@ -20,11 +20,14 @@ import { BY_SENSE, wordsOf } from './tree.js';
  * @property {string} [system]
  * @property {Record<string, unknown>} [settings]
  * @property {ModelNote} [model]  who answered last
+ * @property {string} [from]      the first message that the model is still told
  */
 
 /** Enough to load it again, if it did not come from a file that was chosen.
  * @typedef {{ label: string, kind?: string, source?: string | { repo: string, file: string, revision?: string },
  *   bytes?: number }} ModelNote */
+
+/** @typedef {{ text: string, files: import('./tree.js').Attached[] }} Draft */
 
 const NAME = 'gemma-wasm';
 const VERSION = 1;
@@ -140,6 +143,11 @@ class StoredArchive {
     await committed(transaction);
   }
 
+  /** @param {string} id */
+  async has(id) {
+    return await done(this.#read('heads').count(id)) > 0;
+  }
+
   /** Change what is known about one: its name, whether it is pinned. @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const one = await this.get(id);
@@ -159,15 +167,15 @@ class StoredArchive {
     await committed(transaction);
   }
 
-  /** What was being written, '' for nothing. @param {string} id @returns {Promise<string>} */
+  /** What was being written. @param {string} id @returns {Promise<Draft | undefined>} */
   async draft(id) {
-    return (await done(this.#read('drafts').get(id))) ?? '';
+    return done(this.#read('drafts').get(id));
   }
 
-  /** @param {string} id @param {string} text */
-  async setDraft(id, text) {
+  /** @param {string} id @param {Draft | null} draft */
+  async setDraft(id, draft) {
     const transaction = this.#database.transaction('drafts', 'readwrite');
-    if (text) transaction.objectStore('drafts').put(text, id);
+    if (draft) transaction.objectStore('drafts').put(draft, id);
     else transaction.objectStore('drafts').delete(id);
     await committed(transaction);
   }
@@ -188,7 +196,7 @@ class StoredArchive {
 export class MemoryArchive {
   kept = false;
   /** @type {Map<string, { head: Head, body: Kept, words: string[] }>} */ #all = new Map();
-  /** @type {Map<string, string>} */ #drafts = new Map();
+  /** @type {Map<string, Draft>} */ #drafts = new Map();
 
   /** @param {number} [limit] @returns {Promise<Head[]>} */
   async list(limit = PAGE) {
@@ -231,13 +239,18 @@ export class MemoryArchive {
   }
 
   /** @param {string} id */
-  async draft(id) {
-    return this.#drafts.get(id) ?? '';
+  async has(id) {
+    return this.#all.has(id);
   }
 
-  /** @param {string} id @param {string} text */
-  async setDraft(id, text) {
-    if (text) this.#drafts.set(id, text);
+  /** @param {string} id */
+  async draft(id) {
+    return this.#drafts.get(id);
+  }
+
+  /** @param {string} id @param {Draft | null} draft */
+  async setDraft(id, draft) {
+    if (draft) this.#drafts.set(id, draft);
     else this.#drafts.delete(id);
   }
 
@@ -253,7 +266,7 @@ export class MemoryArchive {
 
 /** What it can be found by. @param {Head} head @param {Kept} body */
 function wordsIn(head, body) {
-  return wordsOf([head.title, ...body.said.map(({ text }) => text)]);
+  return wordsOf([head.title, ...body.said.map(spoken)]);
 }
 
 /** @param {Head[]} heads */

@@ -1,17 +1,20 @@
 /**
  * composer: the message field: Enter sends, Shift+Enter breaks the line, it grows with its text; ↑ in an empty field
- * brings the last message back; while an earlier message is edited it says so.
+ * brings the last message back; while an earlier message is edited it says so. Texts go with it (attachments.js).
  * @module
  */
+import { Attachments } from './attachments.js';
 import { box, button, byId, hasTouch } from './dom.js';
+
+/** @typedef {import('./archive.js').Draft} Draft */
 
 /**
  * @typedef {object} On
- * @property {(text: string) => boolean} send   false: not now, the text stays
+ * @property {(draft: Draft) => boolean} send   false: not now, the text stays
  * @property {() => void} stop
  * @property {() => void} resized
- * @property {(text: string) => void} typed
- * @property {() => string} last     the last message that was sent
+ * @property {(draft: Draft) => void} typed
+ * @property {() => Draft} last      the last message that was sent
  * @property {() => void} kept       an earlier message is left as it is
  */
 
@@ -26,38 +29,46 @@ export function setUpComposer(on) {
     field.style.height = `${field.scrollHeight + 2}px`;
     on.resized();
   };
-  /** @param {string} text */
-  const set = (text) => {
+  const draft = () => ({ text: field.value, files: attachments.files });
+  const attachments = new Attachments(field, () => {
+    on.resized();
+    on.typed(draft());
+  });
+  /** @param {Draft} draft */
+  const set = ({ text, files }) => {
     field.value = text;
+    attachments.set(files);
     grow();
+  };
+  const clear = () => {
+    set({ text: '', files: [] });
+    on.typed(draft());
   };
   /** @param {boolean} now */
   const editing = (now) => { box('editing').hidden = !now; };
   const leave = () => {
     on.kept();
     editing(false);
-    set('');
-    on.typed('');
+    clear();
     field.focus();
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const text = field.value.trim();
-    if (busy || !text || !on.send(text)) return;
+    const [text, { files }] = [field.value.trim(), attachments];
+    if (busy || !(text || files.length) || !on.send({ text, files })) return;
     editing(false);
-    set('');
-    on.typed('');
+    clear();
   });
   field.addEventListener('input', () => {
     grow();
-    on.typed(field.value);
+    on.typed(draft());
   });
   field.addEventListener('keydown', (event) => {
     if (event.key === 'Escape' && !box('editing').hidden) {
       event.stopPropagation();
       return leave();
     }
-    if (event.key === 'ArrowUp' && !field.value) {
+    if (event.key === 'ArrowUp' && !field.value && !attachments.files.length) {
       event.preventDefault();
       return set(on.last());
     }
@@ -81,19 +92,26 @@ export function setUpComposer(on) {
       if (held) field.focus();
     },
     focus: () => field.focus(),
-    /** An earlier message, to be said differently. @param {string} text */
-    edit(text) {
+    /** An earlier message, to be said differently. @param {Draft} message */
+    edit(message) {
       editing(true);
-      set(text);
+      set(message);
+      on.typed(draft());
       field.focus();
     },
-    /** What was being written when this conversation was left. @param {string} text */
-    draft(text) {
+    /** What was being written when this conversation was left. @param {Draft} kept */
+    draft(kept) {
       editing(false);
-      set(text);
+      set(kept);
+      on.typed(draft());
     },
-    get text() {
-      return field.value;
+    /** @param {import('./tree.js').Attached[]} files */
+    add(files) {
+      attachments.add(files);
+      field.focus();
+    },
+    get message() {
+      return draft();
     },
   };
 }

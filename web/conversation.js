@@ -1,13 +1,14 @@
 /**
  * conversation: one talk with whatever model is there: sends, edits, retries, stops, steps through versions, and tells
  * the views and the archive what happens. It outlives its model: without one it can be read.
- * Knows the package's chat object, the tree and the transcript; no form, no layout, no storage.
+ * Knows the talk with the model, the tree and the transcript; no form, no layout, no storage.
  * @module
  */
 import { action, announce } from './dom.js';
 import { codeOf } from './errors.js';
-import { plural, rate, shortTime } from './format.js';
-import { Tree, newId, titleOf } from './tree.js';
+import { count, plural, rate, shortTime } from './format.js';
+import { messagesOf } from './talk.js';
+import { Tree, newId, spoken, titleOf } from './tree.js';
 
 /** How often the running numbers change, in milliseconds. */
 const STATS_EVERY = 250;
@@ -17,6 +18,7 @@ const READING = 'Reading…';
 /** @typedef {import('../js/index.js').Model} Model */
 /** @typedef {import('./transcript.js').Answer} Answer */
 /** @typedef {import('./tree.js').Said} Said */
+/** @typedef {import('./archive.js').Draft} Draft */
 /** @typedef {import('./archive.js').Head} Head */
 /** @typedef {import('./archive.js').ModelNote} ModelNote */
 
@@ -25,6 +27,7 @@ const READING = 'Reading…';
  * @property {Said} question
  * @property {Said} said
  * @property {Answer} answer
+ * @property {string} [begin]         what it begins with
  * @property {string | null} before   the leaf that was shown before, should it come to nothing
  * @property {number} used            tokens of context in use before it
  * @property {number} prompt          and with its message, as far as known
@@ -36,7 +39,8 @@ const READING = 'Reading…';
  * @property {() => string} system           the system prompt of a new conversation
  * @property {() => (Node | string)[]} welcome          what an empty conversation shows
  * @property {(busy: boolean) => void} busy
- * @property {(text: string) => void} edit  put a message back into its field
+ * @property {(draft: Draft) => void} edit  put a message back into its field
+ * @property {() => void} anew               begin a new conversation
  * @property {(used: number) => void} used   tokens of context in use
  * @property {(head: Head) => void} begun    it has its first message
  * @property {(now: boolean) => void} changed   keep it; now: a turn has begun or ended
@@ -49,9 +53,7 @@ export class Conversation {
   /** @type {ModelNote | undefined} */ #note;
   /** @type {import('./transcript.js').Transcript} */ #transcript;
   /** @type {Hooks} */ #hooks;
-  /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
-  /** The last answer, and its question, that the chat holds. */
-  #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
+  /** @type {import('./talk.js').Talk} */ #talk;
   /** @type {AbortController | null} */ #abort = null;
   /** @type {Turn | null} */ #turn = null;
   #used = 0;
@@ -63,16 +65,21 @@ export class Conversation {
 
   /**
    * @param {import('./transcript.js').Transcript} transcript
+   * @param {import('./talk.js').Talk} talk
    * @param {Hooks} hooks
    */
-  constructor(transcript, hooks) {
+  constructor(transcript, talk, hooks) {
     this.#transcript = transcript;
+    this.#talk = talk;
     this.#hooks = hooks;
     transcript.on = {
       version: (said, step) => this.#step(said, step),
       retry: (said) => this.#retry(said),
       edit: (said) => this.#edit(said),
       branch: (said) => this.#branch(said),
+      goOn: (said) => this.continueFrom(said),
+      shorten: (said) => void this.#shorten(said),
+      anew: () => hooks.anew(),
     };
   }
 
@@ -84,14 +91,14 @@ export class Conversation {
   use(model, note) {
     this.#model = model;
     this.#note = note;
-    this.#chat = null;
+    this.#talk.use(model);
     this.#count();
   }
 
   /** This conversation from the archive, null for a new one. @param {{ head: Head, tree: Tree } | null} [kept] */
   async open(kept = null) {
     await this.halt();
-    this.#chat = null;
+    this.#talk.leave();
     this.#editing = null;
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
@@ -110,46 +117,41 @@ export class Conversation {
     this.#transcript.show(this.#rows(this.tree.path()));
   }
 
-  /** @param {Said[]} path */
+  /** @param {Said[]} path @returns {import('./transcript.js').Row[]} */
   #rows(path) {
+    const from = Math.max(0, path.findIndex(({ id }) => id === this.head?.from));
     return path.map((said, i) => {
       const versions = this.tree.versions(said);
       const forgotten = said.role === 'user' && path[i + 1]?.role === 'user';
-      return { said, at: versions.indexOf(said), of: versions.length, last: i === path.length - 1, forgotten };
+      const untold = i < from ? 'all' : i === from && i > 0 ? 'before' : '';
+      const [last, long] = [i === path.length - 1, path.slice(from + 1).some(({ role }) => role === 'user')];
+      return { said, at: versions.indexOf(said), of: versions.length, last, forgotten, untold, long };
     });
   }
 
   /** How much of the context what is shown takes. */
   #count() {
-    const [model, messages] = [this.#model, this.#messages(this.tree.leaf)];
+    const { leaf } = this.tree, model = this.#model;
     this.#used = 0;
     this.#hooks.used(0);
-    if (!model || !messages.length) return;
-    void model.countTokens(messages).then((used) => {
+    if (leaf !== null) void this.#talk.count(messagesOf(this.tree, this.head, leaf)).then((used) => {
       if (this.busy || model !== this.#model) return;
       this.#used = used;
       this.#hooks.used(used);
     }, () => {});   // a template that refuses says so when it is asked for an answer
   }
 
-  /** @param {string | null} until */
-  #messages(until) {
-    const messages = /** @type {import('../js/chat.js').ChatMessage[]} */ (this.tree.messages(until));
-    const system = this.head?.system;
-    if (!system || !messages.length) return messages;
-    return [{ role: /** @type {const} */ ('system'), content: system }, ...messages];
-  }
-
-  /** @param {string} text */
-  send(text) {
+  /** @param {Draft} draft */
+  send({ text, files }) {
     if (this.busy || !this.#model) return false;
     const instead = this.#editing;
     this.#editing = null;
     const before = this.tree.leaf;
     const parent = instead ? instead.parent : before;
     const question = this.tree.add(parent, 'user', text);
-    if (!this.head) this.#begin(text);
-    this.#start(question, before);
+    if (files.length) question.files = files;
+    if (!this.head) this.#begin(text || files[0].name);
+    this.#start({ question, before });
     return true;
   }
 
@@ -164,8 +166,43 @@ export class Conversation {
   #retry(said) {
     if (this.#hindered()) return;
     const question = said.role === 'user' ? said : this.tree.get(said.parent);
-    if (question) this.#start(question, this.tree.leaf);
+    if (question) this.#start({ question, before: this.tree.leaf });
   }
+
+  /** Goes on with an answer: in its place where its own text is the beginning and nothing follows it; else from the
+   * given text on, as another version. @param {Said} said @param {string} [begin] */
+  continueFrom(said, begin = said.text) {
+    const question = this.tree.get(said.parent), before = this.tree.leaf;
+    if (this.#hindered() || !question) return;
+    const same = begin === said.text && before === said.id ? said : undefined;
+    this.#start({ question, before, begin, said: same });
+  }
+
+  /** The model is told less: without the oldest turns, so many that half of its context is free. Then it answers what
+   * had no place, or goes on with what was cut. @param {Said} said */
+  async #shorten(said) {
+    const model = this.#model;
+    if (this.#hindered() || !model || !this.head) return;
+    const path = this.tree.path(said.id), questions = path.filter(({ role }, i) => role === 'user' && i > 0);
+    const asked = said.role === 'user' ? [{ role: /** @type {const} */ ('user'), content: spoken(said) }] : [];
+    const { from } = this.head, { contextLength } = model.info;
+    let used = contextLength;
+    for (const { id } of questions.slice(questions.findIndex(({ id }) => id === this.head?.from) + 1)) {
+      this.head.from = id;
+      used = await this.#talk.count([...messagesOf(this.tree, this.head, said.id), ...asked]);
+      if (used <= contextLength / 2) break;
+    }
+    if (used >= contextLength) {
+      this.head.from = from;
+      return announce('The last message alone is too long: shorten it.');
+    }
+    if (this.#hindered()) return;
+    this.#talk.shorten();
+    this.#show();
+    if (said.role === 'user') this.#retry(said);
+    else this.continueFrom(said);
+  }
+
 
   #hindered() {
     if (this.busy) announce('Wait for the answer, or stop it.');
@@ -177,7 +214,7 @@ export class Conversation {
   #edit(said) {
     if (this.#hindered()) return;
     this.#editing = said;
-    this.#hooks.edit(said.text);
+    this.#hooks.edit({ text: said.text, files: said.files ?? [] });
   }
 
   /** What is written next is a message of its own again. */
@@ -212,16 +249,18 @@ export class Conversation {
     this.#hooks.branched({ head, tree: this.tree.branch(said.id) });
   }
 
-  /** @param {Said} question @param {string | null} before */
-  #start(question, before) {
-    this.tree.leaf = question.id;
-    const rows = this.#rows(this.tree.path());
+  /** said: the answer that goes on, in its place.
+   * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
+  #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
+    const rows = this.#rows(this.tree.path(question.id));
     this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
-    const said = this.tree.add(question.id, 'assistant');
+    this.tree.leaf = said.id;
+    said.state = 'partial';
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
     const answer = this.#transcript.running(said);
-    const turn = { question, said, answer, before, used: this.#used, prompt: 0 };
+    if (begin) answer.add(begin);
+    const turn = { question, said, answer, begin, before, used: this.#used, prompt: 0 };
     const abort = this.#abort = new AbortController();
     this.#turn = turn;
     this.#hooks.busy(true);
@@ -242,27 +281,14 @@ export class Conversation {
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
     };
     try {
-      const out = this.#ask(turn.question, { ...this.#hooks.options(), signal, onPrefillProgress });
+      const { question, begin, before } = turn, head = /** @type {Head} */ (this.head);
+      const options = { ...this.#hooks.options(), signal, onPrefillProgress };
+      const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {
       this.#failed(turn, error);
     }
-  }
-
-  /** The package's chat goes on where it stands; elsewhere a new one takes its place, and the engine keeps what both
-   * have in common. @param {Said} question @param {object} options */
-  #ask(question, options) {
-    if (this.#chat && this.#held.question === question.id) return this.#chat.retry(options);
-    let parent = this.tree.get(question.parent);
-    while (parent?.role === 'user') parent = this.tree.get(parent.parent);   // unanswered: the chat does not have it
-    if (!this.#chat || this.#held.answer !== (parent?.id ?? null)) {
-      const messages = this.#messages(question.parent);
-      const system = !messages.length && this.head?.system;
-      this.#chat = /** @type {Model} */ (this.#model).chat(system ? { system } : { messages });
-      this.#held = { answer: parent?.id ?? null, question: null };
-    }
-    return this.#chat.send(question.text, options);
   }
 
   /** What was there before stays in the tree. @param {Turn} turn @param {unknown} error */
@@ -271,22 +297,30 @@ export class Conversation {
     if (said.text) said.state = 'cut';
     else this.tree.remove(said);
     this.tree.leaf = said.text ? said.id : question.id;
-    // A message that is too long is better edited than sent again.
-    const help = codeOf(error) === 'context-exceeded' ? action('Edit the message', () => this.#edit(question))
-      : action('Try again', () => this.#retry(question));
-    answer.fail(error, help);
+    answer.fail(error, ...this.#remedies(error, said.text ? said : question, question));
     if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
   }
 
+  /** What may help. A message that is too long is better edited than sent again.
+   * @param {unknown} error @param {Said} last @param {Said} question */
+  #remedies(error, last, question) {
+    if (codeOf(error) !== 'context-exceeded') return [action('Try again', () => this.#retry(question))];
+    const shorter = action('Continue without the oldest turns', () => void this.#shorten(last));
+    const edit = action('Edit the message', () => this.#edit(question));
+    const { long } = this.#rows(this.tree.path(last.id))[0];
+    return [...(long ? [shorter] : []), edit, action('New chat', () => this.#hooks.anew())];
+  }
+
   /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result */
-  #finish({ said, answer, question, before }, result) {
-    const { usage, seed, finishReason } = result;
-    Object.assign(said, { text: result.text, stats: summary(result), hint: `seed ${seed}` });
+  #finish({ said, answer, question, begin = '', before }, result) {
+    const { usage, finishReason } = result;
+    Object.assign(said, { text: begin + result.text, stats: summary(result), hint: details(result) });
     said.state = finishReason === 'stop' || finishReason === 'stop-sequence' ? 'whole' : 'cut';
+    said.full = finishReason === 'context';
     const nothing = finishReason === 'aborted' && result.text === '';
-    if (nothing) return this.#cameToNothing(said, answer, before);
-    this.#held = { answer: said.id, question: question.id };
-    this.#transcript.settled(answer, this.#rows([question, said])[1]);
+    if (nothing && !begin) return this.#cameToNothing(said, answer, before);
+    if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
+    this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
     this.#used = usage.promptTokens + usage.completionTokens;
     this.#hooks.used(this.#used);
   }
@@ -328,17 +362,28 @@ export class Conversation {
     this.#abort?.abort();
   }
 
+  /** When no answer runs any more. */
+  async idle() {
+    while (this.busy) await this.#running;
+  }
+
   /** Stop what runs, and wait until it has. */
   async halt() {
     this.stop();
     await this.#running;
+  }
+
+  /** The model is about to go: what it has of this is kept. */
+  async settle() {
+    await this.halt();
+    await this.#talk.settled();
   }
 }
 
 /** Why an answer ended, where that is not obvious. @type {Record<string, string>} */
 const ENDS = {
   length: 'cut at the maximum of tokens',
-  context: 'the context is full: start a new chat',
+  context: 'the context is full',
   aborted: 'stopped',
 };
 
@@ -349,4 +394,9 @@ function summary({ usage, timings, finishReason }) {
   if (timings.firstTokenMs > 0) parts.push(`first after ${shortTime(timings.firstTokenMs)}`);
   if (ENDS[finishReason]) parts.push(ENDS[finishReason]);
   return parts.join(' · ');
+}
+
+/** What is seldom wanted. @param {import('../js/generation.js').GenerateResult} result */
+function details({ seed, usage: { promptTokens, reusedTokens } }) {
+  return `prompt: ${plural(promptTokens, 'token')}, ${count(promptTokens - reusedTokens)} of them new · seed ${seed}`;
 }

@@ -124,6 +124,10 @@ const WORDS = {
     'This model is not made for chat.',
     'Pick an instruction-tuned model; their names often end in “-it”.',
   ],
+  'embedding-model': [
+    'This model makes vectors of texts and cannot answer.',
+    'Pick a model that writes, for example one from the list.',
+  ],
   'template-error': [
     'The model’s chat template refused the conversation.',
     'Start a new chat. If it happens again, the model file is at fault.',

@@ -4,7 +4,7 @@
  * @module
  */
 import { PageError } from './errors.js';
-import { Tree, newId, titleOf } from './tree.js';
+import { Tree, newId, spoken, titleOf } from './tree.js';
 
 /** @typedef {import('./archive.js').Head} Head */
 /** @typedef {import('./tree.js').Kept} Kept */
@@ -23,7 +23,7 @@ export function toMarkdown({ head, body }) {
   const parts = [`# ${head.title}`, `${new Date(head.created).toISOString().slice(0, 10)}${
     head.model ? `, ${head.model.label}` : ''}`];
   if (head.system) parts.push('## System prompt', head.system);
-  for (const { role, text } of new Tree(body).path()) parts.push(role === 'user' ? '## You' : '## Answer', text);
+  for (const one of new Tree(body).path()) parts.push(one.role === 'user' ? '## You' : '## Answer', spoken(one));
   return `${parts.join('\n\n')}\n`;
 }
 
@@ -67,12 +67,21 @@ function grows(said) {
 
 /** @param {any} one @returns {Said} */
 function oneSaid(one) {
-  const { id, parent, role, text, state, stats, hint, model } = one ?? {};
+  const { id, parent, role, text, files, state, stats, hint, model } = one ?? {};
   const good = typeof id === 'string' && (parent === null || typeof parent === 'string')
     && (role === 'user' || role === 'assistant') && typeof text === 'string';
   if (!good) throw refuse('A message in it lacks its role or its text.');
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
-  return { id, parent, role, text, state: known, ...strings({ stats, hint, model }) };
+  return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
+}
+
+/** @param {any} files @returns {{ files?: import('./tree.js').Attached[] }} */
+function attached(files) {
+  if (!Array.isArray(files) || !files.length) return {};
+  if (files.some((file) => typeof file?.name !== 'string' || typeof file.text !== 'string')) {
+    throw refuse('A file in it lacks its name or its text.');
+  }
+  return { files: files.map(({ name, text }) => ({ name, text })) };
 }
 
 /** @param {Record<string, unknown>} given @returns {Record<string, string>} */

@@ -7,6 +7,7 @@ import { announce } from './dom.js';
 import { archive, showLibrary } from './library.js';
 
 /** @typedef {import('./conversation.js').Conversation} Conversation */
+/** @typedef {import('./archive.js').Draft} Draft */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
@@ -16,13 +17,16 @@ const NEW = 'new';
 /** @param {Conversation | null} conversation */
 const draftId = (conversation) => conversation?.head?.id ?? NEW;
 
+/** @param {Draft} draft */
+const isEmpty = ({ text, files }) => !text && !files.length;
+
 export class Keeper {
   #conversation;
   #timer = 0;
   #draftTimer = 0;
   #said = false;
 
-  /** @param {Conversation} conversation @param {() => string} draft   what stands in the message field */
+  /** @param {Conversation} conversation @param {() => Draft} draft   what stands in the message field */
   constructor(conversation, draft) {
     this.#conversation = conversation;
     const leave = () => {
@@ -58,21 +62,22 @@ export class Keeper {
     }
   }
 
-  /** @param {string} text */
-  typed(text) {
+  /** @param {Draft} draft */
+  typed(draft) {
     clearTimeout(this.#draftTimer);
-    if (!text) void this.#putDraft('');
-    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(text), DRAFT_AFTER);
+    if (isEmpty(draft)) void this.#putDraft(draft);
+    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft), DRAFT_AFTER);
   }
 
-  /** @param {string} text */
-  async #putDraft(text) {
+  /** @param {Draft} draft */
+  async #putDraft(draft) {
     clearTimeout(this.#draftTimer);
-    await archive.setDraft(draftId(this.#conversation), text).catch(() => {});
+    await archive.setDraft(draftId(this.#conversation), isEmpty(draft) ? null : draft).catch(() => {});
   }
 
-  /** What was being written here. @returns {Promise<string>} */
-  draft() {
-    return archive.draft(draftId(this.#conversation)).catch(() => '');
+  /** What was being written here. @returns {Promise<Draft>} */
+  async draft() {
+    const found = await archive.draft(draftId(this.#conversation)).catch(() => undefined);
+    return typeof found === 'object' ? found : { text: found ?? '', files: [] };   // once it was a text alone
   }
 }

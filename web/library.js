@@ -20,8 +20,8 @@ const NARROW = '(max-width: 60rem)';
 /** @type {Archive} */
 export let archive = new MemoryArchive();
 /** @type {{ open: (id: string | null) => void, renamed: (id: string, title: string) => void,
- *   current: () => string | undefined }} */
-let on = { open() {}, renamed() {}, current: () => undefined };
+ *   removed: () => void, current: () => string | undefined }} */
+let on = { open() {}, renamed() {}, removed() {}, current: () => undefined };
 
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
@@ -178,6 +178,7 @@ async function remove(head) {
   const one = await archive.get(head.id);
   await archive.remove(head.id);
   if (on.current() === head.id) on.open(null);
+  on.removed();
   await showLibrary();
   input('library-search').focus();
   if (one) offerUndo(`“${head.title}” is deleted.`, async () => {

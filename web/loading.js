@@ -2,7 +2,7 @@
  * loading: the progress of one load: bytes, rate, time left.
  * @module
  */
-import { announce, box, byId } from './dom.js';
+import { announce, box, button, byId } from './dom.js';
 import { bytes, duration } from './format.js';
 import { sentence } from './notices.js';
 
@@ -36,6 +36,17 @@ export class LoadingView {
     for (const id of ['bytes', 'rate', 'left', 'needs', 'notice']) box(`loading-${id}`).textContent = '';
     box('loading-notice').hidden = true;
     announce(`Loading ${label}`);
+  }
+
+  paused() {
+    box('loading-title').textContent = 'Paused';
+    for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
+    button('loading-pause').textContent = 'Resume';
+    announce('Paused');
+  }
+
+  going() {
+    button('loading-pause').textContent = 'Pause';
   }
 
   /** The header is being read. */

@@ -2,6 +2,8 @@
  * markdown: an answer's text as elements, cheap while it grows.
  * What a model writes is untrusted: raw HTML is shown as text, images become links (nothing is
  * fetched because an answer says so), and DOMPurify has the last word on tags and addresses.
+ * Code gets its colours, and TeX is drawn, by libraries that are loaded when an answer first has some,
+ * and only in blocks that are settled.
  * Blocks that later text cannot change any more are rendered once and left alone; only the last
  * one is rendered again as it grows. The end result equals one rendering of the whole text.
  * @module
@@ -9,6 +11,7 @@
 import { Marked } from 'marked';
 import DOMPurify from 'dompurify';
 import { el } from './dom.js';
+import { texIn } from './tex.js';
 
 /** @typedef {import('marked').Token} Token */
 
@@ -25,6 +28,8 @@ const marked = new Marked({
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
 });
+
+marked.use(texIn(escape));
 
 const ALLOWED = {
   ALLOWED_TAGS: ['a', 'blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li',
@@ -68,7 +73,30 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
+  // Each in its own direction: answers mix them.
+  for (const block of fragment.querySelectorAll('p, li, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, td, th')) {
+    block.setAttribute('dir', 'auto');
+  }
   return fragment;
+}
+
+/** What was settled: colours for its code, its maths drawn; it stays as it is where a library does not come.
+ * @param {DocumentFragment} fragment @param {() => void} changed */
+async function adorned(fragment, changed) {
+  const codes = [...fragment.querySelectorAll('pre code')], maths = [...fragment.querySelectorAll('[class^=maths-]')];
+  if (!codes.length && !maths.length) return;
+  const [colours, drawing] = await Promise.all([
+    codes.length ? import('./code.js') : null, maths.length ? import('./maths.js') : null]).catch(() => [null, null]);
+  for (const code of codes) {
+    const language = code.closest('.code')?.querySelector('.code-head span')?.textContent ?? '';
+    const better = colours?.coloured(code.textContent ?? '', language.toLowerCase());
+    if (better) code.replaceChildren(better);
+  }
+  for (const tex of maths) {
+    const drawn = drawing?.toMathML(tex.textContent ?? '', tex.className === 'maths-block');
+    if (drawn) tex.replaceWith(drawn);
+  }
+  changed();
 }
 
 /** Tables that are too wide scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
@@ -140,13 +168,20 @@ export class MarkdownView {
     if (settled.length) {
       const html = toHtml(settled);
       this.#html += html;
-      this.#tail.before(sanitised(html));
+      this.#tail.before(this.#settled(html));
     }
     this.#rest = rest;
     this.#tail.replaceChildren(sanitised(toHtml(open)));
     this.#ended = performance.now();
     this.#cost = this.#ended - start;
     this.#changed();
+  }
+
+  /** @param {string} html   that stays */
+  #settled(html) {
+    const fragment = sanitised(html);
+    void adorned(fragment, this.#changed);
+    return fragment;
   }
 
   /** Show at once what was added. */
@@ -162,9 +197,9 @@ export class MarkdownView {
     this.#frame = 0;
     const whole = toHtml(marked.lexer(this.text));
     if (this.#html + toHtml(marked.lexer(this.#rest)) !== whole) {
-      this.#root.replaceChildren(sanitised(whole));
+      this.#root.replaceChildren(this.#settled(whole));
     } else {
-      this.#tail.replaceWith(sanitised(whole.slice(this.#html.length)));
+      this.#tail.replaceWith(this.#settled(whole.slice(this.#html.length)));
     }
     this.#changed();
   }

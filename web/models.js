@@ -1,9 +1,11 @@
 /**
  * models: the model that is loaded, and the one that was before: loads a choice with the progress shown, lets the old
- * one go only when the new one's header has been read and fits, and knows how to get back what was there.
+ * one go only when the new one's header has been read and fits, and knows how to get back what was there. The
+ * storyteller is small: it stays to talk to until another model is here.
  * @module
  */
 import { loadModel } from '../js/index.js';
+import { button } from './dom.js';
 import { LoadingView } from './loading.js';
 import { isDownload, preflight } from './preflight.js';
 import { storyteller } from './storyteller.js';
@@ -24,11 +26,17 @@ export class Models {
   /** @type {AbortController | null} */ #loading = null;
   /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  #leave;
+  /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
+  #pausing = false;
+  #on;
+  /** A load runs while the model that is there can be talked to. */
+  behind = false;
 
-  /** @param {(dead: boolean) => Promise<void>} leave   before a model is let go */
-  constructor(leave) {
-    this.#leave = leave;
+  /** leave: before a model is let go; idle: when nobody waits for an answer of it.
+   * @param {{ leave: (dead: boolean) => Promise<void>, idle: () => Promise<void> }} on */
+  constructor(on) {
+    this.#on = on;
+    button('loading-pause').addEventListener('click', () => this.#pause());
   }
 
   get loading() {
@@ -36,6 +44,13 @@ export class Models {
   }
 
   cancel() {
+    this.#resume?.(false);
+    this.#loading?.abort();
+  }
+
+  #pause() {
+    if (this.#resume) return this.#resume(true);
+    this.#pausing = true;
     this.#loading?.abort();
   }
 
@@ -43,6 +58,7 @@ export class Models {
    * @param {Choice} choice @param {{ contextLength?: number, threads?: number }} form @returns {Promise<Model>} */
   load(choice, form) {
     this.cancel();
+    this.behind = this.model !== null && this.choice?.kind === 'storyteller' && isDownload(choice);
     const next = this.#last.then(() => this.#load(choice, form));
     this.#last = next.catch(() => {});
     return next;
@@ -52,25 +68,53 @@ export class Models {
   async #load(choice, form) {
     const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
     const view = new LoadingView(choice.label, choice.bytes);
-    const { signal } = this.#loading = new AbortController();
+    button('loading-pause').hidden = !isDownload(choice);
     try {
-      if (this.model || isDownload(choice)) {   // a model that would be lost, or bytes: worth a look at the header
-        view.checking();
-        view.needs(await preflight(choice, options, signal));
-      }
+      const loaded = await this.#unlessPaused(view, (signal) => this.#fetch(choice, options, view, signal));
+      if (this.behind) await this.#on.idle();
+      this.behind = false;
       await this.release();
-      this.model = await loadModel(choice.source, {
-        ...options,
-        ...defined({ token: choice.token, sha256: choice.sha256 }),
-        cache: choice.kind !== 'storyteller',   // its host is the page's own: it costs little to fetch again
-        signal,
-        onProgress: (progress) => view.update(progress),
-      });
+      this.model = loaded;
       this.choice = choice;
-      return this.model;
+      return loaded;
     } finally {
       this.#loading = null;
     }
+  }
+
+  /** What was paused begins anew, with what is here already. @template T @param {LoadingView} view
+   * @param {(signal: AbortSignal) => Promise<T>} work @returns {Promise<T>} */
+  async #unlessPaused(view, work) {
+    for (;;) {
+      this.#pausing = false;
+      this.#loading = new AbortController();
+      view.going();
+      try {
+        return await work(this.#loading.signal);
+      } catch (error) {
+        if (!this.#pausing) throw error;
+        view.paused();
+        const on = await new Promise((resolve) => { this.#resume = resolve; });
+        this.#resume = null;
+        if (!on) throw error;
+      }
+    }
+  }
+
+  /** @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
+  async #fetch(choice, options, view, signal) {
+    if (this.model || isDownload(choice)) {   // a model that would be lost, or bytes: worth a look at the header
+      view.checking();
+      view.needs(await preflight(choice, options, signal));
+    }
+    if (!this.behind) await this.release();
+    return loadModel(choice.source, {
+      ...options,
+      ...defined({ token: choice.token, sha256: choice.sha256 }),
+      cache: choice.kind !== 'storyteller',   // its host is the page's own: it costs little to fetch again
+      signal,
+      onProgress: (progress) => view.update(progress),
+    });
   }
 
   /** Let go of the loaded model, if there is one. @param {boolean} [dead]   it answers no more */
@@ -78,7 +122,7 @@ export class Models {
     const old = this.model;
     this.model = null;
     if (!old) return;
-    await this.#leave(dead);
+    await this.#on.leave(dead);
     await old.dispose().catch(() => {});   // it may have died already
   }
 }

@@ -11,9 +11,11 @@ export function sentence(message) {
   return `${message[0]?.toUpperCase() ?? ''}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`;
 }
 
-/** Notices that still matter once a model is loaded. @param {Notice[]} notices */
-export function lasting(notices) {
-  return notices.filter(({ code }) => code !== 'retry').map(({ message }) => sentence(message));
+/** Notices that still matter once a model is loaded. @param {Notice[]} notices
+ * @param {string} refusal   in place of why it is not kept, if it is known better */
+export function lasting(notices, refusal) {
+  const others = notices.filter(({ code }) => code !== 'retry' && !(refusal && code === 'not-cached'));
+  return [...others.map(({ message }) => sentence(message)), refusal];
 }
 
 /** @param {string} id   of the place @param {string[]} texts */

@@ -2,10 +2,13 @@
  * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
  * @module
  */
+import { textsOf } from './attachments.js';
 import { action, box, button, byId, el, input } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
-import { PRESETS, choiceOfPreset, presetOf } from './presets.js';
+import { setUpHub } from './hub.js';
+import { memoryLimit } from './preflight.js';
+import { PRESETS, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { askToken, hideToken } from './token.js';
 
@@ -27,8 +30,9 @@ const text = (id) => input(id).value.trim();
 /**
  * Connect the picker's controls.
  * @param {(choice: Choice) => void} choose
+ * @param {(texts: import('./tree.js').Attached[]) => void} attach   texts that were dropped on a conversation
  */
-export function setUpPicker(choose) {
+export function setUpPicker(choose, attach) {
   const attempt = guarded(choose);
   showPresets(attempt);
   byId('hub-form', HTMLFormElement).addEventListener('submit', (event) => {
@@ -40,7 +44,11 @@ export function setUpPicker(choose) {
     attempt(webChoice);
   });
   for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
-  setUpFiles((files) => attempt(() => fileChoice(files)));
+  setUpHub(({ file, bytes: size }) => attempt(() => {
+    input('hub-file').value = file;
+    return { bytes: size, ...hubChoice() };
+  }), showPickerError);
+  setUpFiles((files) => attempt(() => fileChoice(files)), attach);
 }
 
 /** What was entered may be wrong: say so instead of loading. @param {(choice: Choice) => void} choose */
@@ -67,15 +75,17 @@ export function showPickerError(error, ...buttons) {
 
 /** @param {(make: () => Choice) => void} attempt */
 function showPresets(attempt) {
+  const best = recommended(memoryLimit());
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
     const ask = () => {
       showPickerError(null);   // what failed before is another matter
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated ? action('Enter token…', ask)
-      : action('Start', () => attempt(() => choiceOfPreset(preset)));
+      : action(`Download ${sizeOf(preset)}`, () => attempt(() => choiceOfPreset(preset)));
     const lines = [preset.note, `${preset.repo} / ${preset.file}`];
-    return modelRow({ name: preset.name, lines, size: sizeOf(preset), buttons: [start] });
+    const tag = preset === best ? 'recommended' : '';
+    return modelRow({ name: preset.name, lines, size: preset.gated ? sizeOf(preset) : '', buttons: [start], tag });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
   const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
@@ -157,8 +167,8 @@ function fileChoice(files) {
   return { source: parts.length === 1 ? parts[0] : parts, label: parts[0].name, bytes: total };
 }
 
-/** @param {(files: File[]) => void} take */
-function setUpFiles(take) {
+/** @param {(files: File[]) => void} take @param {(texts: import('./tree.js').Attached[]) => void} attach */
+function setUpFiles(take, attach) {
   const chooser = input('file');
   button('choose').addEventListener('click', () => chooser.click());
   chooser.addEventListener('change', () => {
@@ -166,7 +176,11 @@ function setUpFiles(take) {
     chooser.value = '';
     if (files.length) take(files);
   });
-  setUpDrop(take);
+  setUpDrop(async (files) => {
+    const texts = document.body.dataset.state === 'ready' ? await textsOf(files) : null;
+    if (texts) attach(texts);
+    else take(files);
+  });
 }
 
 /** Files may be dropped anywhere, but not while another model is on its way.
@@ -179,6 +193,8 @@ function setUpDrop(take) {
     if (!carriesFiles(event)) return;
     event.preventDefault();   // else the browser would leave the page for the file
     veil.hidden = !open();
+    veil.textContent = document.body.dataset.state === 'ready'
+      ? 'Drop a GGUF file to load it, or a text to ask about it' : 'Drop the GGUF file to load it';
   });
   addEventListener('dragleave', (event) => {
     if (!event.relatedTarget) veil.hidden = true;
@@ -227,7 +243,21 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** Press the button that the link stands for. @param {URLSearchParams} query */
+/** What a link asks for, pressed as its button; of another host only when the person says so: a link may come from
+ * anybody. @param {URLSearchParams} query */
 export function submitLink(query) {
-  byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
+  const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();
+  const address = query.get('model') ?? 'https://huggingface.co/';
+  const host = URL.canParse(address, location.href) ? new URL(address, location.href).host : '';
+  if (host === location.host || !host) return submit();
+  const what = query.get('model') ?? `${query.get('repo')} / ${query.get('file')}`;
+  const close = () => place.replaceChildren();
+  const yes = action(`Load it from ${host}`, () => {
+    close();
+    submit();
+  }, 'primary');
+  const place = box('picker-error');
+  place.replaceChildren(el('div', { className: 'asked', role: 'group', ariaLabel: 'What a link asks for' },
+    el('strong', {}, `A link asks to load a model from ${host}`), el('p', {}, what), yes, action('Not now', close)));
+  yes.focus();
 }

@@ -21,7 +21,7 @@ const SHORTEST = 512;
 const EVEN = 1024;
 
 /** What this browser can be expected to give, in bytes. Chromium tells how much memory there is. */
-function memoryLimit() {
+export function memoryLimit() {
   const { deviceMemory } = /** @type {{ deviceMemory?: number }} */ (navigator);
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
@@ -54,9 +54,10 @@ export async function preflight(choice, options, signal) {
     }));
   }
   if (!isDownload(choice)) return [`${bytes(memory)} of memory`];
-  const here = (await storedBytes(addressOf(source)))?.stored ?? 0;
+  const { stored: here = 0, total = 0 } = await storedBytes(addressOf(source)) ?? {};
   const left = Math.max(0, info.fileBytes - here);
-  const { usage, quota } = await room();
+  const { usage: counted, quota } = await room();
+  const usage = Math.max(0, counted - (total - here));   // browsers count a file that has begun as large as it will be
   const facts = [`${bytes(left)} to download`, `${bytes(memory)} of memory`];
   if (here) facts.splice(1, 0, `${bytes(here)} are here already`);
   if (quota && left > quota - usage) facts.push(`too large to keep: the browser has room for ${bytes(quota - usage)}`);

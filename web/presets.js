@@ -71,6 +71,12 @@ export function hubAddress(url) {
   }
 }
 
+/** The largest that a tab here can be expected to hold well. @param {number} limit   bytes */
+export function recommended(limit) {
+  const fitting = PRESETS.filter((preset) => !preset.gated && !preset.more && preset.bytes * 1.5 < limit);
+  return fitting.sort((a, b) => b.bytes - a.bytes)[0];
+}
+
 /** What is known about a file that someone typed by hand. @param {string} repo @param {string} file */
 export function presetOf(repo, file) {
   return PRESETS.find((p) => p.repo === repo && p.file === file);

@@ -160,12 +160,25 @@ async function notDeleted() {
   announce(said);
 }
 
+/** Private windows of some browsers offer what they do not give. */
+let refused = false;
+
+/** What to say of a model that was not kept although there is room for it, by what the browser says; '' otherwise.
+ * @param {{ code: string, message: string }[]} notices @param {number} need   bytes */
+export async function refusal(notices, need) {
+  if (!notices.some(({ code, message }) => code === 'not-cached' && /\b(room|free)\b/.test(message))) return '';
+  const { usage, quota } = await room();
+  if (quota - usage < need) return '';
+  refused = true;
+  return 'This model is not kept for the next time: the browser takes less than it offers, as in private windows.';
+}
+
 /** How much of its storage the browser still has, and whether it may clear it by itself. */
 async function showRoom() {
   const { quota, persisted } = await room();
   // Not the browser's own figure: it counts a file that has only begun as large as it will be.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
-  box('stored-room').textContent = quota
+  box('stored-room').textContent = quota && !refused
     ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
   button('stored-keep').hidden = persisted;
 }

@@ -5,6 +5,7 @@
  */
 import { action, announce, copy, el } from './dom.js';
 import { errorBox } from './errors.js';
+import { count } from './format.js';
 import { MarkdownView } from './markdown.js';
 
 /** Longer answers are announced by their beginning only. */
@@ -12,8 +13,10 @@ const ANNOUNCED = 600;
 
 /** @typedef {import('./tree.js').Said} Said */
 
-/** A thing said, which of its versions it is, whether it ends the conversation, and whether nobody answered it.
- * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean }} Row */
+/** A thing said, which of its versions it is, whether it ends the conversation, and whether nobody answered it. untold:
+ * the model is told neither it nor, where it says `before`, what is above; long: more than one turn is told.
+ * @typedef {{ said: Said, at: number, of: number, last: boolean, forgotten?: boolean, untold?: '' | 'all' | 'before',
+ *   long?: boolean }} Row */
 
 /**
  * What can be asked for, at any row.
@@ -22,6 +25,9 @@ const ANNOUNCED = 600;
  * @property {(said: Said) => void} retry                   another answer
  * @property {(said: Said) => void} edit                    ask differently
  * @property {(said: Said) => void} branch                  go on from here, in a conversation of its own
+ * @property {(said: Said) => void} goOn                    with an answer that was cut
+ * @property {(said: Said) => void} shorten                 go on without the oldest turns
+ * @property {() => void} anew                              a new conversation
  */
 
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
@@ -85,13 +91,13 @@ export class Answer {
     announce(short ? `Answer: ${short}` : stats);
   }
 
-  /** @param {unknown} error @param {HTMLButtonElement} button   what may help */
-  fail(error, button) {
+  /** @param {unknown} error @param {...HTMLButtonElement} buttons   what may help */
+  fail(error, ...buttons) {
     this.element.querySelector('.answer-foot')?.remove();
     if (this.#view) this.#view.finish();
     else this.element.replaceChildren();
     this.#view = null;
-    this.element.append(errorBox(error, button));
+    this.element.append(errorBox(error, ...buttons));
     this.#changed();
   }
 
@@ -113,13 +119,15 @@ export class Answer {
 }
 
 /** @param {Row} row */
-const keyOf = ({ said, at, of, last, forgotten = false }) => [said.id, at, of, last, forgotten].join();
+const keyOf = ({ said, at, of, last, forgotten = false, untold = '' }) => {
+  return [said.id, at, of, last, forgotten, untold].join();
+};
 
 export class Transcript {
   /** @type {HTMLElement} */ #log;
   /** @type {import('./follow.js').Follow} */ #follow;
   /** @type {Shown[]} */ #shown = [];
-  /** @type {On} */ on = { version() {}, retry() {}, edit() {}, branch() {} };
+  /** @type {On} */ on = { version() {}, retry() {}, edit() {}, branch() {}, goOn() {}, shorten() {}, anew() {} };
 
   /** @param {HTMLElement} log @param {import('./follow.js').Follow} follow */
   constructor(log, follow) {
@@ -143,6 +151,7 @@ export class Transcript {
     for (const { elements } of this.#shown.splice(same)) for (const gone of elements) gone.remove();
     for (const row of rows.slice(same)) {
       const elements = row.said.role === 'user' ? this.#question(row) : [this.#answer(row)];
+      if (row.untold === 'all') for (const one of elements) one.classList.add('untold');
       this.#log.append(...elements);
       this.#shown.push({ key: keyOf(row), elements });
     }
@@ -174,6 +183,14 @@ export class Transcript {
   /** Only the last answer can be asked for again: the others would take with them what follows. @param {Row} row */
   #buttons(row) {
     const buttons = [];
+    const { state, full } = row.said;
+    if (row.last && state !== 'whole' && !full) {
+      buttons.push(action('Continue', () => this.on.goOn(row.said), 'quiet small go-on'));
+    }
+    if (row.last && full) {
+      const shorter = action('Continue without the oldest turns', () => this.on.shorten(row.said), 'small go-on');
+      buttons.push(action('New chat', () => this.on.anew(), 'small'), ...(row.long ? [shorter] : []));
+    }
     if (row.last) buttons.push(action('Retry', () => this.on.retry(row.said), 'quiet small retry'));
     if (row.of > 1) buttons.push(this.#versions(row, 'answer'));
     const branch = action('Branch', () => this.on.branch(row.said), 'quiet small later');
@@ -184,13 +201,17 @@ export class Transcript {
   /** @param {Row} row */
   #question(row) {
     const { said } = row;
-    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' }, said.text);
+    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' },
+      said.text, ...(said.files ?? []).map(folded));
     if (row.forgotten) question.classList.add('forgotten');
     const edit = action('Edit', () => this.on.edit(said), 'quiet small later');
     edit.setAttribute('aria-label', 'Edit this message');
     const foot = el('div', { className: 'question-foot' }, edit);
     if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
     const elements = [question, foot];
+    if (row.untold === 'before') {
+      elements.unshift(el('p', { className: 'told-from' }, 'The model is no longer told what is above.'));
+    }
     if (row.last) elements.push(this.#unanswered(said));
     return elements;
   }
@@ -219,6 +240,12 @@ export class Transcript {
     const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);
     if (target instanceof HTMLElement) target.focus();
   }
+}
+
+/** A file of a message, shut. @param {import('./tree.js').Attached} file */
+function folded({ name, text }) {
+  const head = el('summary', {}, name, el('span', { className: 'hint' }, ` ${count(text.length)} characters`));
+  return el('details', { className: 'attached' }, head, el('pre', { tabIndex: 0 }, text));
 }
 
 /** @param {EventTarget | null} target */

@@ -11,11 +11,15 @@
  * @property {string | null} parent
  * @property {'user' | 'assistant'} role
  * @property {string} text
+ * @property {Attached[]} [files]   texts that were given with it
  * @property {'whole' | 'cut' | 'partial'} state   cut: ended by its reader or a limit; partial: the page went away
  * @property {string} [stats]   the numbers under an answer
  * @property {string} [hint]
  * @property {string} [model]   who answered
+ * @property {boolean} [full]   the context ended it
  */
+
+/** @typedef {{ name: string, text: string }} Attached */
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
@@ -88,13 +92,16 @@ export class Tree {
     this.leaf = last.id;
   }
 
-  /** What a model is told: questions that have an answer, and the answers, up to and without `until`.
-   * @param {string | null} [until] */
-  messages(until) {
-    const path = this.path(until === undefined ? this.leaf : until);
+  /** What a model is told: questions that have an answer, and the answers, from `from` on (if it is on the way) to
+   * `until`. @param {string | null} [until] @param {string} [from] */
+  messages(until, from) {
+    const whole = this.path(until === undefined ? this.leaf : until);
+    const path = whole.slice(Math.max(0, whole.findIndex(({ id }) => id === from)));
     const answered = path.filter((one, i) => one.role === 'assistant' || path[i + 1]?.role === 'assistant');
-    return answered.map(({ role, text, state }) => (
-      role === 'assistant' && state !== 'whole' ? { role, content: text, aborted: true } : { role, content: text }));
+    return answered.map((one) => {
+      const { role, state } = one, content = spoken(one);
+      return role === 'assistant' && state !== 'whole' ? { role, content, aborted: true } : { role, content };
+    });
   }
 
   /** A conversation of its own, of this path alone. @param {string} id   its last */
@@ -107,6 +114,13 @@ export class Tree {
   kept() {
     return { said: [...this.#said.values()].map((one) => ({ ...one })), leaf: this.leaf };
   }
+}
+
+/** A message as a model reads it: the files behind the words, each between two lines that name it.
+ * @param {Pick<Said, 'text' | 'files'>} said */
+export function spoken({ text, files = [] }) {
+  const parts = files.map((file) => `--- ${file.name} ---\n${file.text.trimEnd()}\n--- end of ${file.name} ---`);
+  return [text, ...parts].filter(Boolean).join('\n\n');
 }
 
 const TITLE = 60;

@@ -233,9 +233,10 @@ function callsOf({ reader, args: { prompt } }) {
 
 /** What the next turn may build on; without white space at the end, which templates trim.
  * @param {Run} run @param {string} finishReason @returns {import('./template.js').Prefix | undefined} */
-function prefixOf({ assembler: { text, incomplete }, vocabulary, reader, seamed, prompt, tokens }, finishReason) {
+function prefixOf(run, finishReason) {
+  const { assembler: { text: added, incomplete }, vocabulary, reader, seamed, prompt, tokens, args } = run;
   if (reader || seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
-  const answer = strip(text);
+  const text = ('begin' in args.prompt && args.prompt.begin || '') + added, answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {

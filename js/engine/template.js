@@ -68,21 +68,23 @@ export class ChatTemplate {
     return this.#seam;
   }
 
-  /** Uses prefix.ids again when the rendered text begins with prefix.text. Gives the seamed text too.
-   * @param {Message[]} messages @param {Prefix} [prefix] @param {object[]} [tools] */
-  apply(messages, prefix, tools) {
-    while (JSON.stringify([messages, tools]).includes(this.#seam)) this.#seam = newSeam();
+  /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Gives
+   * the seamed text before it too.
+   * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
+  apply(messages, { prefix, begin = '', tools } = {}) {
+    while (JSON.stringify([messages, begin, tools]).includes(this.#seam)) this.#seam = newSeam();
     const text = this.#render(messages.map(({ role, content, ...more }) => {
       const as = role === 'model' ? 'assistant' : role;
       return { role: as, content: this.#protected(content), ...this.#protected(more) };
     }), this.#protected(tools));
-    // Reuse is safe only where a control token begins: nothing merges across it.
+    const whole = text + this.protect(begin);
+    // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
     const before = prefix?.text.replaceAll(prefix.seam, this.#seam) ?? '';
-    const rest = prefix && text.startsWith(before) ? text.slice(before.length) : '';
-    if (prefix && this.#match(rest, 0, this.#exact)) {
+    const rest = prefix && whole.startsWith(before) ? whole.slice(before.length) : '';
+    if (prefix && (whole === before || this.#match(rest, 0, this.#exact))) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
     }
-    return { ids: this.#oneBos(this.#tokens(text)), text };
+    return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
   /** All texts in a value. @param {any} value @returns {any} */

@@ -7,8 +7,8 @@ import { textDecoder, utf8 } from './heap.js';
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message, Prefix } from './template.js' */
 /** @typedef {typeof import('../grammar.js')} Grammars */
-/** @typedef {{ text: string } | { ids: number[] }
- *   | { messages: Spoken[], prefix?: Prefix, tools?: Tool[] }} Prompt */
+/** begin: what the answer begins with. @typedef {{ text: string } | { ids: number[] }
+ *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: Tool[] }} Prompt */
 
 /** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
@@ -139,7 +139,8 @@ export class Vocabulary {
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    return (await this.#ready()).apply(this.#heard(prompt.messages), prompt.prefix);
+    const { prefix, begin } = prompt;
+    return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
   }
 
   /** The part that knows of tools and formats. @returns {Promise<Grammars>} */
@@ -164,11 +165,13 @@ export class Vocabulary {
     return messages.map((message) => (message.role === 'developer' ? { ...message, role: 'system' } : message));
   }
 
-  /** @param {{ messages: Spoken[], prefix?: Prefix, tools?: Tool[] }} prompt */
-  async #withTools({ messages, prefix, tools = [] }) {
+  /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
+  async #withTools({ messages, prefix, begin, tools = [] }) {
     const { preceded } = await this.load(), template = await this.#ready();
     const { opening, ...form } = (await this.dialect()).render(messages, tools);
-    const apply = (/** @type {Message[]} */ said) => template.apply(this.#heard(said), prefix, form.tools);
+    const apply = (/** @type {Message[]} */ said) => {
+      return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });
+    };
     if (!opening) return apply(form.messages);
     try {
       return apply(preceded(form.messages, opening, true));

@@ -9,6 +9,7 @@ import path from 'node:path';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
+import { loadModel } from '../../js/index.node.js';
 import { storytellerTag } from '../../tools/build-page.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
@@ -203,6 +204,41 @@ export async function say(page, text) {
   await page.focus('#input');
   await page.keyboard.type(text);
   await page.keyboard.press('Enter');
+}
+
+/** The same, and wait for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
+export async function ask(page, text) {
+  const before = (await page.$$('.from-user')).length;
+  await say(page, text);
+  await page.waitForFunction((count) => document.querySelectorAll('.from-user').length > count, {}, before);
+  await until(page, ANSWERED);
+}
+
+/** What is shown of the conversation: questions and answers. @param {import('puppeteer-core').Page} page */
+export const shown = (page) => page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
+
+/** Click a button that has this text. @param {import('puppeteer-core').Page} page @param {string} selector
+ * @param {string} text */
+export async function press(page, selector, text) {
+  const found = await page.$$(selector);
+  for (const one of found) {
+    if (await one.evaluate((element) => element.textContent) === text) return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
+  }
+  throw new Error(`no ${selector} “${text}”`);
+}
+
+/** What Node answers to the same questions. @param {string} name @param {string[]} questions
+ * @param {object} options @param {object} [chatOptions] */
+export async function inNode(name, questions, options, chatOptions = {}) {
+  const model = await loadModel(await testModel(name), { threads: 1 });
+  try {
+    const chat = model.chat(chatOptions);
+    const answers = [];
+    for (const question of questions) answers.push(await chat.send(question, options).text());
+    return answers;
+  } finally {
+    await model.dispose();
+  }
 }
 
 /** Runs in the page before its scripts: what is copied lands in window.copied. */

@@ -7,26 +7,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, answerText, assertReady, catchCopies, load, loadAddress, modelAddress,
-  openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, answerText, ask, assertReady, catchCopies, load, loadAddress, modelAddress,
+  openTab, openWithModel, press, say, servePage, setOptions, sharedBrowser, shown, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** What is shown of the conversation: questions and answers. @param {Page} page */
-const shown = (page) => page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
-
 /** Texts of the list. @param {Page} page */
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
-
-/** A button by its text, anywhere in it. @param {Page} page @param {string} selector @param {string} text */
-async function press(page, selector, text) {
-  const found = await page.$$(selector);
-  for (const one of found) {
-    if (await one.evaluate((element) => element.textContent) === text) return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
-  }
-  throw new Error(`no ${selector} “${text}”`);
-}
 
 /** What the archive holds. @param {Page} page */
 const kept = (page) => page.evaluate(async () => {
@@ -64,14 +52,6 @@ for (const name of BROWSERS) {
       await assertReady(tab.page);
       await setOptions(tab.page, { temperature: 0, maxTokens: 6 });
       return tab;
-    }
-
-    /** @param {Page} page @param {string} text */
-    async function ask(page, text) {
-      const before = (await page.$$('.from-user')).length;
-      await say(page, text);
-      await page.waitForFunction((count) => document.querySelectorAll('.from-user').length > count, {}, before);
-      await until(page, ANSWERED);
     }
 
     /** @param {Page} page */

@@ -13,6 +13,7 @@ const TEXTS = {
   code: 'Before\n\n```js\nconst a = 1;\n\n# no heading\n```\nAfter\n\n    indented\n\n    still\n\n~~~\nnever closed\n\n- x',
   table: '| a | b |\n|---|--:|\n| 1 | 2 |\n| 3 | 4 |\n\ntext | with | bars\n\n- [x] done\n- [ ] open',
   references: 'See [this][1] and [that].\n\nMore.\n\n[1]: https://example.com/1\n[that]: https://example.com/2\n',
+  maths: 'The mass $E = mc^2$ costs $5 and $10, \\(a<b\\).\n\n$$\n\\frac{1}{2}\n$$\n\n\\[ x_1 \\]\n\nin $$y$$ line, `$z$`, \\$q\\$\n\n$$\nnever\n\n- a\n- $$ b',
   breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
 };
 
@@ -24,6 +25,34 @@ const HOSTILE = [
   '```" onload="window.hit=1\nx\n```', '<svg><script>window.hit=1</script></svg>', '<form action="https://example.com"><button>x</button></form>',
   '`<b>`', '&lt;script&gt;', '[![in](https://example.com/a.png)](https://example.com)', '<div style="position:fixed">x</div>',
 ];
+
+/** What the libraries for TeX and code are given. */
+const HOSTILE_PARTS = [
+  '$\\href{javascript:window.hit=1}{x}$', '$$\\includegraphics{https://example.com/a.png}$$', '\\(\\text{<img src=x onerror=window.hit=1>}\\)',
+  '$\\style{position:fixed}{x}$', '$\\def\\a{\\a\\a}\\a$', '$\\color{red}{x} \\colorbox{red}{x}$', '```html\n<img src=x onerror="window.hit = 1"><style>x</style>\n```',
+  '```js\n"</code><script>window.hit = 1</script>"\n```',
+];
+
+const ADORNED = `Inline $a^2$ and
+
+$$
+\\sum_{i=1}^n i = \\frac{n(n+1)}{2}
+$$
+
+\`\`\`js
+const answer = 42; // why
+\`\`\`
+
+\`\`\`unheard-of
+plain
+\`\`\`
+
+مرحبا بالعالم
+
+| a | b |
+|---|---|
+| 1 | 2 |
+`;
 
 /** @returns {Promise<Uint8Array>} web/markdown.js with its libraries */
 async function bundle() {
@@ -101,6 +130,58 @@ for (const name of BROWSERS) {
         }
       }
       assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
+      await tab.close();
+    });
+
+    test('hostile TeX and code stay what they are', async () => {
+      const tab = await openTab(browser, server.url);
+      const html = await tab.page.evaluate(async (texts) => {
+        const address = '/markdown-under-test.js';
+        const { MarkdownView } = await import(address);
+        const place = document.createElement('div');
+        document.body.append(place);
+        const view = new MarkdownView(place);
+        for (const text of texts) view.add(`${text}\n\n`);
+        view.add('$x$\n\n```js\nlet x\n```');
+        view.finish();
+        while (!place.querySelector('math') || !place.querySelector('.hljs-keyword')) await new Promise((done) => { setTimeout(done, 10); });
+        return place.innerHTML;
+      }, HOSTILE_PARTS);
+      const found = await tab.page.evaluate((markup) => {
+        const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
+        return { tags: all.map((one) => one.localName), attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)) };
+      }, html);
+      assert.deepEqual(found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)), []);
+      assert.deepEqual(found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)), []);
+      assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
+      await tab.close();
+    });
+
+    test('on the page: code has colours, maths is drawn, each line its direction; their libraries come when wanted', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      const parts = () => page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => name)
+        .filter((name) => /\/(code|maths)-\w+\.js$/.test(name)).length);
+      assert.equal(await parts(), 0);
+      await page.click('#library-toggle');
+      await page.evaluate((text) => {
+        const said = [{ id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' }, { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' }];
+        const file = JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said, leaf: 'b' }] });
+        const data = new DataTransfer();
+        data.items.add(new File([file], 'conversations.json'));
+        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+        field.files = data.files;
+        field.dispatchEvent(new Event('change'));
+      }, ADORNED);
+      await page.waitForSelector('.talk');
+      await page.click('.talk');
+      await page.waitForSelector('.md math[display="block"]');
+      await page.waitForSelector('.md .hljs-keyword');
+      assert.equal(await page.$$eval('.md math', (all) => all.length), 2);
+      assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
+      assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
+      assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), ['ltr', 'ltr', 'rtl']);
+      assert.equal(await parts(), 2);
       await tab.close();
     });
 

@@ -6,26 +6,11 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, answerText, assertReady, catchCopies, load, loadAddress, modelAddress,
+  ANSWERED, BROWSERS, FAILED, PICKING, answerText, assertReady, catchCopies, inNode, load, loadAddress, modelAddress,
   openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
 } from './helpers.js';
-
-/** What Node answers to the same questions. @param {string} name @param {string[]} questions
- * @param {object} options @param {object} [chatOptions] */
-async function inNode(name, questions, options, chatOptions = {}) {
-  const model = await loadModel(await testModel(name), { threads: 1 });
-  try {
-    const chat = model.chat(chatOptions);
-    const answers = [];
-    for (const question of questions) answers.push(await chat.send(question, options).text());
-    return answers;
-  } finally {
-    await model.dispose();
-  }
-}
 
 /** Slowly: a twentieth of the file every 100 ms, for as long as someone listens.
  * @param {string} file @returns {import('../../tools/serve.js').Options['intercept']} */

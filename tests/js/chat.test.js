@@ -169,3 +169,37 @@ test('an option of undefined keeps the default of the chat', async (t) => {
   await refuses(() => model.chat(null), 'bad-option');
   await refuses(() => model.chat().send('a', null), 'bad-option');
 });
+
+test('an answer that was cut goes on as if it had not been, and evaluates nothing again', async (t) => {
+  const model = await open(t), options = { ...SHORT, temperature: 0 };
+  const whole = model.chat({ system: 'Be brief.', ...options });
+  const { text, tokens } = await whole.send('Hello').result();
+  const cut = model.chat({ system: 'Be brief.', ...options });
+  const first = await cut.send('Hello', { maxTokens: 5 }).result();
+  const rest = await cut.continue(undefined, { maxTokens: 7 }).result();
+  assert.equal(first.text + rest.text, text);
+  assert.deepEqual([...first.tokens, ...rest.tokens], tokens);
+  assert.ok(rest.usage.promptTokens - rest.usage.reusedTokens <= 1);
+  assert.deepEqual(cut.messages, whole.messages, 'one answer');
+  const [a, b] = [await whole.send('And now?').result(), await cut.send('And now?').result()];
+  assert.deepEqual(b.tokens, a.tokens);
+  assert.equal((await cut.retry().result()).text, b.text);
+});
+
+test('an answer begins with a given text, in place of the old one or where there was none', async (t) => {
+  const model = await open(t), options = { ...SHORT, temperature: 0 };
+  const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
+  await refuses(() => model.chat(options).continue('x'), 'bad-state');
+  await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option');
+  const { text } = await chat.continue('Once <end_of_turn> upon').result();
+  const [question, answer] = chat.messages;
+  assert.equal(question.content, 'Hello');
+  assert.equal(answer.content, `Once <end_of_turn> upon${text}`);
+  const again = await chat.continue('Once <end_of_turn> upon').result();
+  assert.equal(again.text, text);
+  assert.equal(chat.messages.length, 2);
+  // As the rendered words say: the template's, and the beginning as a text of users.
+  const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', { special: true });
+  const ids = [...head, ...await model.tokenize('Once <end_of_turn> upon')];
+  assert.equal(again.usage.promptTokens, ids.length);
+});

@@ -48,6 +48,19 @@ test('a model is told what has an answer, and which answers were cut', () => {
   assert.deepEqual(tree.messages(null), []);
 });
 
+test('a model is told what follows a place, and the files of a message between lines that name them', () => {
+  const tree = new Tree();
+  const first = turn(tree, null, 'a', 'A');
+  const second = turn(tree, first.said.id, '', 'B');
+  second.asked.files = [{ name: 'x.txt', text: 'one\n' }, { name: 'y', text: 'two' }];
+  const file = '--- x.txt ---\none\n--- end of x.txt ---\n\n--- y ---\ntwo\n--- end of y ---';
+  assert.deepEqual(tree.messages(undefined, second.asked.id).map(({ content }) => content), [file, 'B']);
+  assert.deepEqual(tree.messages(second.asked.id, second.asked.id), []);
+  assert.equal(tree.messages(first.said.id, second.asked.id).length, 2, 'another branch is told as a whole');
+  const [back] = fromJson(toJson([{ head: head('1', 'T'), body: tree.kept() }]));
+  assert.deepEqual(back.body, tree.kept());
+});
+
 test('what is kept comes back the same, and a leaf that is not there does no harm', () => {
   const tree = new Tree();
   const { said } = turn(tree, null, 'a', 'A');
@@ -86,11 +99,12 @@ test('the archive: order, search by beginnings of words, change, removal', async
   assert.equal(ids(await archive.search('drag elephant')), '');
   await archive.change('2', { title: 'Ships', pinned: 1 });
   assert.equal(ids(await archive.search('ship')), '2');
-  await archive.setDraft('2', 'half a');
-  assert.equal(await archive.draft('2'), 'half a');
+  await archive.setDraft('2', { text: 'half a', files: [] });
+  assert.deepEqual(await archive.draft('2'), { text: 'half a', files: [] });
+  assert.deepEqual([await archive.has('2'), await archive.has('4')], [true, false]);
   await archive.remove('2');
   assert.equal(await archive.get('2'), null);
-  assert.equal(await archive.draft('2'), '');
+  assert.equal(await archive.draft('2'), undefined);
 });
 
 test('out as JSON and in again: all versions; as Markdown: what is shown', () => {
@@ -112,7 +126,7 @@ test('files that are no conversations are refused with what was expected', () =>
     JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [conversation] });
   const bad = ['', 'not json', '[]', '{"format":"other"}', file(null), file({ said: [] }),
     file({ said: [{ ...said, role: 'system' }] }), file({ said: [{ ...said, text: 7 }] }),
-    file({ said: [{ ...said, parent: 'x' }] }), file({ said: [said, said] }),
+    file({ said: [{ ...said, files: [{ name: 'x' }] }] }), file({ said: [{ ...said, parent: 'x' }] }), file({ said: [said, said] }),
     file({ said: [{ ...said, parent: 'y' }, { ...said, id: 'y', parent: 'x' }] })];
   for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', title: /holds no conversations/ }, text);
   const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));

@@ -85,13 +85,13 @@ test('ids of the past are used again where a control token begins, and only ther
   const template = make(GEMMA);
   const first = template.apply([user('Hi')]);
   const prefix = { text: first.text + template.protect('<yo'), ids: [...first.ids, 777, 778] };
-  const second = template.apply([user('Hi'), assistant('<yo'), user('<bos>?')], prefix);
+  const second = template.apply([user('Hi'), assistant('<yo'), user('<bos>?')], { prefix });
   assert.deepEqual(second.ids.slice(0, prefix.ids.length), prefix.ids);
   assert.equal(show(second.ids.slice(prefix.ids.length)),
     '{<end_of_turn>}\n{<start_of_turn>}user\n<bos>?{<end_of_turn>}\n{<start_of_turn>}model\n');
-  const other = template.apply([user('Hi'), assistant('<yo!'), user('?')], prefix);
+  const other = template.apply([user('Hi'), assistant('<yo!'), user('?')], { prefix });
   assert.ok(!other.ids.includes(777), 'the answer differs, so its ids must not be used');
-  const edited = template.apply([user('Ho'), assistant('<yo'), user('?')], prefix);
+  const edited = template.apply([user('Ho'), assistant('<yo'), user('?')], { prefix });
   assert.ok(!edited.ids.includes(777), 'the question differs');
 });
 

@@ -1,0 +1,228 @@
+/**
+ * Getting a model, as the page shows it: files of a repository with their sizes, a link of another host, a pause, the
+ * storyteller to talk to meanwhile; and what was found broken once: what a private window offers and does not give, what a
+ * begun download counts as, a model that another tab has, old errors, reasons that nobody saw.
+ */
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import {
+  BROWSERS, FAILED, PICKING, READY, ask, assertReady, loadAddress, modelAddress, openTab, openWithModel, press, root,
+  servePage, setOptions, sharedBrowser, textOf, until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+/** Models come slowly; bytes that were sent of them. */
+let slow = false, sent = 0;
+
+/** @type {import('../../tools/serve.js').Options['intercept']} */
+const intercept = (request, response) => {
+  if (!/^\/models\/medium/.test(request.url ?? '')) return false;
+  const { write, end } = response;
+  let before = Promise.resolve();
+  response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
+    before = before.then(() => new Promise((resolve) => { setTimeout(resolve, slow ? chunk.length / 3000 : 0); }))
+      .then(() => {
+        if (!response.destroyed) sent += chunk.length;
+        write.call(response, chunk, done);
+      });
+    return false;
+  };
+  response.end = () => {
+    void before.then(() => end.call(response));
+    return response;
+  };
+  return false;
+};
+
+/** By the form, without waiting for its end. @param {Page} page @param {string} address */
+const start = (page, address) => page.evaluate((value) => {
+  /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+  /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+}, address);
+
+/** So much of the file is here. @param {Page} page @param {number} share */
+const come = (page, share) => page.waitForFunction((least) =>
+  /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least, { timeout: 60000 }, share);
+
+for (const name of BROWSERS) {
+  describe(`${name}, getting a model`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+    let [tiny, medium] = ['', ''];
+
+    before(async () => {
+      [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
+      server = await servePage({ intercept, storyteller: tiny });
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+    beforeEach(() => { [slow, sent] = [false, 0]; });
+
+    test('the storyteller answers while another model comes; a pause costs nothing; then it is there', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      await until(page, READY);
+      await setOptions(page, { maxTokens: 4 });
+      slow = true;
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await start(page, medium);
+      await come(page, 0.05);
+      assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
+      await ask(page, 'Meanwhile');
+      assert.equal(await textOf(page, '#model-name'), 'Storyteller');
+      await page.click('#loading-pause');
+      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+      await ask(page, 'In the pause');
+      slow = false;
+      await press(page, '#loading-pause', 'Resume');
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await assertReady(page);
+      assert.ok(sent < 40.6e6 * 1.5, `${sent} bytes were sent`);
+      assert.match(await textOf(page, '.talk-title, .empty'), /Ask something|Meanwhile/);
+      await tab.close();
+    });
+
+    test('cancelled beside the storyteller: it goes on; a begun download counts as what is here of it', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      await until(page, READY);
+      slow = true;
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await start(page, medium);
+      await come(page, 0.05);
+      await page.click('#loading-cancel');
+      await page.waitForFunction(() => document.body.dataset.behind === 'false');
+      await setOptions(page, { maxTokens: 4 });
+      await ask(page, 'Still there?');
+      await page.click('#change-model');
+      await until(page, '#stored:not([hidden]) li');
+      const [, here] = /([\d.]+)\sMB of 40\.6\sMB are here/.exec(await textOf(page, '#stored-list')) ?? [];
+      await page.waitForFunction((words) => document.querySelector('#stored-room')?.textContent?.includes(words), {}, `uses ${here}\u00a0MB of`);
+      await tab.close();
+    });
+
+    test('a model that another tab is getting cannot be deleted, and that is said', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`);
+      slow = true;
+      await start(tab.page, medium);
+      await come(tab.page, 0.05);
+      const other = await tab.page.browserContext().newPage();
+      await other.goto(`${server.url}?pick`);
+      await until(other, '#stored:not([hidden]) li');
+      await press(other, '#stored-list button', 'Delete');
+      await press(other, '#stored-list button', 'Delete it?');
+      await other.waitForFunction(() => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''), { timeout: 20000 });
+      await other.close();
+      await tab.close();
+    });
+
+    test('a window that offers room and does not give it is not believed twice', async () => {
+      if (name !== 'chromium') return;   // only here a worker can be given less than the page is told
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
+      } });
+      const { page } = tab;
+      await loadAddress(page, tiny);
+      const devtools = await page.createCDPSession();
+      await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await page.waitForFunction(() => /11\.5\sGB/.test(document.querySelector('#stored-room')?.textContent ?? ''));
+      await loadAddress(page, medium);
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      assert.match(await textOf(page, '#chat-notice'), /takes less than it offers/);
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
+      await tab.close();
+    });
+
+    test('files of a repository: sizes, what is too large here, parts as one; an old error goes', async () => {
+      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
+        Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
+        const fetched = window.fetch;
+        window.fetch = async (url, options) => {
+          if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
+          Object.assign(window, { asked: String(url) });
+          return /a\/b/.test(String(url)) ? Response.json([
+            { type: 'file', path: 'README.md', size: 5 }, { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
+            { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 }, { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
+          ]) : new Response('no', { status: 404 });
+        };
+        Worker.prototype.postMessage = function (message) {
+          /** @type {any} */ (window).sent ??= JSON.stringify(message);
+        };
+      } });
+      const { page } = tab;
+      await page.click('#hub summary');
+      await page.type('#hub-repo', 'a/none');
+      await page.click('#hub-list');
+      await until(page, FAILED);
+      assert.match(await textOf(page, FAILED), /no public repository/);
+      await page.evaluate(() => {
+        const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+        /** @type {HTMLButtonElement} */ (gated).click();
+      });
+      await until(page, '#token-form:not([hidden])');
+      assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
+      await page.$eval('#hub-repo', (one) => { /** @type {HTMLInputElement} */ (one).value = 'a/b'; });
+      await page.click('#hub-list');
+      await page.waitForSelector('#hub-files li');
+      const rows = await page.$$eval('#hub-files li', (all) => all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')));
+      assert.equal(rows.length, 2);
+      assert.match(rows[0], /m-Q4_0\.gguf\s+Download 700 MB/);
+      assert.match(rows[1], /m-00001-of-00002\.gguf\s+Too large for this device\.\s+Download 3\.00 GB/);
+      await page.click('#hub-files li button');
+      await page.waitForFunction(() => 'sent' in window);
+      assert.match(await page.evaluate(() => /** @type {any} */ (window).sent), /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/);
+      await page.click('#loading-cancel');
+      await until(page, PICKING);
+      await tab.close();
+    });
+
+    test('a link that names a model of another host asks first, and shows the host', async () => {
+      const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, { before: () => {
+        Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
+      } });
+      const { page } = tab;
+      await page.waitForSelector('.asked');
+      assert.match(await textOf(page, '.asked'), /from models\.example\.com[\s\S]*x\.gguf/);
+      assert.equal(await page.evaluate(() => 'asked' in window), false);
+      await press(page, '.asked button', 'Load it from models.example.com');
+      await page.waitForFunction(() => 'asked' in window);
+      await page.click('#loading-cancel');
+      await until(page, PICKING);
+      await page.goto(`${server.url}?repo=a/b&file=c.gguf&load=1`);
+      await page.waitForSelector('.asked');
+      assert.match(await textOf(page, '.asked'), /from huggingface\.co[\s\S]*a\/b \/ c\.gguf/);
+      await press(page, '.asked button', 'Not now');
+      assert.equal(await page.$('.asked'), null);
+      await tab.close();
+    });
+
+    test('why a setting does not work stands under it; one model is recommended; phones are no computers', async () => {
+      const tab = await openWithModel(browser, `${server.url}?pick`, tiny);
+      const { page } = tab;
+      await page.click('#settings-toggle');
+      await page.click('#advanced summary');
+      await setOptions(page, { temperature: 9 });
+      const wrong = await page.$eval('#opt-temperature', (field) => {
+        const said = document.getElementById(field.getAttribute('aria-describedby') ?? '');
+        return said?.checkVisibility() ? said.innerText : '';
+      });
+      assert.ok(wrong.length > 5, wrong);
+      assert.equal(await page.$$eval('.tag', (all) => all.length), 1);
+      for (const file of readdirSync(path.join(root, 'web'))) {
+        assert.doesNotMatch(readFileSync(path.join(root, 'web', file), 'utf8'), /this computer/i, file);
+      }
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,219 @@
+/**
+ * A conversation goes on: after a reload without being evaluated again, behind an answer that was cut, when the context is
+ * full; with texts that go with a message; and with a model that knows no chat.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, FAILED, READY, answerText, ask, assertReady, catchCopies, inNode, modelAddress, openWithModel, press,
+  say, servePage, setOptions, sharedBrowser, textOf, until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+/** Tokens of the last answer's prompt: of all, and new ones. @param {Page} page */
+async function prompted(page) {
+  const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
+  const [, all, fresh] = /^prompt: ([\d,]+)\stokens?, ([\d,]+) of them new/.exec(title) ?? [];
+  assert.ok(all, title);
+  return { all: Number(all), fresh: Number(fresh) };
+}
+
+/** Files of kept state in the store. @param {Page} page */
+const states = (page) => page.evaluate(async () => {
+  /** @type {string[]} */
+  const found = [];
+  const walk = async (/** @type {any} */ folder) => {
+    for await (const [name, one] of folder.entries()) {
+      if (one.kind === 'directory') await walk(one);
+      else if (name.endsWith('.state')) found.push(name);
+    }
+  };
+  await walk(await navigator.storage.getDirectory());
+  return found;
+});
+
+/** Until what the engine has of the open conversation is kept. @param {Page} page */
+const untilKept = (page) => page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
+
+/** @param {Page} page */
+async function reload(page) {
+  await page.reload();
+  await until(page, `${READY}, ${FAILED}`);
+  await assertReady(page);
+}
+
+for (const name of BROWSERS) {
+  describe(`${name}, a conversation goes on`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+    let tiny = '';
+
+    before(async () => {
+      tiny = await modelAddress('tiny');
+      server = await servePage();
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    /** @param {Parameters<typeof openWithModel>[3]} [options] @param {string} [address] */
+    async function opened(options, address = tiny) {
+      const tab = await openWithModel(browser, server.url, address, { before: catchCopies, ...options });
+      await setOptions(tab.page, { temperature: 0, maxTokens: 8 });
+      return tab;
+    }
+
+    test('after a reload only what is new is evaluated, and the answer is the same; what is deleted leaves nothing', async () => {
+      const words = ['Tell me about the sea and the ships on it', 'And then?', 'Go on', 'Once more'];
+      const expected = await inNode('tiny', words, { temperature: 0, maxTokens: 8 });
+      const tab = await opened();
+      const { page } = tab;
+      for (const text of words.slice(0, 3)) await ask(page, text);
+      await untilKept(page);
+      assert.equal((await states(page)).length, 1);
+      await reload(page);
+      await page.click(ANSWERED);
+      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
+      await until(page, ANSWERED);
+      assert.equal(await answerText(page), expected[2], 'another answer to the last message');
+      await untilKept(page);
+      await reload(page);
+      await ask(page, words[3]);
+      assert.equal(await answerText(page), expected[3]);
+      const { all, fresh } = await prompted(page);
+      assert.ok(fresh < 30 && fresh < all / 3, `${fresh} of ${all} tokens were evaluated`);
+      await untilKept(page);
+
+      await page.click('#library-toggle');
+      await page.click('.talk-line button');
+      await press(page, '.talk-menu button', 'Delete');
+      await page.waitForFunction(async () => {
+        const root = /** @type {any} */ (await navigator.storage.getDirectory());
+        for await (const folder of root.values()) {
+          if (folder.kind !== 'directory') continue;
+          for await (const one of folder.keys()) if (one.endsWith('.state')) return false;
+        }
+        return true;
+      });
+      await page.click('#library-keep');
+      await ask(page, 'A secret');
+      await page.evaluate(() => {
+        Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
+        dispatchEvent(new Event('visibilitychange'));
+      });
+      await ask(page, 'Another one');   // behind what would be kept
+      assert.deepEqual(await states(page), [], 'keep nothing');
+      await tab.close();
+    });
+
+    test('an answer that was cut goes on in its place, as if it had not been', async () => {
+      const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
+      const tab = await opened();
+      const { page } = tab;
+      await ask(page, 'Hello there');
+      assert.match(await textOf(page, '.from-model .stats'), /cut at the maximum/);
+      const first = await answerText(page);
+      await press(page, '.go-on', 'Continue');
+      await page.waitForFunction((length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length, {}, first.length);
+      await until(page, ANSWERED);
+      assert.equal(await answerText(page), expected);
+      assert.equal(await page.$('.versions'), null, 'the same answer');
+      assert.equal((await prompted(page)).fresh, 1);
+      await tab.close();
+    });
+
+    test('a full context is no end: without the oldest turns it goes on, and says so', async () => {
+      const tab = await opened({ query: '?context=128' });
+      const { page } = tab;
+      for (const text of ['One', 'Two', 'Three']) await ask(page, text);
+      await say(page, 'word '.repeat(6));
+      await until(page, FAILED);
+      const buttons = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent));
+      assert.deepEqual(buttons, ['Continue without the oldest turns', 'Edit the message', 'New chat']);
+      await press(page, '.error > button', 'Continue without the oldest turns');
+      await until(page, ANSWERED);
+      assert.match(await textOf(page, '.told-from'), /no longer told/);
+      assert.ok((await page.$$('.untold')).length > 0);
+      assert.ok((await prompted(page)).all < 128);
+      await setOptions(page, { maxTokens: 400, temperature: 1 });
+      await say(page, 'Tell me everything');
+      await until(page, '.from-model:last-child .go-on, .error');
+      assert.match(await textOf(page, '.from-model:last-child .stats'), /context is full/);
+      const text = await answerText(page);
+      await setOptions(page, { maxTokens: 3 });
+      await press(page, '.go-on', 'Continue without the oldest turns');
+      await page.waitForFunction(() => /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '')
+        && !/full/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? ''));
+      await until(page, `${ANSWERED}, ${FAILED}`);
+      assert.ok((await answerText(page)).startsWith(text));
+      await tab.close();
+    });
+
+    test('long pastes and dropped texts go along as chips, which open; what is left is counted', async () => {
+      const tab = await opened();
+      const { page } = tab;
+      await page.type('#input', 'What is this?');
+      const words = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
+      await page.evaluate((text) => {
+        const clipboardData = new DataTransfer();
+        clipboardData.setData('text/plain', text);
+        const paste = Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData });
+        document.querySelector('#input')?.dispatchEvent(paste);
+        const data = new DataTransfer();
+        data.items.add(new File(['short notes'], 'notes.txt'));
+        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+      }, words);
+      await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+      assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
+      await page.waitForFunction(() => /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''));
+      await page.click('.chips button');
+      assert.equal(await page.$eval('#attached-text', (one) => one.textContent), words);
+      await page.click('#attached-close');
+      await page.waitForFunction(async () => new Promise((resolve) => {   // the draft, with its chips
+        const request = indexedDB.open('gemma-wasm');
+        request.onsuccess = () => {
+          const all = request.result.transaction('drafts').objectStore('drafts').getAll();
+          all.onsuccess = () => {
+            request.result.close();
+            resolve(all.result.some((/** @type {any} */ draft) => draft.files?.length === 2));
+          };
+        };
+      }));
+      await reload(page);
+      await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+      await page.click('.chips li:last-child button.icon');
+      await setOptions(page, { temperature: 0, maxTokens: 8 });
+      const [expected] = await inNode('tiny', [`What is this?\n\n--- Pasted text ---\n${words}\n--- end of Pasted text ---`],
+        { temperature: 0, maxTokens: 8 });
+      await page.focus('#input');
+      await page.keyboard.press('Enter');
+      await until(page, ANSWERED);
+      assert.equal(await answerText(page), expected);
+      assert.equal(await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open), false);
+      assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
+      assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await tab.close();
+    });
+
+    test('a model without chat template goes on with a text', async () => {
+      const model = await loadModel(await testModel('gpt2-q4_k_m'), { threads: 1 });
+      const options = { temperature: 0, maxTokens: 8 };
+      const first = await model.generate('Once upon a time', options).text();
+      const second = await model.generate(`Once upon a time${first}\nThe end`, options).text();
+      await model.dispose();
+      const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
+      const { page } = tab;
+      assert.match(await textOf(page, '.empty'), /has not learnt to chat/);
+      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder), 'Begin a text');
+      await ask(page, 'Once upon a time');
+      assert.equal(await answerText(page), first);
+      await ask(page, 'The end');
+      assert.equal(await answerText(page), second);
+      await tab.close();
+    });
+  });
+}

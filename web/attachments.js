@@ -1,0 +1,112 @@
+/**
+ * attachments: texts that go with a message: long pastes and text files, each a chip that opens and can be taken away.
+ * @module
+ */
+import { action, announce, box, button, byId, el, input } from './dom.js';
+import { count } from './format.js';
+
+/** @typedef {import('./tree.js').Attached} Attached */
+
+/** A paste that is longer than one of these would fill the field. */
+const LONG = { characters: 2000, lines: 30 };
+/** More than any context holds. */
+const MOST_BYTES = 4e6;
+
+/** Whether a file is a model. @param {File} file */
+async function isModel(file) {
+  return /\.gguf$/i.test(file.name) || await file.slice(0, 4).text() === 'GGUF';
+}
+
+/** The text of a file, null if it is none. @param {File} file */
+async function textOf(file) {
+  if (file.size > MOST_BYTES) return null;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+    return text.includes('\0') ? null : text;
+  } catch {
+    return null;
+  }
+}
+
+/** Files that were dropped: the texts among them, and all if one is a model or no text.
+ * @param {File[]} files @returns {Promise<Attached[] | null>} null: they are no texts */
+export async function textsOf(files) {
+  const texts = await Promise.all(files.map(async (file) => (await isModel(file) ? null : textOf(file))));
+  if (texts.includes(null)) return null;
+  return files.map(({ name }, i) => ({ name, text: /** @type {string} */ (texts[i]) }));
+}
+
+export class Attachments {
+  /** @type {Attached[]} */ #files = [];
+  #changed;
+
+  /** @param {HTMLTextAreaElement} field @param {() => void} changed */
+  constructor(field, changed) {
+    this.#changed = changed;
+    field.addEventListener('paste', (event) => {
+      const text = event.clipboardData?.getData('text/plain') ?? '';
+      if (text.length < LONG.characters && text.split('\n').length < LONG.lines) return;
+      event.preventDefault();
+      this.add([{ name: this.#free('Pasted text'), text }]);
+    });
+    button('attach').addEventListener('click', () => input('attach-file').click());
+    input('attach-file').addEventListener('change', () => void this.#chosen());
+    button('attached-close').addEventListener('click', () => byId('attached', HTMLDialogElement).close());
+  }
+
+  async #chosen() {
+    const files = [...(input('attach-file').files ?? [])];
+    input('attach-file').value = '';
+    const texts = await textsOf(files);
+    if (texts) this.add(texts);
+    else announce('Only texts can be added to a message.');
+    box('attach-said').textContent = texts ? '' : 'Only texts can be added to a message.';
+  }
+
+  /** A name that no other one has. @param {string} name */
+  #free(name) {
+    const taken = new Set(this.#files.map((file) => file.name));
+    let n = 1;
+    while (taken.has(n > 1 ? `${name} ${n}` : name)) n++;
+    return n > 1 ? `${name} ${n}` : name;
+  }
+
+  get files() {
+    return this.#files;
+  }
+
+  /** @param {Attached[]} files */
+  add(files) {
+    this.set([...this.#files, ...files.filter(({ text }) => text)]);
+    announce(`${files.map(({ name }) => name).join(', ')}: added to the message.`);
+    this.#changed();
+  }
+
+  /** @param {Attached[]} files */
+  set(files) {
+    this.#files = files;
+    box('attach-said').textContent = '';
+    box('chips').hidden = files.length === 0;
+    box('chips').replaceChildren(...files.map((file) => this.#chip(file)));
+  }
+
+  /** @param {Attached} file */
+  #chip(file) {
+    const view = action('', () => open(file), 'quiet small');
+    view.append(file.name, el('span', { className: 'hint' }, ` ${count(file.text.length)} characters`));
+    const remove = action('×', () => {
+      this.set(this.#files.filter((other) => other !== file));
+      this.#changed();
+      box('input').focus();
+    }, 'quiet small icon');
+    remove.setAttribute('aria-label', `Remove ${file.name}`);
+    return el('li', {}, view, remove);
+  }
+}
+
+/** @param {Attached} file */
+function open({ name, text }) {
+  box('attached-name').textContent = name;
+  box('attached-text').textContent = text;
+  byId('attached', HTMLDialogElement).showModal();
+}

@@ -1,0 +1,70 @@
+/**
+ * hub: the GGUF files of a repository on Hugging Face, with their sizes and whether this device can be expected to hold
+ * them. Asked for at a click only.
+ * @module
+ */
+import { action, announce, box, button, el, input } from './dom.js';
+import { PageError } from './errors.js';
+import { bytes } from './format.js';
+import { memoryLimit } from './preflight.js';
+import { modelRow } from './rows.js';
+
+/** @typedef {{ file: string, bytes: number }} HubFile */
+
+/** Beside its weights a model needs a context. */
+const BESIDE = 1.1;
+
+/** Parts of a split model are one, under the name of the first.
+ * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
+function modelsIn(tree) {
+  /** @type {Map<string, number>} */
+  const found = new Map();
+  for (const { type, path, size } of tree) {
+    if (type !== 'file' || !/\.gguf$/i.test(path) || /mmproj/i.test(path)) continue;
+    const first = path.replace(/-\d{5}(-of-\d{5}\.gguf)$/i, '-00001$1');
+    found.set(first, (found.get(first) ?? 0) + size);
+  }
+  return [...found].map(([file, size]) => ({ file, bytes: size })).sort((a, b) => a.bytes - b.bytes);
+}
+
+/** @param {string} repo @param {string} revision */
+async function filesOf(repo, revision) {
+  const address = `https://huggingface.co/api/models/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`;
+  const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
+  if (answer?.ok) return modelsIn(await answer.json());
+  const known = answer && [401, 404].includes(answer.status);
+  throw new PageError('The list of files could not be read.', known
+    ? 'There is no public repository of this name. Upper and lower case count.' : 'Check your connection and try again.');
+}
+
+/** @param {(file: HubFile) => void} choose @param {(error: unknown) => void} complain */
+export function setUpHub(choose, complain) {
+  const list = box('hub-files'), show = button('hub-list');
+  const clear = () => list.replaceChildren();
+  for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
+  show.addEventListener('click', async () => {
+    const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
+    clear();
+    show.disabled = true;
+    try {
+      if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
+        throw new PageError('The repository is not complete.', 'It has the form owner/name.');
+      }
+      const files = await filesOf(repo, revision || 'main');
+      list.replaceChildren(...files.map((file) => row(file, choose)));
+      if (!files.length) list.replaceChildren(el('li', {}, 'There are no GGUF files in it.'));
+      announce(`${files.length} files`);
+    } catch (error) {
+      complain(error);
+    } finally {
+      show.disabled = false;
+    }
+  });
+}
+
+/** @param {HubFile} file @param {(file: HubFile) => void} choose */
+function row(file, choose) {
+  const fits = file.bytes * BESIDE < memoryLimit();
+  const start = action(`Download ${bytes(file.bytes)}`, () => choose(file));
+  return modelRow({ name: file.file, lines: [fits ? '' : 'Too large for this device.'], size: '', buttons: [start] });
+}

@@ -1,0 +1,192 @@
+/**
+ * talk: the package’s chat behind a conversation: goes on where it stands, and elsewhere begins anew, where the engine
+ * keeps what both have in common. While nothing is asked, what the engine has of it is kept in the store of models:
+ * after a reload it goes on from there, and nothing is evaluated again. Knows the tree and the package; no page.
+ * @module
+ */
+import { codeOf } from './errors.js';
+import { spoken } from './tree.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('../js/chat.js').ChatMessage} ChatMessage */
+/** @typedef {import('./archive.js').Head} Head */
+/** @typedef {import('./tree.js').Said} Said */
+/** @typedef {import('./tree.js').Tree} Tree */
+
+/** What is asked. begin: what the answer begins with; before: the leaf that was shown.
+ * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
+
+/** How long nothing is asked until a conversation is kept, in milliseconds. */
+const KEEP_AFTER = 1000;
+const NAME = 'page ';
+
+/** What a model is told, from the first message that it is still told to `until`.
+ * @param {Tree} tree @param {Head | null} head @param {string | null} until @returns {ChatMessage[]} */
+export function messagesOf(tree, head, until) {
+  const messages = /** @type {ChatMessage[]} */ (tree.messages(until, head?.from));
+  return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
+}
+
+/** The same for a model that knows no chat and goes on with one text. @param {ChatMessage[]} messages */
+function textOf(messages) {
+  const said = messages.filter(({ role }) => role !== 'system');
+  return said.map(({ role, content }, i) => (i && role === 'user' ? '\n' : '') + content).join('');
+}
+
+/** @param {ChatMessage[]} a @param {ChatMessage[]} b */
+function same(a, b) {
+  return a.length === b.length && a.every(({ role, content }, i) => role === b[i].role && content === b[i].content);
+}
+
+export class Talk {
+  /** @type {Model | null} */ #model = null;
+  /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
+  /** The last answer, and its question, that the chat holds. */
+  #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
+  /** The conversation whose kept state was looked for. */
+  #restored = '';
+  /** The conversation that is to be kept. */
+  #waiting = '';
+  #timer = 0;
+  /** @type {AbortController | null} */ #saving = null;
+  /** @type {Promise<void>} */ #kept = Promise.resolve();
+  #isKept;
+
+  /** @param {(id: string) => Promise<boolean>} isKept   whether the archive has this conversation */
+  constructor(isKept) {
+    this.#isKept = isKept;
+    addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && this.#keepNow());
+  }
+
+  /** @param {Model | null} model */
+  use(model) {
+    this.#saving?.abort();
+    this.leave(false);
+    this.#model = model;
+  }
+
+  /** Another conversation is opened. @param {boolean} [keep]   this one, if there is news of it */
+  leave(keep = true) {
+    if (keep) this.#keepNow();
+    this.#forget();
+    this.#restored = '';
+  }
+
+  /** What is asked next is told from its first message on. */
+  #forget() {
+    clearTimeout(this.#timer);
+    this.#chat = null;
+    this.#waiting = '';
+    this.#held = { answer: null, question: null };
+  }
+
+  /** The model is told less from now on. */
+  shorten() {
+    this.#forget();
+  }
+
+  /** How many tokens of context the messages take; 0 without a model. @param {ChatMessage[]} messages */
+  async count(messages) {
+    if (!this.#model || !messages.length) return 0;
+    return this.#model.countTokens(this.#model.info.chatTemplate ? messages : textOf(messages));
+  }
+
+  /** An answer; in an object, since whoever awaits an answer gets its end.
+   * @param {Asked} asked @param {object} options */
+  async ask(asked, options) {
+    const model = /** @type {Model} */ (this.#model), { tree, head, question, begin } = asked;
+    clearTimeout(this.#timer);
+    this.#saving?.abort();
+    const said = messagesOf(tree, head, question.id);   // which has no answer on its own path
+    const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
+    if (!model.info.chatTemplate) return { out: model.generate(textOf([...said, user]) + (begin ?? ''), options) };
+    if (!this.#chat) await this.#restore(asked);
+    if (this.#chat && this.#held.question === question.id) {
+      const chat = this.#chat;
+      return { out: begin === undefined ? chat.retry(options) : chat.continue(begin, options) };
+    }
+    const answer = answeredBefore(tree, question);
+    if (begin !== undefined) {
+      this.#chat = model.chat({ messages: [...said, user] });
+      this.#held = { answer: '', question: null };
+      return { out: this.#chat.continue(begin, options) };
+    }
+    if (!this.#chat || this.#held.answer !== answer) this.#chat = model.chat({ messages: said });
+    this.#held = { answer, question: null };
+    return { out: this.#chat.send(user.content, options) };
+  }
+
+  /** The chat has this answer now.
+   * @param {string} id   of the conversation @param {Said} question @param {Said} said */
+  answered(id, question, said) {
+    this.#held = { answer: said.id, question: question.id };
+    if (!this.#chat) return;
+    this.#waiting = id;
+    this.#timer = window.setTimeout(() => this.#keepNow(), KEEP_AFTER);
+  }
+
+  #keepNow() {
+    clearTimeout(this.#timer);
+    if (this.#waiting) this.#kept = this.#keep(this.#waiting);
+    this.#waiting = '';
+  }
+
+  /** When what there is has been kept: the model may go then. */
+  async settled() {
+    this.#keepNow();
+    await this.#kept;
+  }
+
+  /** @param {string} id */
+  async #keep(id) {
+    const [model, chat] = [this.#model, this.#chat];
+    const { signal } = this.#saving = new AbortController();
+    try {
+      if (!model || !chat || !await this.#isKept(id)) return;
+      await model.stateCache.put(NAME + id, await chat.save({ signal }), { signal });
+      document.body.dataset.kept = id;   // for tests
+    } catch {
+      // No store, no room, or asked for an answer meanwhile: then it is evaluated once more.
+    }
+  }
+
+  /** Takes up what was kept of a conversation, if it is of what is shown. @param {Asked} asked */
+  async #restore({ tree, head, question, before }) {
+    const model = /** @type {Model} */ (this.#model);
+    if (this.#restored === head.id) return;
+    this.#restored = head.id;
+    try {
+      const saved = await model.stateCache.get(NAME + head.id);
+      if (!saved) return;
+      const chat = model.chat({ saved });
+      await chat.restored;
+      const answer = [before, answeredBefore(tree, question)].map((id) => tree.get(id))
+        .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
+      if (!answer) return;   // of another version: the engine keeps what both have in common
+      this.#chat = chat;
+      this.#held = { answer: answer.id, question: answer.parent };
+    } catch (error) {
+      if (codeOf(error) === 'worker-failed') throw error;   // else it goes by the messages
+    }
+  }
+
+  /** What was kept of conversations that are no more goes. */
+  async sweep() {
+    const states = this.#model?.stateCache;
+    try {
+      for (const { name } of await states?.list() ?? []) {
+        if (name.startsWith(NAME) && !await this.#isKept(name.slice(NAME.length))) await states?.delete(name);
+      }
+    } catch {
+      // No store, or another tab has it: the next time will do.
+    }
+  }
+}
+
+/** The last answer before a question; those that nobody answered are not part of the conversation.
+ * @param {Tree} tree @param {Said} question */
+function answeredBefore(tree, question) {
+  let parent = tree.get(question.parent);
+  while (parent?.role === 'user') parent = tree.get(parent.parent);
+  return parent?.id ?? null;
+}

@@ -1,0 +1,44 @@
+/**
+ * tex: where maths stands in Markdown: $…$ and \(…\) in a line, $$…$$ and \[…\] on lines of its own. A sum of money is
+ * none. What stands there is kept as code, until it is drawn (maths.js).
+ * @module
+ */
+
+/** No blank line in it, so that a block can be told as soon as its paragraph ends. */
+const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
+const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`), IN_LINE = new RegExp(`^${DISPLAY.source}`);
+/** Between dollars: no blank at the edges, and no digit or letter behind. */
+const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
+const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
+
+/** @param {string} raw @param {RegExpExecArray} match @param {boolean} display */
+const token = (raw, match, display) => ({ type: 'maths', raw, text: (match[1] ?? match[2]).trim(), display });
+
+/** @param {string} src */
+function start(src) {
+  const at = src.search(/\$|\\[([]/);
+  return at < 0 ? undefined : at;
+}
+
+/** @param {(text: string) => string} escape @returns {import('marked').MarkedExtension} */
+export function texIn(escape) {
+  /** @param {import('marked').Tokens.Generic} token */
+  const renderer = ({ text, display }) => `<code class="maths-${display ? 'block' : 'inline'}">${escape(text)}</code>`;
+  return { extensions: [
+    {
+      name: 'maths', level: 'block', renderer: (token) => `<p>${renderer(token)}</p>\n`,
+      start: (src) => src.match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
+      tokenizer(src) {
+        const match = BLOCK.exec(src);
+        return match ? token(match[0], match, true) : undefined;
+      },
+    },
+    {
+      name: 'mathsInLine', level: 'inline', start, renderer,
+      tokenizer(src) {
+        const display = IN_LINE.exec(src), match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
+        return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
+      },
+    },
+  ] };
+}
