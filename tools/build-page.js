@@ -20,21 +20,25 @@ import { at, cli, isMain } from './proc.js';
 import { contentSecurityPolicy, isolationHeaders } from './serve.js';
 
 const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
+/** Comes as a text with the chunk that wants it. */
+const BUNDLED = 'inside.css';
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
 
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
-  const esbuild = await import('esbuild');
-  await esbuild.build({
-    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
+  const esbuild = await import('esbuild'), [app, ...workers] = ENTRIES;
+  // What the page imports when it is first used is a chunk of its own; workers share nothing with it.
+  for (const entries of [[app], workers]) await esbuild.build({
+    entryPoints: entries.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
     outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
     minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
+    splitting: entries[0] === app, loader: { '.css': 'text' },
   });
 }
 
 /** The page's own files, and the wasm modules beside the worker. @param {string} out */
 function copy(out) {
-  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)));
+  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)) && name !== BUNDLED);
   for (const name of names) copyFileSync(at('web', name), join(out, name));
   copyModules(out);
 }

@@ -11,6 +11,7 @@ import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
 import { Keeper } from './keeper.js';
 import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
+import { closeLook, lookAgain, setUpLook } from './look.js';
 import { Models, choiceOfNote, noteOf } from './models.js';
 import { lasting, showNotices } from './notices.js';
 import {
@@ -36,6 +37,7 @@ import { Tree } from './tree.js';
 
 const follow = new Follow(box('scroller'), box('latest'));
 const models = new Models(async (dead) => {
+  closeLook();
   if (!dead) await conversation.halt();
   conversation.use(null);
 });
@@ -47,6 +49,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), {
   busy: (busy) => {
     composer.busy(busy);
     document.body.dataset.busy = String(busy);
+    lookAgain();
   },
   edit: (text) => composer.edit(text),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
@@ -96,6 +99,7 @@ function welcome() {
 function changeModel() {
   shows({ view: 'models' });
   showSettings(false);
+  closeLook();
   showPickerError(null);
   showPicker();
   button('back').focus();
@@ -256,6 +260,7 @@ async function openConversation(id, instead = false) {
   const one = id ? await archive.get(id).catch(() => null) : null;
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
   takeSettings(conversation.head);
+  lookAgain();
   composer.draft(await keeper.draft());
   shows({ view: 'chat', id: conversation.head?.id ?? null }, instead || (id !== null && !one));
   if (document.body.dataset.state !== 'loading' && document.body.dataset.state !== 'opening') showChat();
@@ -286,6 +291,15 @@ setUpSettings(() => {
 setUpPicker(choose);
 setUpStored(choose);
 setUpToken(choose, showPickerError);
+setUpLook({
+  model: () => models.model,
+  answers: () => conversation.answers,
+  message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
+  busy: () => conversation.busy,
+  options: samplingOptions,
+  goOn: (...from) => conversation.goOn(...from),
+}, () => showSettings(false));
+button('settings-toggle').addEventListener('click', closeLook);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });
 button('loading-cancel').addEventListener('click', () => models.cancel());
 button('new-chat').addEventListener('click', () => goTo(null));

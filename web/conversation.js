@@ -15,6 +15,8 @@ const STATS_EVERY = 250;
 const READING = 'Reading…';
 
 /** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('../js/generation.js').GenerateResult} GenerateResult */
+/** @typedef {import('../js/chat.js').ChatMessage} ChatMessage */
 /** @typedef {import('./transcript.js').Answer} Answer */
 /** @typedef {import('./tree.js').Said} Said */
 /** @typedef {import('./archive.js').Head} Head */
@@ -55,6 +57,8 @@ export class Conversation {
   /** @type {AbortController | null} */ #abort = null;
   /** @type {Turn | null} */ #turn = null;
   #used = 0;
+  /** What came with the answers that this model has made here. @type {Map<string, GenerateResult>} */
+  #made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** A message is being edited: what is sent takes its place. @type {Said | null} */
   #editing = null;
@@ -85,6 +89,7 @@ export class Conversation {
     this.#model = model;
     this.#note = note;
     this.#chat = null;
+    this.#made.clear();
     this.#count();
   }
 
@@ -211,8 +216,34 @@ export class Conversation {
     this.#hooks.branched({ head, tree: this.tree.branch(said.id) });
   }
 
-  /** @param {Said} question @param {string | null} before */
-  #start(question, before) {
+  /** The answers that are shown, each with what the model was told before it, and what came with it if it was made
+   * here: for those who look closer. */
+  get answers() {
+    const shown = this.tree.path().filter(({ role, text }) => role === 'assistant' && text);
+    return shown.map((said) => ({ said, told: this.#told(said), made: this.#made.get(said.id) }));
+  }
+
+  /** @param {Said} said @returns {ChatMessage[]} */
+  #told({ parent }) {
+    const question = /** @type {Said} */ (this.tree.get(parent)), { system } = this.head ?? {};
+    const before = /** @type {ChatMessage[]} */ (this.tree.messages(question.parent));
+    const lead = system ? [{ role: /** @type {const} */ ('system'), content: system }] : [];
+    return [...lead, ...before, { role: 'user', content: question.text }];
+  }
+
+  /** Another version of an answer: it begins with these tokens, and goes on as the model likes.
+   * @param {Said} said @param {number[]} prompt before it @param {number[]} kept */
+  goOn(said, prompt, kept) {
+    const question = this.tree.get(said.parent), model = this.#model;
+    if (this.#hindered() || !question || !model) return false;
+    this.#chat = null;   // it does not have this version
+    this.#start(question, this.tree.leaf, (options) => continued(model, prompt, kept, options));
+    return true;
+  }
+
+  /** @param {Said} question @param {string | null} before
+   * @param {(options: object) => Source} [source]   of the answer */
+  #start(question, before, source = (options) => this.#ask(question, options)) {
     this.tree.leaf = question.id;
     const rows = this.#rows(this.tree.path());
     this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
@@ -225,15 +256,15 @@ export class Conversation {
     this.#turn = turn;
     this.#hooks.busy(true);
     this.#hooks.changed(true);
-    this.#running = this.#run(turn, abort.signal).finally(() => {
+    this.#running = this.#run(turn, source, abort.signal).finally(() => {
       this.#abort = this.#turn = null;
       this.#hooks.busy(false);
       this.#hooks.changed(true);
     });
   }
 
-  /** @param {Turn} turn @param {AbortSignal} signal */
-  async #run(turn, signal) {
+  /** @param {Turn} turn @param {(options: object) => Source} source @param {AbortSignal} signal */
+  async #run(turn, source, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.used + total);   // a retry evaluates less anew
@@ -241,7 +272,7 @@ export class Conversation {
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
     };
     try {
-      const out = this.#ask(turn.question, { ...this.#hooks.options(), signal, onPrefillProgress });
+      const out = source({ ...this.#hooks.options(), signal, onPrefillProgress });
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {
@@ -284,6 +315,7 @@ export class Conversation {
     said.state = finishReason === 'stop' || finishReason === 'stop-sequence' ? 'whole' : 'cut';
     const nothing = finishReason === 'aborted' && result.text === '';
     if (nothing) return this.#cameToNothing(said, answer, before);
+    this.#made.set(said.id, result);
     this.#held = { answer: said.id, question: question.id };
     this.#transcript.settled(answer, this.#rows([question, said])[1]);
     this.#used = usage.promptTokens + usage.completionTokens;
@@ -332,6 +364,29 @@ export class Conversation {
     this.stop();
     await this.#running;
   }
+}
+
+/** A generation, or what takes its place.
+ * @typedef {AsyncIterable<string> & { result: () => Promise<GenerateResult> }} Source */
+
+/** An answer that begins with tokens that are given. They may end within a character: only the whole is text.
+ * @param {Model} model @param {number[]} prompt @param {number[]} kept @param {object} options @returns {Source} */
+function continued(model, prompt, kept, options) {
+  const out = model.generate([...prompt, ...kept], options);
+  const textOf = async (/** @type {number[]} */ ids) => {
+    const [before, all] = await Promise.all([model.detokenize(prompt), model.detokenize([...prompt, ...ids])]);
+    return all.slice(before.length);
+  };
+  return {
+    async *[Symbol.asyncIterator]() {
+      yield await textOf(kept);
+      yield* out;
+    },
+    async result() {
+      const result = await out.result(), tokens = [...kept, ...result.tokens];
+      return { ...result, tokens, text: await textOf(tokens) };
+    },
+  };
 }
 
 /** Why an answer ended, where that is not obvious. @type {Record<string, string>} */
