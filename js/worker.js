@@ -10,9 +10,13 @@ const scope = /** @type {any} */ (globalThis);
 const files = new Files(MODULES);
 const { port1, port2 } = new MessageChannel();
 
+/** Several may breathe at once: a job, and calls that are answered in between. @type {((_: unknown) => void)[]} */
+const breathing = [];
+port1.onmessage = () => breathing.shift()?.(null);
+
 /** A task of its own; timers would be slowed down. */
 const breathe = () => new Promise((resolve) => {
-  port1.onmessage = resolve;
+  breathing.push(resolve);
   port2.postMessage(null);
 });
 

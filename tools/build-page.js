@@ -20,6 +20,8 @@ import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package
 import { at, cli, isMain } from './proc.js';
 
 const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
+/** Comes as a text with the chunk that wants it. */
+const BUNDLED = 'inside.css';
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
 
 /** @param {string} out @param {boolean} minify */
@@ -32,13 +34,14 @@ async function bundle(out, minify) {
     minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
   };
   // What the page loads later lies beside it; workers are whole, so that none waits for another file.
-  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
+  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]',
+    loader: { '.css': 'text' } });
   await esbuild.build({ ...common, entryPoints: workers });
 }
 
 /** The page's own files, and the wasm modules beside the worker. @param {string} out */
 function copy(out) {
-  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)));
+  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)) && name !== BUNDLED);
   for (const name of names) copyFileSync(at('web', name), join(out, name));
   copyModules(out);
 }

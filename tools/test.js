@@ -58,7 +58,7 @@ const SAME_FOR_VARIANTS = new RegExp(`^(${[
   'answers', 'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'embed', 'errors', 'format-fuzz',
   'grammar', 'grammar-answers', 'grammar-engine', 'hostile', 'hostile-formats', 'hostile-template', 'inside',
   'laboratory', 'lanes', 'long-texts', 'matches', 'memory', 'options',
-  'package', 'page-archive', 'partial', 'quantise', 'schema-suite', 'search', 'source', 'split',
+  'package', 'page-archive', 'page-inside', 'partial', 'quantise', 'schema-suite', 'search', 'source', 'split',
   'states', 'store-browser', 'store-checks', 'storyteller',
   'store-faults', 'store-locks', 'template', 'text', 'text-formats', 'tokenizer', 'tools',
 ].join('|')})\\.test\\.js$`);

@@ -11,6 +11,7 @@ import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
 import { Keeper } from './keeper.js';
 import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
+import { closeLook, lookAgain, setUpLook } from './look.js';
 import { Models, choiceOfNote, noteOf } from './models.js';
 import { lasting, showNotices } from './notices.js';
 import { setUpOffline } from './offline.js';
@@ -40,6 +41,7 @@ const follow = new Follow(box('scroller'), box('latest'));
 /** @type {Models} */
 const models = new Models({
   leave: async (dead) => {
+    closeLook();
     if (!dead) await conversation.settle();
     conversation.use(null);
   },
@@ -55,6 +57,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   busy: (busy) => {
     composer.busy(busy);
     document.body.dataset.busy = String(busy);
+    lookAgain();
   },
   edit: (message) => composer.edit(message),
   anew: () => goTo(null),
@@ -115,6 +118,7 @@ function welcome() {
 function changeModel() {
   shows({ view: 'models' });
   showSettings(false);
+  closeLook();
   showPickerError(null);
   showPicker();
   button('back').focus();
@@ -301,6 +305,7 @@ async function openConversation(id, instead = false) {
   const one = id ? await archive.get(id).catch(() => null) : null;
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
   takeSettings(conversation.head);
+  lookAgain();
   composer.draft(await keeper.draft());
   shows({ view: 'chat', id: conversation.head?.id ?? null }, instead || (id !== null && !one));
   if (document.body.dataset.state !== 'loading' && document.body.dataset.state !== 'opening') showChat();
@@ -331,6 +336,15 @@ setUpSettings(() => {
 setUpPicker(choose, (texts) => composer.add(texts));
 setUpStored(choose);
 setUpToken(choose, showPickerError);
+setUpLook({
+  model: () => models.model,
+  answers: () => conversation.answers,
+  message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
+  busy: () => conversation.busy,
+  options: samplingOptions,
+  goOn: (...from) => conversation.goOn(...from),
+}, () => showSettings(false));
+button('settings-toggle').addEventListener('click', closeLook);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });
 button('loading-cancel').addEventListener('click', () => models.cancel());
 button('new-chat').addEventListener('click', () => goTo(null));

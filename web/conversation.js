@@ -16,6 +16,8 @@ const STATS_EVERY = 250;
 const READING = 'Reading…';
 
 /** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('../js/generation.js').GenerateResult} GenerateResult */
+/** @typedef {import('../js/chat.js').ChatMessage} ChatMessage */
 /** @typedef {import('./transcript.js').Answer} Answer */
 /** @typedef {import('./tree.js').Said} Said */
 /** @typedef {import('./archive.js').Draft} Draft */
@@ -57,6 +59,8 @@ export class Conversation {
   /** @type {AbortController | null} */ #abort = null;
   /** @type {Turn | null} */ #turn = null;
   #used = 0;
+  /** What came with the answers that this model has made here. @type {Map<string, GenerateResult>} */
+  #made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** A message is being edited: what is sent takes its place. @type {Said | null} */
   #editing = null;
@@ -92,6 +96,7 @@ export class Conversation {
     this.#model = model;
     this.#note = note;
     this.#talk.use(model);
+    this.#made.clear();
     this.#count();
   }
 
@@ -249,9 +254,33 @@ export class Conversation {
     this.#hooks.branched({ head, tree: this.tree.branch(said.id) });
   }
 
-  /** said: the answer that goes on, in its place.
-   * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
-  #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
+  /** The answers that are shown, each with what the model was told before it, and what came with it if it was made
+   * here: for those who look closer. */
+  get answers() {
+    const shown = this.tree.path().filter(({ role, text }) => role === 'assistant' && text);
+    return shown.map((said) => ({ said, told: this.#told(said), made: this.#made.get(said.id) }));
+  }
+
+  /** @param {Said} said */
+  #told({ parent }) {
+    const question = /** @type {Said} */ (this.tree.get(parent)), said = messagesOf(this.tree, this.head, question.id);
+    return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
+  }
+
+  /** Another version of an answer: it begins with these tokens, and goes on as the model likes.
+   * @param {Said} said @param {number[]} prompt before it @param {number[]} kept */
+  goOn(said, prompt, kept) {
+    const question = this.tree.get(said.parent), model = this.#model;
+    if (this.#hindered() || !question || !model) return false;
+    this.#talk.shorten();   // it does not have this version
+    this.#start({ question, before: this.tree.leaf, source: (options) => continued(model, prompt, kept, options) });
+    return true;
+  }
+
+  /** said: the answer that goes on, in its place; source: of the answer, where it is not the chat.
+   * @param {{ question: Said, before: string | null, begin?: string, said?: Said,
+   *   source?: (options: object) => Source }} asked */
+  #start({ question, before, begin, source, said = this.tree.add(question.id, 'assistant', begin) }) {
     const rows = this.#rows(this.tree.path(question.id));
     this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
     this.tree.leaf = said.id;
@@ -265,15 +294,15 @@ export class Conversation {
     this.#turn = turn;
     this.#hooks.busy(true);
     this.#hooks.changed(true);
-    this.#running = this.#run(turn, abort.signal).finally(() => {
+    this.#running = this.#run(turn, abort.signal, source).finally(() => {
       this.#abort = this.#turn = null;
       this.#hooks.busy(false);
       this.#hooks.changed(true);
     });
   }
 
-  /** @param {Turn} turn @param {AbortSignal} signal */
-  async #run(turn, signal) {
+  /** @param {Turn} turn @param {AbortSignal} signal @param {(options: object) => Source} [source] */
+  async #run(turn, signal, source) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.used + total);   // a retry evaluates less anew
@@ -283,7 +312,8 @@ export class Conversation {
     try {
       const { question, begin, before } = turn, head = /** @type {Head} */ (this.head);
       const options = { ...this.#hooks.options(), signal, onPrefillProgress };
-      const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
+      const { out } = source ? { out: source(options) }
+        : await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {
@@ -319,6 +349,8 @@ export class Conversation {
     said.full = finishReason === 'context';
     const nothing = finishReason === 'aborted' && result.text === '';
     if (nothing && !begin) return this.#cameToNothing(said, answer, before);
+    if (begin) this.#made.delete(said.id);   // these are not all of its tokens
+    else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
     this.#used = usage.promptTokens + usage.completionTokens;
@@ -378,6 +410,29 @@ export class Conversation {
     await this.halt();
     await this.#talk.settled();
   }
+}
+
+/** A generation, or what takes its place.
+ * @typedef {AsyncIterable<string> & { result: () => Promise<GenerateResult> }} Source */
+
+/** An answer that begins with tokens that are given. They may end within a character: only the whole is text.
+ * @param {Model} model @param {number[]} prompt @param {number[]} kept @param {object} options @returns {Source} */
+function continued(model, prompt, kept, options) {
+  const out = model.generate([...prompt, ...kept], options);
+  const textOf = async (/** @type {number[]} */ ids) => {
+    const [before, all] = await Promise.all([model.detokenize(prompt), model.detokenize([...prompt, ...ids])]);
+    return all.slice(before.length);
+  };
+  return {
+    async *[Symbol.asyncIterator]() {
+      yield await textOf(kept);
+      yield* out;
+    },
+    async result() {
+      const result = await out.result(), tokens = [...kept, ...result.tokens];
+      return { ...result, tokens, text: await textOf(tokens) };
+    },
+  };
 }
 
 /** Why an answer ended, where that is not obvious. @type {Record<string, string>} */

@@ -20,6 +20,7 @@ export function setUpShortcuts({ newChat, models }) {
     'n': newChat,
     'm': models,
     's': () => button('settings-toggle').click(),
+    'i': () => button('look-toggle').click(),
     'l': () => button('library-toggle').click(),
     '/': () => box('input').focus(),
   };

@@ -88,7 +88,12 @@ export class Talk {
   /** How many tokens of context the messages take; 0 without a model. @param {ChatMessage[]} messages */
   async count(messages) {
     if (!this.#model || !messages.length) return 0;
-    return this.#model.countTokens(this.#model.info.chatTemplate ? messages : textOf(messages));
+    return this.#model.countTokens(this.prompt(messages));
+  }
+
+  /** What the model is told by messages: themselves, or one text. @param {ChatMessage[]} messages */
+  prompt(messages) {
+    return this.#model?.info.chatTemplate ? messages : textOf(messages);
   }
 
   /** An answer; in an object, since whoever awaits an answer gets its end.

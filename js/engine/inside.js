@@ -27,10 +27,12 @@ export async function inside(context, job, args) {
     : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
   const positions = positionsOf(args.positions, ids.length);
   const layers = roomFor(args, positions.length, ids.length);
-  if (vectors) native.pack(ids, [ids.length], false);
-  else native.sync(ids);
-  native.call('want_look');
-  await runner.settle(job, { onLook: () => look(context, job, { args, layers, positions, n: ids.length }) });
+  if (layers.size) {
+    if (vectors) native.pack(ids, [ids.length], false);
+    else native.sync(ids);
+    native.call('want_look');
+    await runner.settle(job, { onLook: () => look(context, job, { args, layers, positions, n: ids.length }) });
+  }
   const tokens = ids.map((id, i) => ({ id, text: vocabulary.decode([id], true, i ? ids[i - 1] : -1) }));
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }

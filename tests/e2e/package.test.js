@@ -15,7 +15,10 @@ const APP = `
 import { loadModel, GemmaError } from 'gemma-wasm';
 try {
   const model = await loadModel('/model.gguf', { cache: false });
-  const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 });
+  const answer = model.chat().send('Hello', { maxTokens: 12, seed: 3 });
+  // What is answered in between must not take the answer's turn.
+  await Promise.all(Array.from({ length: 60 }, () => model.detokenize([300, 301])));
+  const { text } = await answer;
   document.title = JSON.stringify({ text, threads: model.info.threads > 1 });
   await model.dispose();
 } catch (error) {

@@ -97,6 +97,19 @@ test('what is asked for comes, in that order, and nothing else', async (t) => {
   }
 });
 
+test('of no layer: the tokens of any prompt, also of one that the context has no room for; the cache stays', async (t) => {
+  const model = await open(t, 'tiny', { contextLength: 64 });
+  const messages = [{ role: /** @type {const} */ ('user'), content: 'some words' }];
+  await model.generate(messages, { maxTokens: 1 }).result();
+  const { tokens, layers } = await model.inside(messages, { layers: [] });
+  assert.deepEqual(layers, []);
+  assert.equal(tokens.length, await model.countTokens(messages));
+  assert.deepEqual(tokens[0], { id: model.info.bosToken, text: '<bos>' });
+  const { usage } = await model.generate(messages, { maxTokens: 1 }).result();
+  assert.equal(usage.reusedTokens, tokens.length - 1, 'what was evaluated before is still there');
+  assert.equal((await model.inside('a b '.repeat(99), { layers: [] })).tokens.length > 64, true);
+});
+
 test('the last layer\'s lens is the model\'s own answer; looking changes nothing', async (t) => {
   for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m']) {
     const model = await open(t, name, { threads: 2 }), text = 'some words, and more of them';

@@ -1,0 +1,262 @@
+/**
+ * The look inside: what it shows are the engine's own numbers, those that the package gives in Node for the same ids.
+ * Both run the simd128 build: relaxed arithmetic differs between machines, plain arithmetic does not. Attention weights
+ * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has an exp of its own.
+ * And: nothing of it is fetched before it is opened, another word branches, keys lead everywhere, an answer goes before.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
+import { testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, say, servePage, setOptions, sharedBrowser,
+  textOf, until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+/** @typedef {import('../../js/index.js').Model} Model */
+
+/** Runs in the page before its scripts. */
+function plainBuild() {
+  const post = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
+    if (message?.kind === 'open') message.options.variant = 'simd128';
+    return post.call(this, message, ...more);
+  };
+}
+
+/** @param {string} name @param {(model: Model) => Promise<void>} use */
+async function inNode(name, use) {
+  const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
+  try {
+    await use(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** The view is there, whole. @param {Page} page @param {string} selector */
+async function seen(page, selector) {
+  await until(page, `#inside-panel:not([aria-busy]) ${selector}`);
+}
+
+/** @param {Page} page @param {string} view @param {string} selector */
+async function turnTo(page, view, selector) {
+  await page.click(`#inside-${view}`);
+  await seen(page, selector);
+}
+
+/** What elements carry, as numbers. @param {Page} page @param {string} selector @returns {Promise<Record<string, number>[]>} */
+const numbers = (page, selector) => page.$$eval(selector, (all) => all.map((one) => Object.fromEntries(
+  Object.entries(/** @type {HTMLElement} */ (one).dataset).map(([key, value]) => [key, Number(value)]))));
+
+/** @param {number} found @param {number} wanted @param {string} what @param {number} [share] */
+function near(found, wanted, what, share = 1e-12) {
+  assert.ok(Math.abs(found - wanted) <= share * Math.abs(wanted), `${what}: ${found}, not ${wanted}`);
+}
+
+const OPTION = '#inside .strip [role="option"]', BAR = '#inside .bars li', CELL = '#inside .lens tbody td';
+
+/** @param {Page} page @param {number[]} ids */
+async function sameLayers(page, ids, /** @type {Model} */ model) {
+  await turnTo(page, 'layers', '.lens');
+  const cells = await numbers(page, CELL), span = Math.min(8, ids.length);
+  const positions = Array.from({ length: span }, (_, i) => ids.length - span + i);
+  const { layers } = await model.inside(ids, { positions, lens: 5 });
+  assert.equal(cells.length, layers.length * span);
+  for (const { layer, column, id, p } of cells) {
+    const [first] = layers[layer].lens?.[column] ?? [];
+    assert.equal(id, first.id, `layer ${layer}, column ${column}`);
+    near(p, first.probability, `layer ${layer}, column ${column}`);
+  }
+  await page.focus(`${CELL}[data-layer="1"][data-column="2"]`);
+  const bars = await numbers(page, BAR);
+  bars.forEach(({ id, p }, i) => {
+    const wanted = layers[1].lens?.[2][i];
+    assert.equal(id, wanted?.id);
+    near(p, wanted?.probability ?? NaN, `bar ${i}`);
+  });
+  assert.equal(bars.length, 5);
+}
+
+/** @param {Page} page @param {number[]} ids @param {Model} model @param {number} at the token that looks */
+async function sameAttention(page, ids, model, at) {
+  await turnTo(page, 'attention', '.said .kind');
+  await page.click(`${OPTION}[data-at="${at}"]`);
+  await seen(page, `[data-at="${at}"].looks`);
+  for (const [layer, head] of [[0, 1], [model.info.layers - 1, 0]]) {
+    for (const [i, value] of [layer, head].entries()) {
+      await page.select(`#inside .controls label:nth-of-type(${i + 1}) select`, String(value));
+    }
+    const { layers: [{ kind, attention = {} }] } = await model.inside(ids.slice(0, at + 1), { layers: [layer], heads: [head], positions: [at] });
+    const weights = (await numbers(page, OPTION)).map(({ p }) => p);
+    assert.deepEqual(weights.slice(0, at + 1), Array.from(attention[head]), `layer ${layer}, head ${head}`);
+    assert.equal(await textOf(page, '#inside .kind'), kind);
+    const outside = await page.$$eval(`${OPTION}.outside`, (all) => all.length);
+    const zero = attention[head].findIndex((weight) => weight > 0);
+    assert.equal(outside, kind === 'local' ? zero : 0, 'what the window leaves out has no weight');
+  }
+}
+
+/** @param {Page} page @param {number[]} ids @param {Model} model */
+async function sameWalk(page, ids, model) {
+  await turnTo(page, 'walk', '.walk .step');
+  const read = ids.slice(0, -1), { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
+  const logits = await model.logits(read);
+  await page.focus('#inside .step-next');
+  const press = async (/** @type {number} */ step) => {
+    await page.keyboard.press('ArrowRight');
+    await page.waitForSelector(`#inside [data-step="${step}"]`);
+  };
+  for (let step = 1; step <= 3; step++) await press(step);
+  const heat = (await numbers(page, '#inside .heat')).map(({ p }) => p);
+  const first = Object.values(layers[0].attention ?? {});
+  assert.deepEqual(heat, first.flatMap((weights) => Array.from(weights.slice(-24))));
+  for (let step = 4; step < 4 + layers.length; step++) await press(step);
+  const values = await page.$eval('#inside .line', (line) => line.getAttribute('data-values')?.split(' ').map(Number));
+  assert.deepEqual(values, [layers[0].norms?.[0], ...layers.map(({ norms }) => norms?.[2])]);
+  await press(4 + layers.length);
+  const scores = (await page.$$eval(`${BAR} .share`, (all) => all.map((one) => one.textContent)));
+  const likely = layers[layers.length - 1].lens?.[0] ?? [];
+  assert.deepEqual(scores, likely.map(({ id }) => logits[id].toFixed(2)));
+  await press(5 + layers.length);
+  assert.match(await textOf(page, '#inside .step'), /Step \d+ of \d+[\s\S]*What came was/);
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
+}
+
+for (const name of BROWSERS) {
+  describe(`${name}, the look inside`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage();
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    const opened = async (/** @type {string} */ model) => (
+      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild }));
+
+    test('an answer of Gemma 3: every view shows the engine\'s numbers; another word branches', async () => {
+      const tab = await opened('tiny-f32');
+      const { page } = tab;
+      /** @type {string[]} */
+      const fetched = [];
+      page.on('request', (request) => fetched.push(request.url()));
+      await page.evaluate(catchCopies);
+      await setOptions(page, { temperature: 0, maxTokens: 24 });
+      await say(page, 'Hello there');
+      await until(page, ANSWERED);
+      const text = await answerText(page);
+      const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
+      assert.deepEqual(parts(), [], 'not fetched before it is opened');
+      await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement).blur());
+      await page.keyboard.press('i');
+      await seen(page, '.bars li');
+      assert.ok(parts().length > 0);
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'inside-words');
+
+      await inNode('tiny-f32', async (model) => {
+        const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
+        const prompt = (await model.inside(told, { layers: [] })).tokens.map(({ id }) => id);
+        const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
+        const words = await numbers(page, OPTION), ids = [...prompt, ...made.tokens];
+        assert.equal(made.text, text);
+        assert.deepEqual(words.map(({ id }) => id), made.tokens);
+        // The draw reckons with fewer digits.
+        words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
+        await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
+        const bars = await numbers(page, BAR), { top = [] } = made.logprobs?.[3] ?? {};
+        assert.deepEqual(bars.map(({ id }) => id), top.map(({ id }) => id));
+        const [{ lens = [] }] = (await model.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
+        bars.forEach(({ p }, i) => near(p, lens[prompt.length + 2][i].probability, `bar ${i}`));
+
+        await sameLayers(page, ids, model);
+        await sameAttention(page, ids, model, ids.length - 2);
+        await sameWalk(page, ids, model);
+        await turnTo(page, 'tokens', '.pieces li');
+        assert.deepEqual((await numbers(page, '#inside .pieces li')).map(({ id }) => id), await model.tokenize('Hello there'));
+        assert.match(await textOf(page, '#inside .cost tbody'), new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`));
+
+        await turnTo(page, 'words', '.bars li');
+        await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
+        const other = top.find(({ id }) => id !== made.tokens[3] && !model.info.endTokens.includes(id));
+        const kept = [...made.tokens.slice(0, 3), other?.id ?? 0];
+        await page.click(`${BAR}[data-id="${other?.id}"] button`);
+        await until(page, '.from-model .versions');
+        await until(page, ANSWERED);
+        assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
+        const branch = await model.generate([...prompt, ...kept], { temperature: 0, maxTokens: 24 }).result();
+        assert.equal(await answerText(page), await model.detokenize([...kept, ...branch.tokens]));
+        await seen(page, '.bars li');
+        await page.waitForFunction((selector, wanted) => [...document.querySelectorAll(selector)].map((one) =>
+          /** @type {HTMLElement} */ (one).dataset.id).join() === wanted, {}, OPTION, [...kept, ...branch.tokens].join());
+        // The next turn goes on from this version.
+        await say(page, 'And then?');
+        await page.waitForFunction(() => document.querySelectorAll('.from-model .retry').length === 1 && document.querySelectorAll('.from-user').length === 2);
+        await until(page, ANSWERED);
+        const next = await model.generate([...told, { role: 'assistant', content: await model.detokenize([...kept, ...branch.tokens]), aborted: true },
+          { role: 'user', content: 'And then?' }], { temperature: 0, maxTokens: 24 }).result();
+        assert.equal(await answerText(page), next.text);
+      });
+      await tab.close();
+    });
+
+    for (const model of ['gpt2-f32', 'llama-f32']) {
+      test(`a text of one's own, read by ${model}`, async () => {
+        const tab = await opened(model);
+        const { page } = tab;
+        await page.click('#look-toggle');
+        await seen(page, '.bars li');
+        const text = await page.$eval('#inside .about textarea', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+        await inNode(model, async (inNode) => {
+          const ids = (await inNode.inside(text, { layers: [] })).tokens.map(({ id }) => id);
+          await sameLayers(page, ids, inNode);
+          await sameAttention(page, ids, inNode, ids.length - 1);
+          await turnTo(page, 'walk', '.walk .step');
+        });
+        await tab.close();
+      });
+    }
+
+    test('an answer goes before; a text that is too long is told; Escape closes, and the focus goes back', async () => {
+      const tab = await opened('tiny');
+      const { page } = tab;
+      await page.click('#look-toggle');
+      await seen(page, '.bars li');
+      await page.focus('#inside-words');
+      await page.keyboard.press('End');
+      await seen(page, '.pieces');
+      await page.keyboard.press('Home');
+      await seen(page, '.bars li');
+      await page.$eval('#inside .about textarea', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = 'word '.repeat(2000);
+        one.dispatchEvent(new Event('input'));
+      });
+      await until(page, `#inside ${FAILED}`);
+      assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*the context/);
+      await setOptions(page, { temperature: 0, maxTokens: 200 });
+      await say(page, 'Hi');
+      await page.waitForFunction(() => /The model is answering/.test(document.querySelector('#inside .note')?.textContent ?? ''));
+      await until(page, ANSWERED);
+      await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
+      await page.select('#inside .about select', 'last');
+      await seen(page, `.strip [role="option"]:nth-child(20)`);
+      await page.focus('#inside-words');
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('#inside', { hidden: true });
+      assert.equal(await page.evaluate(() => document.activeElement?.id), 'look-toggle');
+      await page.click('#settings-toggle');
+      await page.click('#look-toggle');
+      await seen(page, '.bars li');
+      assert.equal(await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden), true, 'one at that side');
+      await page.click('#change-model');
+      assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await tab.close();
+    });
+  });
+}

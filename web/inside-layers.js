@@ -1,0 +1,116 @@
+/**
+ * inside-layers: the logit lens: at each token, what each layer would have said if it had been the last.
+ * @module
+ */
+import { action, el } from './dom.js';
+import { percent, range, shown, spoken } from './inside-numbers.js';
+import { bars, hint, paragraph, quoted, select, stepped } from './inside-parts.js';
+
+/** @typedef {import('./inside.js').Look} Look */
+/** @typedef {import('../js/engine/inside.js').Inside} Seen */
+
+const LENS = 5;
+const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, `${n} tokens`]));
+
+/** @param {Look} look */
+export async function showLayers(look) {
+  const { subject: { tokens, ids }, choices, panel, model, signal } = look;
+  const span = Math.min(choices.span, tokens.length);
+  const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
+  const place = el('div', { className: 'grid-place', tabIndex: -1 }), details = el('div', { className: 'others' });
+  panel.replaceChildren(
+    paragraph('What would come next, if the model stopped at this layer? The last layer, on top, is what it says. '
+      + 'The stronger the colour, the surer it is.'),
+    controls(look, span, end), place, details);
+  const positions = range(end - span, end);
+  const seen = await model.inside(ids.slice(0, end), { positions, lens: LENS, signal });
+  /** @param {number} layer @param {number} column */
+  const show = (layer, column) => details.replaceChildren(...cellDetails(seen, layer, column));
+  place.replaceChildren(grid(seen, show));
+  place.scrollLeft = place.scrollWidth;
+  show(seen.layers.length - 1, span - 1);
+}
+
+/** Which tokens are shown. @param {Look} look @param {number} span @param {number} end */
+function controls({ subject: { tokens }, choices, again }, span, end) {
+  const move = (/** @type {number} */ by) => () => {
+    choices.end = Math.min(tokens.length, Math.max(span, end + by));
+    again(by < 0 ? 'earlier' : 'later-tokens');
+  };
+  const earlier = action('‹ Earlier', move(-span), 'small earlier');
+  const later = action('Later ›', move(span), 'small later-tokens');
+  earlier.disabled = end <= span;
+  later.disabled = end >= tokens.length;
+  return el('div', { className: 'controls' },
+    select('Show', SPANS, choices.span, (value) => {
+      choices.span = Number(value);
+      again();
+    }), earlier, later, el('span', { className: 'hint' }, `tokens ${end - span + 1} to ${end} of ${tokens.length}`));
+}
+
+/** @param {Seen} seen @param {(layer: number, column: number) => void} show */
+function grid({ tokens, positions, layers }, show) {
+  const head = el('tr', { role: 'row' }, el('td', {}), ...positions.map((at) =>
+    header('columnheader', shown(tokens[at].text), `after ${spoken(tokens[at].text)}`)));
+  const rows = layers.map(({ layer, kind, lens = [] }) => el('tr', { role: 'row' },
+    header('rowheader', `${layer}`, `Layer ${layer}, ${kind}`, kind),
+    ...lens.map((likely, column) => cell(likely[0], { layer, column, position: positions[column] }))));
+  const table = el('table', { className: 'lens', role: 'grid' },
+    el('thead', {}, head), el('tbody', {}, ...rows.reverse()));
+  table.setAttribute('aria-label', 'What each layer would say next, by token');
+  moves(table, show);
+  return table;
+}
+
+/** @param {string} role @param {string} text @param {string} label @param {string} [kind] */
+function header(role, text, label, kind = '') {
+  const cell = el('th', { role, scope: role === 'rowheader' ? 'row' : 'col', title: label, dir: 'auto' }, text);
+  cell.ariaLabel = label;
+  cell.dataset.kind = kind;
+  return cell;
+}
+
+/** @param {import('./inside-words.js').Likely} likely @param {Record<string, number>} place */
+function cell({ id, text, probability }, place) {
+  const found = el('td', { role: 'gridcell', tabIndex: -1, dir: 'auto' }, shown(text));
+  Object.assign(found.dataset, { ...place, id, p: probability });
+  found.ariaLabel = `${spoken(text)}, ${percent(probability)}`;
+  found.style.setProperty('--shade', `${(100 * probability).toFixed(1)}%`);
+  return found;
+}
+
+/** One cell has the focus; arrows lead on. Pointing at one shows it too.
+ * @param {HTMLTableElement} table @param {(layer: number, column: number) => void} show */
+function moves(table, show) {
+  const rows = [...table.tBodies[0].rows].map((row) => /** @type {HTMLElement[]} */ ([...row.querySelectorAll('td')]));
+  let [row, column] = [0, rows[0].length - 1];
+  rows[row][column].tabIndex = 0;
+  const look = (/** @type {HTMLElement} */ cell) => show(Number(cell.dataset.layer), Number(cell.dataset.column));
+  for (const [r, cells] of rows.entries()) for (const [c, one] of cells.entries()) {
+    one.addEventListener('pointerenter', () => look(one));
+    one.addEventListener('click', () => one.focus());
+    one.addEventListener('focus', () => {
+      rows[row][column].tabIndex = -1;
+      [row, column] = [r, c];
+      one.tabIndex = 0;
+      look(one);
+    });
+  }
+  table.addEventListener('keydown', (event) => {
+    const upDown = /^Arrow(Up|Down)$/.test(event.key);
+    const across = stepped(event.key, column, rows[row].length);
+    const to = upDown ? rows[stepped(event.key, row, rows.length)][column] : rows[row][across];
+    if (to === rows[row][column]) return;
+    event.preventDefault();
+    to.focus();
+  });
+}
+
+/** @param {Seen} seen @param {number} at   layer @param {number} column */
+function cellDetails({ tokens, positions, layers }, at, column) {
+  const { lens = [], kind } = layers[at], { text } = tokens[positions[column]];
+  const rows = lens[column].map(({ id, text: other, probability }) => ({ id, text: other, share: probability }));
+  const title = el('h3', {}, `Layer ${at} (${kind}), after `, quoted(text));
+  return [title, bars(`What layer ${at} would say`, rows),
+    hint('The final norm and the output matrix, applied to what this layer leaves.')];
+}

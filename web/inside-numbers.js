@@ -1,0 +1,98 @@
+/**
+ * inside-numbers: what the look inside reckons from the model's numbers, and how numbers and tokens are written. Pure:
+ * knows no page and no model.
+ * @module
+ */
+
+/** @typedef {{ id: number, text: string }} Token */
+/** @typedef {{ temperature: number, topK: number, topP: number }} Sampling */
+/** probability: of the model; chance: to be drawn, after the settings. @typedef {{ id: number, logit: number,
+ *   probability: number, chance: number }} Candidate */
+
+/** Less likely ones are not looked at: there are hundreds of thousands. */
+const LEAST = 1e-7;
+
+/** From scores to the draw, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept: how many are left.
+ * @param {ArrayLike<number>} logits @param {Sampling} sampling @returns {{ candidates: Candidate[], kept: number }} */
+export function chances(logits, { temperature, topK, topP }) {
+  const likely = softmax(logits);
+  const held = topK > 0 ? likely.slice(0, topK) : likely;
+  const within = temperature === 0 ? held.slice(0, 1) : nucleus(held, topP);
+  const best = within[0]?.logit ?? 0;
+  const weights = within.map(({ logit }) => (temperature === 0 ? 1 : Math.exp((logit - best) / temperature)));
+  const total = sum(weights);
+  const candidates = likely.map((one, i) => ({ ...one, chance: i < within.length ? weights[i] / total : 0 }));
+  const all = temperature > 0 && topK === 0 && topP >= 1;
+  return { candidates, kept: all ? logits.length : within.length };
+}
+
+/** The likeliest first. @param {ArrayLike<number>} logits */
+function softmax(logits) {
+  let best = -Infinity, total = 0;
+  for (let i = 0; i < logits.length; i++) best = Math.max(best, logits[i]);
+  for (let i = 0; i < logits.length; i++) total += Math.exp(logits[i] - best);
+  const found = [];
+  for (let id = 0; id < logits.length; id++) {
+    const logit = logits[id], probability = Math.exp(logit - best) / total;
+    if (probability >= LEAST) found.push({ id, logit, probability });
+  }
+  return found.sort((a, b) => b.logit - a.logit || a.id - b.id);
+}
+
+/** The likeliest that together reach `share` of what there is. @template {{ probability: number }} T
+ * @param {T[]} sorted @param {number} share @returns {T[]} */
+function nucleus(sorted, share) {
+  const total = sum(sorted.map(({ probability }) => probability));
+  let reached = 0;
+  const end = sorted.findIndex(({ probability }) => (reached += probability) >= share * total);
+  return end < 0 ? sorted : sorted.slice(0, end + 1);
+}
+
+/** @param {number[]} numbers */
+const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+
+/** Below which probability a word counts as unsure: a little, quite, very. */
+export const UNSURE = [0.25, 0.1, 0.03];
+
+/** 0: the model expected it; 3: hardly. @param {number} probability */
+export function unsure(probability) {
+  return UNSURE.filter((limit) => probability < limit).length;
+}
+
+/** The places of the largest, largest first. @param {ArrayLike<number>} numbers @param {number} count */
+export function largest(numbers, count) {
+  const places = Array.from({ length: numbers.length }, (_, i) => i).filter((i) => numbers[i] > 0);
+  return places.sort((a, b) => numbers[b] - numbers[a] || a - b).slice(0, count);
+}
+
+/** How far local layers look, as the file says; 0: it says nothing.
+ * @param {{ key: string, value?: unknown }[]} metadata */
+export function windowOf(metadata) {
+  const found = metadata.find(({ key }) => key.endsWith('.attention.sliding_window'));
+  return typeof found?.value === 'number' || typeof found?.value === 'bigint' ? Number(found.value) : 0;
+}
+
+/** Whole numbers from `first` up to and without `end`. @param {number} first @param {number} end */
+export function range(first, end) {
+  return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
+}
+
+/** @param {number} share */
+export function percent(share) {
+  if (share > 0 && share < 1e-4) return '< 0.01\u00a0%';
+  const digits = share >= 0.0995 || share === 0 ? 0 : share >= 0.00995 ? 1 : 2;
+  return `${(100 * share).toFixed(digits)}\u00a0%`;
+}
+
+/** A token where it stands alone: blanks can be seen. @param {string} text */
+export function shown(text) {
+  const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
+  return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || '(nothing)';
+}
+
+/** A token read aloud. @param {string} text */
+export function spoken(text) {
+  const core = text.trim();
+  if (core) return `“${core}”`;
+  return text.includes('\n') ? 'a new line' : text ? 'a blank' : 'nothing';
+}

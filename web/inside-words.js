@@ -1,0 +1,91 @@
+/**
+ * inside-words: how sure the model was of each word, what else it might have said there, and a way to go on from that.
+ * @module
+ */
+import { action, el } from './dom.js';
+import { UNSURE, percent, spoken, unsure } from './inside-numbers.js';
+import { Strip, bars, hint, paragraph } from './inside-parts.js';
+import { expected } from './inside-subject.js';
+
+/** @typedef {import('./inside.js').Look} Look */
+/** @typedef {{ id: number, text: string, probability: number }} Likely */
+
+/** Others that are known of each token, and those that are shown. */
+const LENS = 16, SHOWN = 8;
+/** Of a long answer the end. */
+const MOST = 400;
+
+/** @param {Look} look */
+export async function showWords(look) {
+  const { model, subject, panel, signal, choices } = look, { tokens } = subject;
+  const first = Math.max(subject.start, tokens.length - MOST);
+  if (first >= tokens.length) return void panel.replaceChildren(hint('There is no word behind another yet.'));
+  const others = el('div', { className: 'others' });
+  /** @type {Likely[][]} */
+  let seen = [];
+  const choose = (/** @type {number} */ at) => {
+    choices.word = at;
+    others.replaceChildren(...alternatives(look, at, seen[at - first]));
+  };
+  const strip = new Strip('Words: choose one', tokens, choose, first);
+  const said = paragraph('Underlined words were not what the model expected. Choose one to see what else it might have said.');
+  panel.replaceChildren(said, strip.element, others);
+  seen = await expected(model, subject, first, LENS, signal);
+  const found = seen.map((likely, i) => probabilityOf(likely, tokens[first + i].id));
+  found.forEach((one, i) => strip.mark(first + i, { ...words(one), data: { p: one.probability } }));
+  said.append(' ', summary(found), first > subject.start ? ` Only the last ${MOST} tokens are shown.` : '');
+  const at = choices.word >= first && choices.word < tokens.length ? choices.word : first + least(found);
+  strip.choose(at);
+  choose(at);
+}
+
+/** Of the token that came; atMost: it is not among the likeliest. @param {Likely[]} likely @param {number} id */
+function probabilityOf(likely, id) {
+  const own = likely.find((one) => one.id === id);
+  return own ? { probability: own.probability, atMost: false }
+    : { probability: likely.at(-1)?.probability ?? 0, atMost: true };
+}
+
+/** @param {{ probability: number, atMost: boolean }} found */
+function words({ probability, atMost }) {
+  return { name: `${atMost ? 'less than ' : ''}${percent(probability)}`, className: `unsure-${unsure(probability)}` };
+}
+
+/** @param {{ probability: number }[]} found */
+function summary(found) {
+  const below = (/** @type {number} */ limit) => found.filter(({ probability }) => probability < limit).length;
+  const [most, , few] = UNSURE.map((limit) => `${below(limit)} had less than ${percent(limit)}`);
+  return `Of ${found.length} tokens ${most}, and ${few}.`;
+}
+
+/** Where the model was least sure. @param {{ probability: number }[]} found */
+function least(found) {
+  return found.reduce((best, { probability }, i) => (probability < found[best].probability ? i : best), 0);
+}
+
+/** @param {Look} look @param {number} at @param {Likely[] | undefined} likely */
+function alternatives(look, at, likely) {
+  if (!likely) return [];
+  const { subject: { tokens, said }, model } = look, own = tokens[at];
+  const rows = likely.slice(0, SHOWN).map(({ id, text, probability }) => {
+    const ends = model.info.endTokens.includes(id), chosen = id === own.id;
+    const note = chosen ? 'it came' : ends ? 'the end' : '';
+    const button = said && !chosen && !ends ? continueButton(look, at, { id, text }) : undefined;
+    return { id, text, share: probability, chosen, note, button };
+  });
+  const rest = likely.slice(0, SHOWN).some(({ id }) => id === own.id) ? []
+    : [hint(`${spoken(own.text)} itself was drawn with ${words(probabilityOf(likely, own.id)).name}.`)];
+  const place = `in place of ${spoken(own.text)}`;
+  const title = el('h3', {}, said ? `Continue from here, ${place}, with …` : `What might have come ${place}`);
+  return [title, bars(`What might have come ${place}`, rows), ...rest];
+}
+
+/** @param {Look} look @param {number} at @param {import('./inside-numbers.js').Token} other */
+function continueButton({ host, subject }, at, other) {
+  const { said, ids, start } = subject;
+  const button = action('Continue', () => {
+    if (said) host.goOn(said, ids.slice(0, start), [...ids.slice(start, at), other.id]);
+  }, 'small quiet');
+  button.setAttribute('aria-label', `Continue from here with ${spoken(other.text)}`);
+  return button;
+}

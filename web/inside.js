@@ -1,0 +1,245 @@
+/**
+ * inside: the drawer of the look inside: what is looked at, five views of it, one request at a time. It never disturbs
+ * an answer: while one is made it waits, and what it had asked for is aborted.
+ * @module
+ */
+/// <reference path="./css.d.ts" />
+import { action, el } from './dom.js';
+import { codeOf, errorBox } from './errors.js';
+import { showAttention } from './inside-attention.js';
+import { showLayers } from './inside-layers.js';
+import { hint, select, stepped } from './inside-parts.js';
+import style from './inside.css';
+import { ofAnswer, ofText } from './inside-subject.js';
+import { showTokens } from './inside-tokens.js';
+import { showWalk } from './inside-walk.js';
+import { showWords } from './inside-words.js';
+import { titleOf } from './tree.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('./conversation.js').Conversation} Conversation */
+/** @typedef {import('./inside-subject.js').Subject} Subject */
+
+/**
+ * What the page tells it.
+ * @typedef {object} Host
+ * @property {() => Model | null} model
+ * @property {() => Conversation['answers']} answers   that are shown
+ * @property {() => string} message                    the last one
+ * @property {() => boolean} busy                      an answer is being made
+ * @property {() => import('./inside-numbers.js').Sampling} options   of the next draw
+ * @property {Conversation['goOn']} goOn
+ */
+
+/** What was chosen in the views; -1: not yet.
+ * @typedef {{ word: number, span: number, end: number, token: number, layer: number, head: number, walk: number,
+ *   step: number, text: string | undefined }} Choices */
+
+/**
+ * What a view has to work with.
+ * @typedef {object} Look
+ * @property {Model} model
+ * @property {Subject} subject
+ * @property {HTMLElement} panel
+ * @property {AbortSignal} signal   it is not wanted any more
+ * @property {Host} host
+ * @property {Choices} choices
+ * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   in place of what is running
+ * @property {(focus?: string) => void} again   the view anew; the focus goes to what has this class
+ */
+
+/** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
+/** @type {Record<string, View>} */
+const VIEWS = {
+  words: { name: 'Words', show: showWords, words: true },
+  layers: { name: 'Layers', show: showLayers, words: true },
+  attention: { name: 'Attention', show: showAttention, words: false },
+  walk: { name: 'Walk', show: showWalk, words: true },
+  tokens: { name: 'Tokens', show: showTokens, words: false },
+};
+
+/** What is looked at, beside the ids of answers. */
+const LAST = 'last', OWN = 'own';
+const SAMPLE = 'The cat sat on the mat and looked at the';
+
+/** Of a new subject. @returns {Choices} */
+const fresh = () => (
+  { word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
+
+export class Inside {
+  #place;
+  #host;
+  #close;
+  #view = 'words';
+  #wanted = LAST;
+  #own = SAMPLE;
+  /** @type {{ key: string, model: Model, subject: Subject } | null} */ #kept = null;
+  #choices = fresh();
+  /** @type {AbortController | null} */ #running = null;
+  #about = el('div', { className: 'about' });
+  #tabs = el('div', { className: 'tabs', role: 'tablist', ariaLabel: 'Views' });
+  #note = el('p', { className: 'note', role: 'status' });
+  #panel = el('div', { id: 'inside-panel', className: 'inside-panel', role: 'tabpanel' });
+
+  /** @param {HTMLElement} place @param {Host} host @param {() => void} close */
+  constructor(place, host, close) {
+    this.#place = place;
+    this.#host = host;
+    this.#close = close;
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(style);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    this.#tabs.addEventListener('keydown', (event) => this.#key(event));
+  }
+
+  open() {
+    const close = action('Close', this.#close, 'quiet');
+    const head = el('div', { className: 'settings-head' }, el('h2', {}, 'Look inside'), close);
+    this.#place.replaceChildren(head, this.#about, this.#tabs, this.#note, this.#panel);
+    this.#showTabs();
+    this.changed();
+    /** @type {HTMLElement} */ (this.#tabs.querySelector('[tabindex="0"]')).focus();
+  }
+
+  /** Nothing is asked for any more, nothing is held. */
+  close() {
+    this.#stop();
+    this.#kept = null;
+    this.#panel.replaceChildren();
+  }
+
+  /** The conversation or the model is another one, or an answer has begun or ended. */
+  changed() {
+    this.#stop();
+    if (this.#host.busy()) return this.#wait();
+    const field = document.activeElement;
+    if (field instanceof HTMLTextAreaElement && this.#about.contains(field)) return;   // it is being written in
+    this.#showAbout();
+    this.#show();
+  }
+
+  #wait() {
+    this.#note.textContent = 'The model is answering. The look goes on when it has ended.';
+  }
+
+  #stop() {
+    this.#running?.abort();
+    this.#running = null;
+    this.#panel.removeAttribute('aria-busy');
+    this.#note.textContent = '';
+  }
+
+  #showTabs() {
+    this.#tabs.replaceChildren(...Object.entries(VIEWS).map(([id, { name }]) => {
+      const chosen = id === this.#view;
+      const tab = action(name, () => this.#choose(id));
+      Object.assign(tab, { id: `inside-${id}`, role: 'tab', tabIndex: chosen ? 0 : -1 });
+      tab.setAttribute('aria-selected', String(chosen));
+      tab.setAttribute('aria-controls', this.#panel.id);
+      return tab;
+    }));
+    this.#panel.setAttribute('aria-labelledby', `inside-${this.#view}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    const names = Object.keys(VIEWS), at = names.indexOf(this.#view), next = stepped(event.key, at, names.length);
+    if (next === at) return;
+    event.preventDefault();
+    this.#choose(names[next]);
+  }
+
+  /** @param {string} view */
+  #choose(view) {
+    this.#view = view;
+    this.#showTabs();
+    /** @type {HTMLElement} */ (this.#tabs.querySelector('[tabindex="0"]')).focus();
+    this.#panel.replaceChildren();
+    this.#show();
+  }
+
+  /** What can be looked at: the answers, latest first, and a text of one's own. */
+  #showAbout() {
+    const answers = this.#host.answers();
+    const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
+    if (!known) this.#wanted = LAST;
+    if (!answers.length) this.#wanted = OWN;
+    const options = answers.map(({ said }, i) => /** @type {[string, string]} */ (
+      [i === answers.length - 1 ? LAST : said.id, `Answer ${i + 1}: ${titleOf(said.text)}`]));
+    const pick = select('Look at', [...options.reverse(), [OWN, 'A text of your own']], this.#wanted, (value) => {
+      this.#wanted = value;
+      this.#showAbout();
+      this.#show();
+    });
+    this.#about.replaceChildren(pick, ...(this.#wanted === OWN ? [this.#ownField()] : []));
+  }
+
+  #ownField() {
+    const field = el('textarea', { rows: 2, dir: 'auto', value: this.#own });
+    field.setAttribute('aria-label', 'Text to look into');
+    field.addEventListener('input', () => {
+      this.#own = field.value;
+      this.#show();
+    });
+    return field;
+  }
+
+  /** @param {string} [focus]   a class */
+  #show(focus) {
+    const { show, words } = VIEWS[this.#view];
+    this.#run(async (signal) => {
+      const model = this.#host.model();
+      if (!model) return;
+      if (words && model.info.embedding) return this.#say('This model makes vectors of texts: it has no next word to show.');
+      const subject = await this.#subject(model, signal);
+      if (!subject.tokens.length) return this.#say('There is no text yet.');
+      await show({
+        model, subject, panel: this.#panel, signal, host: this.#host, choices: this.#choices,
+        run: (task) => void this.#run(task), again: (place) => this.#show(place),
+      });
+    }, focus);
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    this.#panel.replaceChildren(hint(text));
+  }
+
+  /** @param {Model} model @param {AbortSignal} signal */
+  async #subject(model, signal) {
+    const answers = this.#host.answers();
+    const answer = this.#wanted === OWN ? null : answers.find(({ said }) => said.id === this.#wanted) ?? answers.at(-1);
+    const key = answer ? `${answer.said.id} ${answer.said.text}` : `${OWN} ${this.#own}`;
+    if (this.#kept?.key === key && this.#kept.model === model) return this.#kept.subject;
+    const subject = answer ? await ofAnswer(model, answer, signal) : await ofText(model, this.#own, signal);
+    const { layer, head, span, text } = this.#choices;
+    this.#choices = { ...fresh(), head, span, text, layer: this.#kept?.model === model ? layer : -1 };
+    this.#kept = { key, model, subject };
+    return subject;
+  }
+
+  /** One thing at a time, and none while an answer is made. @param {(signal: AbortSignal) => Promise<void>} task
+   * @param {string} [focus] */
+  async #run(task, focus) {
+    this.#stop();
+    if (this.#host.busy()) return this.#wait();
+    const running = this.#running = new AbortController();
+    this.#panel.setAttribute('aria-busy', 'true');
+    try {
+      await task(running.signal);
+    } catch (error) {
+      if (!running.signal.aborted) this.#failed(error);
+    }
+    if (this.#running !== running) return;
+    this.#running = null;
+    this.#panel.removeAttribute('aria-busy');
+    const target = focus && this.#panel.querySelector(`.${focus}`);
+    if (target instanceof HTMLElement) target.focus();
+  }
+
+  /** A model that is gone is told of by the page. @param {unknown} error */
+  #failed(error) {
+    if (['disposed', 'aborted'].includes(codeOf(error))) return;
+    this.#panel.replaceChildren(errorBox(error));
+  }
+}
