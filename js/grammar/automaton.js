@@ -35,7 +35,7 @@ const LONGEST = 150_000;
  * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
- *   spend: () => void }} Whole */
+ *   spend: (steps?: number) => void }} Whole */
 
 const QUOTE = 0x22;
 
@@ -306,7 +306,7 @@ export class Rule {
 
   /** @param {Node} node @returns {Fragment | null} */
   #automaton(node) {
-    const dfa = regular(node, this.whole.regularRule);
+    const dfa = regular(node, this.whole);
     if (!dfa.edges.length) return null;
     const states = dfa.edges.map(() => this.#state());
     const steps = dfa.edges.map((edges) => {

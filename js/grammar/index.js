@@ -38,11 +38,11 @@ export function compile(format, options = {}) {
   }
 }
 
-/** A format as the bytes that the engine reads, or an `Unsupported` within two seconds.
+/** A format as the bytes that the engine reads, or an `Unsupported`, in a bounded number of steps.
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
-  const { matching = false, spelling = matching ? 'any' : 'shortest', milliseconds = 1000 } = options;
-  return lower(compile(format, { ...options, milliseconds }), { spelling, milliseconds: milliseconds * 0.8 });
+  const { matching = false, spelling = matching ? 'any' : 'shortest', milliseconds } = options;
+  return lower(compile(format, options), { spelling, milliseconds });
 }
 
 /** @param {any} format @param {Options} options @param {Budget} budget @returns {Grammar} */

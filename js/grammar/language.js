@@ -4,7 +4,7 @@
  * that equal ones are one object and the states of a search are few. Only what is looked at is ever built.
  */
 import { lengths } from './nodes.js';
-import { ANY, has, intersect } from './ranges.js';
+import { ANY, has } from './ranges.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./ranges.js').Ranges} Ranges */
@@ -58,16 +58,23 @@ export class Languages {
     return first.kind === 'cat' ? this.cat(first.of[0], this.cat(first.of[1], rest)) : this.make('cat', [first, rest]);
   }
 
+  /** @param {Term[]} terms @param {string} kind */
+  joined(terms, kind) {
+    const flat = terms.flatMap((term) => term.kind === kind ? term.of : [term]);
+    this.budget.spend('', flat.length / 4);
+    return [...new Set(flat)].sort((a, b) => a.id - b.id);
+  }
+
   /** @param {Term[]} terms @returns {Term} */
   alt(terms) {
-    const parts = joined(terms, 'alt').filter((term) => term !== this.nothing);
+    const parts = this.joined(terms, 'alt').filter((term) => term !== this.nothing);
     if (parts.includes(this.all)) return this.all;
     return parts.length === 1 ? parts[0] : this.make('alt', parts);
   }
 
   /** @param {Term[]} terms @returns {Term} */
   and(terms) {
-    const parts = joined(terms, 'and').filter((term) => term !== this.all);
+    const parts = this.joined(terms, 'and').filter((term) => term !== this.all);
     if (parts.includes(this.nothing)) return this.nothing;
     if (parts.some((term) => term.kind === 'not' && parts.includes(term.of[0]))) return this.nothing;
     return parts.length === 1 ? parts[0] : parts.length ? this.make('and', parts) : this.all;
@@ -118,6 +125,7 @@ export class Languages {
   after(term, point) {
     const known = term.steps.get(point);
     if (known) return known;
+    this.budget.spend('');
     const next = this.derive(term, point);
     term.steps.set(point, next);
     return next;
@@ -146,8 +154,28 @@ export class Languages {
   /** Whether the node's language holds a text. @param {Node} node @param {string} text */
   matches(node, text) {
     let term = this.term(node);
+    this.budget.spend('', text.length / 16);
     for (const letter of text) term = this.after(term, /** @type {number} */ (letter.codePointAt(0)));
     return term.nullable;
+  }
+
+  /** One code point of each set that the term treats alike. @param {Term} term */
+  heads(term) {
+    const cuts = new Set([0, 0xe000]);
+    this.collect(term, cuts);
+    return [...cuts].filter((point) => has(ANY, point)).sort((a, b) => b - a);
+  }
+
+  /** @param {Term} term @param {Set<number>} cuts */
+  collect(term, cuts) {
+    const edges = term.automaton ? term.automaton.edges[term.min] : [];
+    this.budget.spend('', (1 + term.ranges.length + edges.length) / 8);
+    for (const [lo, hi] of term.ranges) cuts.add(lo).add(hi + 1);
+    for (const [lo, hi] of edges) cuts.add(lo).add(hi + 1);
+    if (term.kind === 'cat' && term.of.length) {
+      this.collect(term.of[0], cuts);
+      if (term.of[0].nullable) this.collect(term.of[1], cuts);
+    } else for (const part of term.of) this.collect(part, cuts);
   }
 
   /** Whether the node's language is empty: true is certain, false is "not, or too large to say". @param {Node} node */
@@ -158,7 +186,7 @@ export class Languages {
     while (open.length) {
       const term = /** @type {Term} */ (open.pop());
       if (term.nullable || term === this.all || seen.size > VISITS) return false;
-      for (const point of heads(term)) {
+      for (const point of this.heads(term)) {
         const next = this.after(term, point);
         if (next !== this.nothing && !seen.has(next)) open.push(next), seen.add(next);
       }
@@ -183,12 +211,6 @@ function surelyMany(node) {
   return 'repeat' in node && node.max === Infinity && 'chars' in node.repeat && node.repeat.chars.length > 0;
 }
 
-/** @param {Term[]} terms @param {string} kind */
-function joined(terms, kind) {
-  const flat = terms.flatMap((term) => term.kind === kind ? term.of : [term]);
-  return [...new Set(flat)].sort((a, b) => a.id - b.id);
-}
-
 /** @param {Term} term */
 function nullable({ kind, of, min, automaton }) {
   if (kind === 'chars') return false;
@@ -199,19 +221,3 @@ function nullable({ kind, of, min, automaton }) {
   return automaton?.accept.includes(min) ?? false;
 }
 
-/** One code point of each set that the term treats alike. @param {Term} term */
-function heads(term) {
-  const cuts = new Set([0, 0xe000]);
-  collect(term, cuts);
-  return [...cuts].filter((point) => intersect([[point, point]], ANY).length).sort((a, b) => b - a);
-}
-
-/** @param {Term} term @param {Set<number>} cuts */
-function collect(term, cuts) {
-  for (const [lo, hi] of term.ranges) cuts.add(lo).add(hi + 1);
-  if (term.kind === 'state') for (const [lo, hi] of term.automaton?.edges[term.min] ?? []) cuts.add(lo).add(hi + 1);
-  if (term.kind === 'cat' && term.of.length) {
-    collect(term.of[0], cuts);
-    if (term.of[0].nullable) collect(term.of[1], cuts);
-  } else for (const part of term.of) collect(part, cuts);
-}

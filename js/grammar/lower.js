@@ -4,7 +4,7 @@
  * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
-import { Unsupported } from './refusal.js';
+import { MOST_MILLISECONDS, Unsupported } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
@@ -15,13 +15,15 @@ import { Spells } from './spell.js';
 
 const MAGIC = 0x31475747, VERSION = 1, NO_MOST = 0xffffffff, HEAD = 12;
 const MOST_STEPS = 2_000_000;
+/** Steps between two looks at the clock. */
+const LOOK = 1024;
 /** Rules of so many states are written where they are called. */
 const INLINED = 4;
 /** Texts of a JSON string's content that are compared to find equal ones. */
 const MOST_KEY = 2000;
 
 /** @param {Grammar} grammar @param {LowerOptions} [options] */
-export function lower(grammar, { spelling = 'any', milliseconds = 1500 } = {}) {
+export function lower(grammar, { spelling = 'any', milliseconds = MOST_MILLISECONDS } = {}) {
   try {
     return new Lowering(grammar, spelling, milliseconds).run();
   } catch (error) {
@@ -44,6 +46,7 @@ class Lowering {
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
   #steps = 0;
+  #look = LOOK;
 
   /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {number} milliseconds */
   constructor(grammar, spelling, milliseconds) {
@@ -52,7 +55,7 @@ class Lowering {
     if (spells.graph.count > KEPT_NODES) spells = new Spells();
     this.spell = spells;
     this.until = performance.now() + milliseconds;
-    this.facts = new Facts(grammar);
+    this.facts = new Facts(grammar, this.spend);
   }
 
   run() {
@@ -64,12 +67,13 @@ class Lowering {
     return this.#write(first, nullable);
   }
 
-  spend() {
-    if (++this.#steps > MOST_STEPS) throw new Unsupported('too large: the automaton has too many edges', '');
-    if (!(this.#steps & 1023) && performance.now() > this.until) {
-      throw new Unsupported('too large: compiling takes too long', '');
-    }
-  }
+  spend = (steps = 1) => {
+    this.#steps += steps;
+    if (this.#steps > MOST_STEPS) throw new Unsupported('too large: the automaton has too many edges', '');
+    if (this.#steps < this.#look) return;
+    this.#look = this.#steps + LOOK;
+    if (performance.now() > this.until) throw new Unsupported('too large: compiling takes too long', '');
+  };
 
   /** @param {string} name */
   rule(name) {
@@ -198,9 +202,10 @@ class Facts {
   /** @type {Map<string, string[]>} */
   #uses = new Map();
 
-  /** @param {Grammar} grammar */
-  constructor(grammar) {
+  /** @param {Grammar} grammar @param {(steps?: number) => void} spend */
+  constructor(grammar, spend) {
     this.grammar = grammar;
+    this.spend = spend;
     this.#collect(grammar.start);
     this.#least((node) => this.isNullable(node), this.nullable);
     this.#least((node) => this.#isProductive(node), this.productive);
@@ -219,10 +224,15 @@ class Facts {
       if (this.#uses.has(name)) continue;
       /** @type {Set<string>} */
       const names = new Set();
+      /** @type {Set<Node>} */
+      const seen = new Set();
       for (const nodes = [this.rule(name)]; nodes.length;) {
         const node = /** @type {Node} */ (nodes.pop());
+        if (seen.has(node)) continue;
+        seen.add(node);
+        this.spend();
         if ('rule' in node) names.add(node.rule);
-        nodes.push(...partsOf(node));
+        for (const part of partsOf(node)) nodes.push(part);
       }
       this.#uses.set(name, [...names]);
       open.push(...names);
@@ -235,7 +245,11 @@ class Facts {
     /** @type {Map<string, string[]>} */
     const users = new Map();
     for (const [name, used] of this.#uses) {
-      for (const other of used) users.set(other, [...users.get(other) ?? [], name]);
+      for (const other of used) {
+        const known = users.get(other);
+        if (known) known.push(name);
+        else users.set(other, [name]);
+      }
     }
     for (const open = [...this.#uses.keys()].reverse(); open.length;) {
       const name = /** @type {string} */ (open.pop());
@@ -247,6 +261,7 @@ class Facts {
 
   /** @param {Node} node @returns {boolean} */
   isNullable(node) {
+    this.spend();
     if ('literal' in node) return node.literal === '';
     if ('sequence' in node) return node.sequence.every((part) => this.isNullable(part));
     if ('choice' in node) return node.choice.some((part) => this.isNullable(part));
@@ -261,6 +276,7 @@ class Facts {
 
   /** Whether it matches anything, as far as rules decide that. @param {Node} node @returns {boolean} */
   #isProductive(node) {
+    this.spend();
     if ('chars' in node) return node.chars.length > 0;
     if ('sequence' in node) return node.sequence.every((part) => this.#isProductive(part));
     if ('choice' in node) return node.choice.some((part) => this.#isProductive(part));

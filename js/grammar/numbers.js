@@ -6,6 +6,7 @@ import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './n
 import { Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./refusal.js').Budget} Budget */
 /** Integers that a number cannot hold exactly may be BigInts. @typedef {number | bigint} Value */
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
 /** Numbers of any of the intervals that are multiples of all and not multiples of any.
@@ -105,13 +106,13 @@ function comparer(bound, fits) {
 }
 
 /** Divides what it reads: the state is the remainder, and how many digits after the point came.
- * @param {number} divisor @param {boolean} wanted whether multiples are accepted, or all else @param {string} place
+ * @param {number} divisor @param {boolean} wanted whether multiples are accepted, or all else
  * @returns {Reader} */
-function divider(divisor, wanted, place) {
+function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
   const places = fraction.length, whole = Number(integer + fraction);
   if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
-    throw new Unsupported(`multipleOf ${divisor}: too many remainders to count`, place);
+    throw new Unsupported(`multipleOf ${divisor}: too many remainders to count`, '');
   }
   return {
     start: '0 -1',
@@ -143,14 +144,15 @@ const form = (fractions) => ({
   },
 });
 
-/** One automaton of readers that must all accept. @param {Reader[]} readers @param {string} place @returns {Node} */
-function product(readers, place) {
+/** One automaton of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget] @returns {Node} */
+function product(readers, budget) {
   const starts = readers.map(({ start }) => start), numbers = new Map([[starts.join('|'), 0]]), states = [starts];
   /** @type {[number, number, number][][]} */
   const edges = [];
   const accept = [];
   for (let at = 0; at < states.length; at++) {
-    if (states.length > MOST_STATES) throw new Unsupported('a range or multipleOf of too many digits', place);
+    budget?.spend('', 2 + 2 * readers.length);
+    if (states.length > MOST_STATES) throw new Unsupported('a range or multipleOf of too many digits', '');
     const state = states[at];
     if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
     edges.push(LETTERS.flatMap((letter) => {
@@ -196,11 +198,12 @@ const SIGN = optional(chars([[43, 43], [45, 45]]));
 export const NUMBER = sequence(optional(MINUS), WHOLE, optional(FRACTION),
   optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))));
 
-/** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole @returns {Node} */
-function exponents(lo, hi) {
+/** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole
+ * @param {Budget} [budget] @returns {Node} */
+function exponents(lo, hi, budget) {
   const side = (/** @type {number} */ from, /** @type {number} */ to) => from > to ? NOTHING : sequence(
     repeat(literal('0'), 0, Infinity),
-    product([form(false), ...bounds({ lo: from, loOpen: false, hi: to, hiOpen: false })], ''));
+    product([form(false), ...bounds({ lo: from, loOpen: false, hi: to, hiOpen: false })], budget));
   return choice([sequence(optional(literal('+')), side(Math.max(lo, 0), hi)),
     sequence(MINUS, side(Math.max(-hi, 0), -lo))]);
 }
@@ -214,18 +217,18 @@ function scientific(value) {
 }
 
 /** Spellings with one digit before the point and an exponent, of a range of numbers above zero.
- * @param {Interval} interval @param {string} place @returns {Node} */
-function withExponent({ lo, loOpen, hi, hiOpen }, place) {
+ * @param {Interval} interval @param {Budget} budget @returns {Node} */
+function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   const [low, from] = lo > 0 ? scientific(lo) : ['1', -Infinity];
   const [high, to] = hi < Infinity ? scientific(hi) : ['10', Infinity];
   if (hi <= 0) return NOTHING;
   /** @param {string} least @param {boolean} leastOpen @param {string} most @param {boolean} mostOpen */
   const mantissas = (least, leastOpen, most, mostOpen) => product([form(true),
-    ...bounds({ lo: least, loOpen: leastOpen, hi: most, hiOpen: mostOpen })], place);
-  if (from === to) return sequence(mantissas(low, loOpen, high, hiOpen), E, exponents(from, to));
-  const parts = [sequence(mantissas('1', false, '10', true), E, exponents(from + 1, to - 1))];
-  if (from > -Infinity) parts.push(sequence(mantissas(low, loOpen, '10', true), E, exponents(from, from)));
-  if (to < Infinity) parts.push(sequence(mantissas('1', false, high, hiOpen), E, exponents(to, to)));
+    ...bounds({ lo: least, loOpen: leastOpen, hi: most, hiOpen: mostOpen })], budget);
+  if (from === to) return sequence(mantissas(low, loOpen, high, hiOpen), E, exponents(from, to, budget));
+  const parts = [sequence(mantissas('1', false, '10', true), E, exponents(from + 1, to - 1, budget))];
+  if (from > -Infinity) parts.push(sequence(mantissas(low, loOpen, '10', true), E, exponents(from, from, budget)));
+  if (to < Infinity) parts.push(sequence(mantissas('1', false, high, hiOpen), E, exponents(to, to, budget)));
   return choice(parts);
 }
 
@@ -234,14 +237,14 @@ const HUGE = sequence(chars([[49, 57]]), optional(sequence(literal('.'), repeat(
   exponents(21, Infinity));
 
 /** Spellings of the numbers of a range that have no sign.
- * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {string} place */
-function unsigned(interval, { multiples, notMultiples }, free, place) {
+ * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {Budget} budget */
+function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length, integers = multiples.some(Number.isInteger);
   const readers = [form(free || !integers), ...bounds(interval),
-    ...multiples.map((step) => divider(step, true, place)), ...notMultiples.map((step) => divider(step, false, place))];
-  const plain = product(readers, place);
+    ...multiples.map((step) => divider(step, true)), ...notMultiples.map((step) => divider(step, false))];
+  const plain = product(readers, budget);
   if (!free) return plain;
-  if (!steps) return choice([plain, withExponent(interval, place)]);
+  if (!steps) return choice([plain, withExponent(interval, budget)]);
   const huge = multiples.every((step) => Number.isInteger(1 / step)) && !notMultiples.length && interval.hi === Infinity
     && interval.lo <= 1e21;
   return huge ? choice([plain, HUGE]) : plain;
@@ -268,8 +271,8 @@ function fits(value, { multiples, notMultiples }) {
 }
 
 /** The spellings of numbers. @param {Numbers} numbers @param {boolean} free whether any spelling of an equal value
- * will do (1.0 for an integer), or only the plain one @param {string} place @returns {Node} */
-export function numberNode(numbers, free, place) {
+ * will do (1.0 for an integer), or only the plain one @param {Budget} budget @returns {Node} */
+export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;
   if (lo === -Infinity && hi === Infinity && !multiples.length && !notMultiples.length) return NUMBER;
@@ -279,12 +282,12 @@ export function numberNode(numbers, free, place) {
     const parts = [];
     if (high >= 0) {
       const above = { lo: low > 0 ? low : 0, loOpen: low >= 0 && loOpen, hi: high, hiOpen };
-      parts.push(unsigned(above, numbers, free, place));
+      parts.push(unsigned(above, numbers, free, budget));
     }
     if (low < 0) {
       const below = { lo: high < 0 ? -high : 0, loOpen: high < 0 ? hiOpen : !free || (Number(high) === 0 && hiOpen),
         hi: -low, hiOpen: loOpen };
-      parts.push(sequence(MINUS, unsigned(below, numbers, free, place)));
+      parts.push(sequence(MINUS, unsigned(below, numbers, free, budget)));
     }
     return parts;
   }));

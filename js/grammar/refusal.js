@@ -19,20 +19,28 @@ export class Unsupported extends Error {
   }
 }
 
-/** Steps and time that one compilation may take: who runs out is refused, in bounded time and memory. */
+/** Steps of one compilation, each about a microsecond. */
+const MOST_STEPS = 400_000;
+/** Far more than so many steps take, on a slow machine too. */
+export const MOST_MILLISECONDS = 5000;
+/** Steps between two looks at the clock. */
+const LOOK = 256;
+
+/** Steps and time that one compilation may take: who runs out is refused, in bounded time and memory. The steps decide;
+ * the clock is there for what they count too low. */
 export class Budget {
   /** @param {{ milliseconds?: number, steps?: number }} [limits] */
-  constructor({ milliseconds = 1000, steps = 400000 } = {}) {
+  constructor({ milliseconds = MOST_MILLISECONDS, steps = MOST_STEPS } = {}) {
     this.until = performance.now() + milliseconds;
-    this.steps = steps;
+    this.steps = this.look = steps;
   }
 
   /** One step of work at a place. @param {string | number} place @param {number} [cost] */
   spend(place, cost = 1) {
     this.steps -= cost;
     if (this.steps < 0) throw new Unsupported('too large: the format has too many cases to hold', place);
-    if ((this.steps & 255) === 0 && performance.now() > this.until) {
-      throw new Unsupported('too large: compiling takes too long', place);
-    }
+    if (this.steps > this.look) return;
+    this.look = this.steps - LOOK;
+    if (performance.now() > this.until) throw new Unsupported('too large: compiling takes too long', place);
   }
 }

@@ -22,6 +22,9 @@ const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f:
 /** Groups within groups; JavaScript's stack takes more. */
 const DEEPEST = 500;
 
+/** Letters of one range whose other case is asked for. */
+const MOST_CASED = 0x3000;
+
 /** @type {Map<string, Ranges>} */
 const properties = new Map();
 
@@ -54,7 +57,7 @@ function propertyRanges(name, place) {
 function anyCase(ranges) {
   const more = [...ranges];
   for (const [lo, hi] of ranges) {
-    for (let point = lo; point <= Math.min(hi, lo + 0x3000); point++) {
+    for (let point = lo; point <= Math.min(hi, lo + MOST_CASED); point++) {
       const letter = String.fromCodePoint(point);
       for (const other of [letter.toLowerCase(), letter.toUpperCase()]) {
         const code = /** @type {number} */ (other.codePointAt(0));
@@ -156,7 +159,15 @@ class Parser {
 
   /** @param {Ranges} ranges @returns {Tree} */
   chars(ranges) {
-    return { kind: 'chars', ranges: this.ignoreCase ? anyCase(ranges) : scalars(ranges) };
+    return { kind: 'chars', ranges: this.wide(scalars(ranges)) };
+  }
+
+  /** @param {Ranges} ranges */
+  wide(ranges) {
+    this.budget.spend(this.at, ranges.length / 4);
+    if (!this.ignoreCase) return ranges;
+    this.budget.spend(this.at, ranges.reduce((sum, [lo, hi]) => sum + Math.min(hi - lo, MOST_CASED), 0) / 4);
+    return anyCase(ranges);
   }
 
   /** @param {number} place @returns {Tree} */
@@ -252,7 +263,7 @@ class Parser {
       else if (to[0][0] < from[0][0]) this.refuse('a range that ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
     }
-    const all = scalars(ranges), wide = this.ignoreCase ? anyCase(all) : all;
+    const wide = this.wide(scalars(ranges));
     return not ? complement(wide) : wide;
   }
 

@@ -11,6 +11,8 @@ import { Unsupported } from './refusal.js';
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
 /** What is explored: states are numbers, `next` of one is sorted and disjoint.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */
+/** regularRule: the node of a rule that is not recursive; spend: steps of work, which may end it.
+ * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Around */
 
 const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
@@ -26,13 +28,14 @@ class Parts {
   edges = [];
   end = 0;
 
-  /** @param {(name: string) => Node} rule */
-  constructor(rule) {
-    this.rule = rule;
+  /** @param {Around} around */
+  constructor(around) {
+    this.around = around;
   }
 
   state() {
     if (this.moves.length === MOST_PARTS) throw tooLarge();
+    this.around.spend(1);
     this.edges.push([]);
     return this.moves.push([]) - 1;
   }
@@ -44,9 +47,9 @@ class Parts {
     else if ('sequence' in node) this.#sequence(node.sequence, from, to);
     else if ('choice' in node) for (const part of node.choice) this.#moved(part, from, to);
     else if ('repeat' in node) this.#repeat(node, from, to);
-    else if ('rule' in node) this.#moved(this.rule(node.rule), from, to);
+    else if ('rule' in node) this.#moved(this.around.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
-    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.rule), from, to);
+    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.around), from, to);
     else throw new Unsupported(`${Object.keys(node)[0]} inside an intersection or difference`, '');
   }
 
@@ -115,10 +118,10 @@ class Parts {
   }
 }
 
-/** The language of a node, deterministic while it is explored. @param {Node} node @param {(name: string) => Node} rule
+/** The language of a node, deterministic while it is explored. @param {Node} node @param {Around} around
  * @returns {Lazy} */
-function lazy(node, rule) {
-  const parts = new Parts(rule);
+function lazy(node, around) {
+  const parts = new Parts(around);
   const first = parts.state(), end = parts.state();
   parts.add(node, first, end);
   /** @type {Map<string, number>} */
@@ -137,6 +140,7 @@ function lazy(node, rule) {
       mark[state] = round;
       if (state === end || parts.edges[state].length) set.push(state);
       open.push(...parts.moves[state]);
+      around.spend(1);
     }
     return set.sort((a, b) => a - b);
   };
@@ -153,7 +157,11 @@ function lazy(node, rule) {
   return {
     start: intern([first]),
     accepts: (state) => sets[state].includes(end),
-    next: (state) => cut(sets[state].flatMap((part) => parts.edges[part]), intern),
+    next(state) {
+      const edges = sets[state].flatMap((part) => parts.edges[part]);
+      around.spend(edges.length);
+      return cut(edges, intern);
+    },
   };
 }
 
@@ -233,8 +241,8 @@ function meet(left, right, intern, difference) {
 }
 
 /** Every reachable state, without those that lead to no accepting one; none at all: the language is empty.
- * @param {Lazy} source @returns {Dfa} */
-function explore(source) {
+ * @param {Lazy} source @param {Around} around @returns {Dfa} */
+function explore(source, around) {
   /** @type {Edge[][]} */
   const edges = [];
   const order = [source.start], index = new Map([[source.start, 0]]);
@@ -248,6 +256,7 @@ function explore(source) {
       }
       return /** @type {Edge} */ ([lo, hi, at]);
     }));
+    around.spend(2 + 2 * edges[i].length);
     if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
   }
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });
@@ -335,25 +344,25 @@ function fromAutomaton({ start, accept, edges }) {
 const known = new WeakMap();
 
 /** The automaton of a regular node; no states: nothing matches. @param {Node} node
- * @param {(name: string) => Node} rule the node of a rule that is not recursive @returns {Dfa} */
-export function regular(node, rule) {
+ * @param {Around} around @returns {Dfa} */
+export function regular(node, around) {
   const found = known.get(node);
   if (found) return found;
-  const dfa = merged('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, rule)));
+  const dfa = merged('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, around), around));
   known.set(node, dfa);
   return dfa;
 }
 
-/** @param {Node} node @param {(name: string) => Node} rule @returns {Lazy} */
-function combined(node, rule) {
+/** @param {Node} node @param {Around} around @returns {Lazy} */
+function combined(node, around) {
   if ('both' in node) {
-    return node.both.map((part) => combined(part, rule)).reduce((a, b) => product(memo(a), memo(b), false));
+    return node.both.map((part) => combined(part, around)).reduce((a, b) => product(memo(a), memo(b), false));
   }
   if ('except' in node) {
-    const [from, what] = node.except.map((part) => memo(combined(part, rule)));
+    const [from, what] = node.except.map((part) => memo(combined(part, around)));
     return product(from, what, true);
   }
-  return lazy(node, rule);
+  return lazy(node, around);
 }
 
 /** Each state's edges are looked for once. @param {Lazy} source @returns {Lazy} */

@@ -5,6 +5,7 @@
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
+import { Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** Sorted numbers 2 * id of a schema, + 1 where the value must not fit it; NEVER alone where nothing fits.
@@ -28,6 +29,9 @@ import { bothNumbers, everyNumber, noNumber } from './numbers.js';
 
 export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
 
+/** Schemas of one goal. */
+const MOST_GOALS = 1000;
+
 /** The goal of nothing. @type {Goal} */
 export const NEVER = [-1];
 /** The goal of everything. @type {Goal} */
@@ -41,6 +45,7 @@ export function joinGoals(a, b) {
   if (isNever(a) || isNever(b)) return NEVER;
   if (!a.length || !b.length) return a.length ? a : b;
   const all = [...new Set([...a, ...b])].sort((x, y) => x - y);
+  if (all.length > MOST_GOALS) throw new Unsupported('too many cases: schemas that one value must fit', '');
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 
@@ -118,6 +123,16 @@ export function mergeArms(a, b) {
   if (a.array && b.array) return { array: bothItems(a.array, b.array) };
   if (a.object && b.object) return { object: bothMembers(a.object, b.object) };
   return { ...a, ...b };
+}
+
+/** Demands of an arm: what merging it costs. @param {Arm} arm */
+export function sizeOf({ number, string, array, object }) {
+  if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
+  if (string) return string.all.length + string.none.length;
+  if (array) return array.prefix.length + array.contains.length + array.unique.length + array.alsoSeen.length;
+  if (!object) return 0;
+  return object.names.size + object.patterns.length + object.additional.length + object.required.size
+    + object.exists.length + object.seenNames.size + object.seenPatterns.length;
 }
 
 /** The same demands without the note of what was judged: nothing counts as judged under `not`. @param {Arm} arm */

@@ -45,7 +45,7 @@ function containsClauses(logic, place, schema) {
   const counted = place.draft >= 2019;
   const min = (counted ? count(place, schema, 'minContains') : undefined) ?? 1;
   const max = (counted ? count(place, schema, 'maxContains') : undefined) ?? Infinity;
-  const alsoSeen = place.draft >= 2020 && goal.length ? [goal] : [];
+  const alsoSeen = place.draft >= 2020 && goal.length && !isNever(goal) ? [goal] : [];
   const seen = place.draft >= 2020 && !goal.length ? Infinity : 0;
   const few = min > 1 ? [arrayArm({ contains: [{ goal, from: 0, min: 0, max: min - 1 }] })]
     : min === 1 ? [arrayArm({ rest: not })] : [];

@@ -84,12 +84,12 @@ export class Emitter {
 
   /** @param {Arm[]} arms @returns {Node} */
   numbers(arms) {
-    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, '') : this.anyNumber()));
+    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, this.logic.budget) : this.anyNumber()));
   }
 
   anyNumber() {
     const all = { lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true };
-    return numberNode({ intervals: [all], multiples: [], notMultiples: [] }, this.free, '');
+    return numberNode({ intervals: [all], multiples: [], notMultiples: [] }, this.free, this.logic.budget);
   }
 
   /** @param {Arm[]} arms @returns {Node} */

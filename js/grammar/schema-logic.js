@@ -9,7 +9,7 @@ import { count, isObject } from './references.js';
 import { searchNode } from './regex.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, FREE, NEVER, TYPES, arrayArm, isBarren, isNever, mergeArms, numberArm, objectArm, stringArm,
-  textsOf, unseen } from './schema-arms.js';
+  sizeOf, textsOf, unseen } from './schema-arms.js';
 import { arrayClauses } from './schema-arrays.js';
 import { objectClauses } from './schema-objects.js';
 import { formatNode } from './text-formats.js';
@@ -160,7 +160,7 @@ export class Logic {
     const all = [];
     for (const one of left) {
       for (const other of right) {
-        this.budget.spend(pointer, 2);
+        this.budget.spend(pointer, 2 + (sizeOf(one) + sizeOf(other)) / 4);
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
         if (all.length > MOST_ARMS) throw new Unsupported('too many cases: alternatives that overlap', pointer);
@@ -367,6 +367,7 @@ export class Logic {
       parts.forEach((part, j) => {
         if (j === i || !lists[j].length) return;
         arms = arms.flatMap((one) => {
+          this.budget.spend(pointer, lists[j].length);
           const apart = lists[j].every((other) => this.isBarren(mergeArms(one, other)));
           return apart ? [one] : this.product([one], () => this.misfit(part, type), type, pointer)
             .filter((rest) => !this.isBarren(rest));

@@ -8,22 +8,92 @@
 enum { LIST = 1, BITS = 2, HEAD = 4, NODES = 16 };   /* NODES: of a tree, that are one step of work */
 #define IN_ODD 0x80000000u
 
+/* --- when the block is full ------------------------------------------------------------------------ */
+
+/* What is in use while a mask is looked for: the items of the text, the places to return to, with their states, and the
+ * states of the path's depths [first, last). A state's items stand behind one that says how many, and its flags. */
+typedef struct { gw_item *all; uint32_t n; } in_use;
+
+static void put(in_use *u, gw_item item) {
+    if (u->all) u->all[u->n] = item;
+    u->n++;
+}
+
+static void put_state(const gw_masks *k, in_use *u, uint32_t state) {
+    uint32_t n = 0;
+    const gw_item *items = state > GW_STATE_DEAD ? gw_state_items(k->s, state, &n) : NULL;
+    put(u, (gw_item){ n, GW_NEVER, k->s->flags[state], k->s->bottom });
+    for (uint32_t i = 0; i < n; i++) put(u, items[i]);
+}
+
+static void put_all(const gw_masks *k, in_use *u, uint32_t first, uint32_t last) {
+    for (uint32_t i = 0; i < k->n_items; i++) put(u, k->items[i]);
+    for (uint32_t i = 0; i < k->n_returns; i++) {
+        put(u, (gw_item){ 0, GW_NEVER, 0, k->returns[i].frames });
+        put_state(k, u, k->returns[i].state);
+    }
+    for (uint32_t i = first; i < last; i++) put_state(k, u, k->path[i]);
+}
+
+/* The new number of a state: GW_STATE_NONE where there was none, or no room for it. */
+static uint32_t take_state(gw_masks *k, in_use *u) {
+    gw_item head = u->all[u->n++];
+    gw_set_clear(k->s);
+    k->s->set->ends = head.count & GW_STATE_ENDS;
+    for (uint32_t i = 0; i < head.at; i++) gw_set_add(k->s, u->all[u->n++]);
+    return head.count ? gw_state_of_set(k->s) : GW_STATE_NONE;
+}
+
+static bool take_all(gw_masks *k, in_use *u, uint32_t first, uint32_t last) {
+    bool fine = true;
+    u->n = k->n_items;
+    memcpy(k->items, u->all, k->n_items * sizeof *k->items);
+    for (uint32_t i = 0; i < k->n_returns; i++) {
+        bool is = k->returns[i].state > GW_STATE_DEAD;
+        k->returns[i].frames = u->all[u->n++].frames;
+        k->returns[i].state = take_state(k, u);
+        fine = fine && (!is || k->returns[i].state);
+    }
+    for (uint32_t i = first; i < last; i++) fine = (k->path[i] = (uint16_t)take_state(k, u)) && fine;
+    return fine;
+}
+
+/* Forgets all but what is in use: states and frames are named anew. 0, GW_FULL, or a coded error. */
+static int make_room(gw_masks *k, uint32_t first, uint32_t last) {
+    in_use u = { 0 };
+    put_all(k, &u, first, last);
+    u.all = gw_alloc((u.n + 1) * sizeof *u.all);
+    if (!u.all) return gw_fail(k->s->error, GW_E_NO_MEMORY, "a grammar's states\n%u items\nno memory", u.n);
+    u.n = 0;
+    put_all(k, &u, first, last);
+    int bad = gw_states_forget(k->s, &(gw_kept){ u.all, u.n });
+    if (!bad && !take_all(k, &u, first, last)) bad = GW_FULL;
+    gw_free(u.all);
+    return bad;
+}
+
 /* --- walking the tree ------------------------------------------------------------------------------ */
+
+/* Where a byte leads from a state. *bad: GW_FULL, or a coded error. */
+static uint32_t next_of(gw_states *s, uint32_t state, uint32_t byte, int *bad) {
+    const uint16_t *table = gw_state_table(s, state);
+    *bad = table ? 0 : GW_FULL;
+    if (!table) return GW_STATE_NONE;
+    return table[byte] ? table[byte] : gw_state_make_next(s, state, byte, bad);
+}
 
 /* Nodes [i, end), whose parent was reached in a state: tokens into the mask, or into ids where there is none. Where the
  * bottom is reached and the tree goes on, the node is a place. */
 static int walk(gw_masks *k, const gw_tree *t, uint32_t i, uint32_t end, uint32_t state, uint32_t *mask) {
     gw_states *s = k->s;
-    uint32_t flag = t == &k->trie->odd ? IN_ODD : 0;
-    if (i == end) return 0;
-    k->path[t->depth[i] - 1] = (uint16_t)state;
+    uint32_t flag = t == &k->trie->odd ? IN_ODD : 0, first = i < end ? t->depth[i] - 1u : 0;
+    k->path[first] = (uint16_t)state;
     while (i < end) {
-        uint32_t at = k->path[t->depth[i] - 1], byte = t->head[i] & 255, id1 = t->head[i] >> 8;
-        const uint16_t *table = gw_state_table(s, at);
-        if (!table) return GW_FULL;
-        uint32_t next = table[byte];
-        int bad = 0;
-        if (!next && !(next = gw_state_make_next(s, at, byte, &bad))) return bad;
+        uint32_t depth = t->depth[i], byte = t->head[i] & 255, id1 = t->head[i] >> 8;
+        int bad;
+        uint32_t next = next_of(s, k->path[depth - 1], byte, &bad);
+        if (bad == GW_FULL && !(bad = make_room(k, first, depth))) next = next_of(s, k->path[depth - 1], byte, &bad);
+        if (bad) return bad;
         if (next == GW_STATE_DEAD) {
             i = t->skip[i];
             continue;
@@ -36,7 +106,7 @@ static int walk(gw_masks *k, const gw_tree *t, uint32_t i, uint32_t end, uint32_
             k->places[k->n_places++] = i | flag;
         }
         if (on && s->flags[next] & GW_STATE_GOES) {
-            k->path[t->depth[i]] = (uint16_t)next;
+            k->path[depth] = (uint16_t)next;
             i++;
         } else i = t->skip[i];
     }
@@ -45,13 +115,16 @@ static int walk(gw_masks *k, const gw_tree *t, uint32_t i, uint32_t end, uint32_
 
 /* --- what is kept of a state ----------------------------------------------------------------------- */
 
-static int keep(gw_masks *k, uint32_t state, uint32_t plain) {
+/* Of the state that a walk began with. */
+static int keep(gw_masks *k, uint32_t plain) {
     gw_states *s = k->s;
     uint32_t words = k->trie->words;
     k->found++;
     bool bits = k->n_ids > words;
-    uint32_t size = bits ? words : k->n_ids, at = gw_states_take(s, HEAD + size + k->n_places);
-    if (!at) return GW_FULL;
+    uint32_t size = bits ? words : k->n_ids, all = HEAD + size + k->n_places, at = gw_states_take(s, all);
+    int bad = at ? 0 : make_room(k, 0, 1);
+    if (bad) return bad;
+    if (!at && !(at = gw_states_take(s, all))) return GW_FULL;
     uint32_t *w = s->words + at;
     w[0] = bits ? BITS : LIST;
     w[1] = size;
@@ -63,16 +136,19 @@ static int keep(gw_masks *k, uint32_t state, uint32_t plain) {
         else w[HEAD + i] = k->ids[i];
     }
     memcpy(w + HEAD + size, k->places, k->n_places * sizeof *w);
-    s->answer[state] = at;
+    s->answer[k->path[0]] = at;
     return 0;
 }
 
-static int answer(gw_masks *k, uint32_t state) {
-    uint32_t plain = gw_plain_length(&k->plain, state);
+/* *state gets a new number where room had to be made. */
+static int answer(gw_masks *k, uint32_t *state) {
+    uint32_t plain = gw_plain_length(&k->plain, *state);
     const gw_tree *t = plain ? &k->trie->odd : &k->trie->all;
     k->n_ids = k->n_places = 0;
-    int bad = walk(k, t, 0, t->n, state, NULL);
-    return bad ? bad : keep(k, state, plain);
+    int bad = walk(k, t, 0, t->n, *state, NULL);
+    if (!bad) bad = keep(k, plain);
+    *state = k->path[0];
+    return bad;
 }
 
 /* Most masks are one set of the vocabulary's, and a few tokens more: the set is copied. */
@@ -125,9 +201,9 @@ static int add_return(gw_masks *k, uint32_t first, gw_return r) {
     return 0;
 }
 
-/* All that frames return to without reading anything: returns[*first ..]. */
-static int returns_of(gw_masks *k, uint32_t frames) {
-    uint32_t first = k->n_returns, next = first;
+/* All that a place's frames return to without reading anything: returns[first ..]. */
+static int find_returns(gw_masks *k, uint32_t at) {
+    uint32_t first = k->n_returns, next = first, frames = k->returns[at].frames;
     for (;;) {
         uint32_t n;
         const gw_frame *f = gw_frames(k->s, frames, &n);
@@ -144,29 +220,40 @@ static int returns_of(gw_masks *k, uint32_t frames) {
     }
 }
 
-static int go_on(gw_masks *k, const uint32_t *places, uint32_t n, uint32_t frames, uint32_t *mask);
+static int returns_of(gw_masks *k, uint32_t at) {
+    uint32_t first = k->n_returns;
+    int bad = find_returns(k, at);
+    if (bad != GW_FULL) return bad;
+    k->n_returns = first;
+    bad = make_room(k, 0, 0);
+    return bad ? bad : find_returns(k, at);
+}
 
-/* Tokens below a place, in a state. Nodes are counted as work, for ways multiply with each byte of a piece. */
-static int below(gw_masks *k, uint32_t place, gw_return r, uint32_t *mask) {
+static int go_on(gw_masks *k, uint32_t places, uint32_t n, uint32_t at, uint32_t *mask);
+
+/* Tokens below a place, in the state of returns[at]. Nodes are counted as work, for ways multiply with each byte of a
+ * piece. */
+static int below(gw_masks *k, uint32_t place, uint32_t at, uint32_t *mask) {
     const gw_tree *t = place & IN_ODD ? &k->trie->odd : &k->trie->all;
     uint32_t node = place & ~IN_ODD, first = k->n_places, work = 1 + (t->skip[node] - node) / NODES;
     if (k->s->work < work)
         return gw_fail(k->s->error, GW_E_BAD_FORMAT, "the grammar is too ambiguous here: steps\nat most %d\nmore",
                        GW_MOST_WORK);
     k->s->work -= work;
-    int bad = walk(k, t, node + 1, t->skip[node], r.state, mask);
-    if (!bad && k->n_places > first) bad = go_on(k, k->places + first, k->n_places - first, r.frames, mask);
+    int bad = walk(k, t, node + 1, t->skip[node], k->returns[at].state, mask);
+    if (!bad && k->n_places > first) bad = go_on(k, first, k->n_places - first, at, mask);
     k->n_places = first;
     return bad;
 }
 
-/* Each level reads at least one byte of a piece. */
-static int go_on(gw_masks *k, const uint32_t *places, uint32_t n, uint32_t frames, uint32_t *mask) {
+/* From k->places[places ..] on, which were reached on the frames of returns[at]. Each level reads at least one byte of
+ * a piece. */
+static int go_on(gw_masks *k, uint32_t places, uint32_t n, uint32_t at, uint32_t *mask) {
     uint32_t first = k->n_returns;
-    int bad = returns_of(k, frames);
+    int bad = returns_of(k, at);
     uint32_t last = k->n_returns;
     for (uint32_t j = first; j < last && !bad; j++)
-        for (uint32_t i = 0; i < n && !bad; i++) bad = below(k, places[i], k->returns[j], mask);
+        for (uint32_t i = 0; i < n && !bad; i++) bad = below(k, k->places[places + i], j, mask);
     k->n_returns = first;
     return bad;
 }
@@ -186,15 +273,19 @@ static uint32_t state_of(gw_masks *k, const gw_item *items, uint32_t n) {
     return gw_state_of_set(s);
 }
 
-int gw_masks_add(gw_masks *k, const gw_item *items, uint32_t n, uint32_t *mask) {
-    uint32_t state = state_of(k, items, n), frames = items[0].frames;
+int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask) {
+    k->n_places = k->n_returns = 0;
+    uint32_t state = state_of(k, k->items + first, n);
     if (!state) return GW_FULL;
-    int bad = k->s->answer[state] ? 0 : answer(k, state);
+    int bad = k->s->answer[state] ? 0 : answer(k, &state);
     if (bad) return bad;
     const uint32_t *w = k->s->words + k->s->answer[state];
     apply(k, w, mask);
-    k->n_places = k->n_returns = 0;
-    return w[2] ? go_on(k, w + HEAD + w[1], w[2], frames, mask) : 0;
+    if (!w[2]) return 0;
+    k->n_places = w[2];
+    memcpy(k->places, w + HEAD + w[1], w[2] * sizeof *w);
+    k->returns[k->n_returns++] = (gw_return){ GW_STATE_NONE, k->items[first].frames };
+    return go_on(k, 0, w[2], 0, mask);
 }
 
 void gw_masks_take(gw_masks *k, gw_arena *a, const gw_trie *trie, const gw_grammar *g) {

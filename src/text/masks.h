@@ -16,6 +16,8 @@ typedef struct { uint32_t state, frames; } gw_return;
 typedef struct {
     gw_states *s;
     const gw_trie *trie;
+    gw_item *items;       /* [n_items] of the text so far; their frames are named anew where room had to be made */
+    uint32_t n_items;
     uint32_t *ids;        /* [n_vocab] scratch: tokens of a walk */
     uint32_t n_ids;
     uint32_t *places;     /* [GW_MOST_PLACES] scratch: nodes where a walk has ended; GW_IN_ODD: of the smaller tree */
@@ -30,8 +32,9 @@ typedef struct {
 
 void gw_masks_take(gw_masks *k, gw_arena *a, const gw_trie *trie, const gw_grammar *g);
 
-/* Adds the tokens that n items which stand on the same frames allow; to an empty mask, whatever its words are, where
- * k->fresh is set. 0, GW_FULL, or a coded error. */
-int gw_masks_add(gw_masks *k, const gw_item *items, uint32_t n, uint32_t *mask);
+/* Adds the tokens that n of the items, which stand on the same frames, allow; to an empty mask, whatever its words are,
+ * where k->fresh is set. What is known of states, but not in use, is forgotten when the block is full. 0, GW_FULL, or a
+ * coded error. */
+int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask);
 
 #endif

@@ -188,14 +188,16 @@ static int mask_tokens(gw_matcher *m) {
 static int try_mask(gw_matcher *m) {
     const gw_trie *t = m->words.trie;
     m->masks.fresh = true;
+    m->masks.items = m->items, m->masks.n_items = m->n;
     sort_by_frames(m->items, m->n);
     for (uint32_t i = 0, j; i < m->n; i = j) {
         for (j = i + 1; j < m->n && m->items[j].frames == m->items[i].frames;) j++;
-        int bad = gw_masks_add(&m->masks, m->items + i, j - i, m->mask);
+        int bad = gw_masks_add(&m->masks, i, j - i, m->mask);
         if (bad) return bad;
     }
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     int bad = mask_tokens(m);
+    if (bad == GW_FULL && (bad = again(m, bad)) == GW_FULL) bad = mask_tokens(m);
     if (bad) return bad;
     for (uint32_t i = 0; i < t->n_twins; i++)
         if (m->mask[t->twins[i].as / 32] >> t->twins[i].as % 32 & 1) set_bit(m->mask, t->twins[i].id);
@@ -236,13 +238,15 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
+enum { ENOUGH = GW_MOST_WORK / 8 * 7 };   /* steps that are left when no more bytes are looked for: the next call goes on */
+
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     m->s.work = GW_MOST_WORK;
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
     bool ends = m->complete || m->ended;
     size_t n = 0;
-    for (int byte; n < cap && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
+    for (int byte; n < cap && m->s.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
         int bad = forward(m, &count, (uint32_t)byte);
         if (bad == GW_FULL) break;   /* as far as it fits: the next one goes on */
         if (bad) return bad;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { FRAMES = 0, SETS = 1, STATES = 2 };
-enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
+enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12, EDGES = 8 };   /* EDGES: one step of work */
 enum { FRAME_HEAD = 4, SET_HEAD = 5, STATE_HEAD = 5 };
 
 static uint32_t mix(uint32_t h, uint32_t x) {
@@ -298,8 +298,9 @@ static int follow(gw_states *s, uint32_t state, const gw_edge *e, uint32_t count
 
 /* Edges of a state, and, where its rule may end, the states that it returns to. */
 static int look_at(gw_states *s, gw_frame at) {
-    int bad = tired(s, 1) ? too_ambiguous(s, "steps", GW_MOST_WORK) : 0;
-    for (uint32_t i = gw_first(s->g->state_ends, at.to); i < s->g->state_ends[at.to] && !bad; i++)
+    uint32_t first = gw_first(s->g->state_ends, at.to), last = s->g->state_ends[at.to];
+    int bad = tired(s, 1 + (last - first) / EDGES) ? too_ambiguous(s, "steps", GW_MOST_WORK) : 0;
+    for (uint32_t i = first; i < last && !bad; i++)
         bad = follow(s, at.to, &s->g->edges[i], at.count, at.frames);
     if (bad || !may_end(s, at.to, at.count)) return bad;
     uint32_t n;

@@ -2,6 +2,7 @@
  * count by hand has them; masks of a string of so many characters against each token tried alone. What grammars are, and how
  * formats become them, is tested from JavaScript (tests/js/grammar*.test.js). */
 #include "test.h"
+#include "text/masks.h"
 #include "text/matcher.h"
 
 enum { BYTES = 256 };
@@ -163,5 +164,63 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
     check_masks(m, "\"abababab\"");
     CHECK_INT(gw_matcher_found(m), found);
     gw_matcher_free(m);
+    free_words();
+}
+
+/* A grammar's states in a block of so many words, and what masks need. */
+typedef struct { gw_grammar g; gw_states s; gw_masks k; gw_arena a; gw_item items[GW_MOST_ITEMS]; } small;
+
+static void open_small(small *z, const uint32_t *words, uint32_t size, gw_error *e) {
+    memset(z, 0, sizeof *z);
+    CHECK_INT(gw_grammar_read(&z->g, words, STRING_WORDS * sizeof *words, trie.n_vocab, e), 0);
+    CHECK_INT(gw_states_init(&z->s, &z->g, e), 0);
+    gw_masks_take(&z->k, &z->a, &trie, &z->g);
+    z->a = (gw_arena){ .base = gw_alloc(gw_size(z->a.used)), .size = z->a.used };
+    gw_masks_take(&z->k, &z->a, &trie, &z->g);
+    z->s.size = size;
+    z->k.s = z->k.plain.s = &z->s;
+    z->k.items = z->items;
+}
+
+static void close_small(small *z) {
+    gw_free(z->a.base);
+    gw_states_free(&z->s);
+    gw_grammar_free(&z->g);
+}
+
+/* The mask behind a text. 0, or GW_FULL. */
+static int mask_in(small *z, const char *text, uint32_t *mask) {
+    int bad = gw_set_begin(&z->s);
+    for (size_t i = 0; i <= strlen(text) && !bad; i++) {
+        z->k.n_items = z->s.set->n;
+        memcpy(z->items, z->s.set->items, z->s.set->n * sizeof *z->items);
+        gw_set_clear(&z->s);
+        if (i < strlen(text)) bad = gw_set_step(&z->s, z->items, z->k.n_items, (uint8_t)text[i]);
+    }
+    z->k.fresh = true;
+    return bad ? bad : gw_masks_add(&z->k, 0, z->k.n_items, mask);
+}
+
+TEST(masks_are_the_same_where_room_had_to_be_made) {
+    enum { FULL = 1 << 16, SMALLEST = 300 };
+    make_words();
+    uint32_t words[STRING_WORDS], full[WORDS], mask[WORDS], known, forgot = 0;
+    small *z = malloc(sizeof *z);
+    gw_error e = { 0 };
+    string_of(words, 24);
+    open_small(z, words, FULL, &e);
+    CHECK_INT(mask_in(z, "\"a", full), 0);
+    known = z->s.n_states;
+    close_small(z);
+    for (uint32_t size = SMALLEST; size < 6000; size += 50) {
+        open_small(z, words, size, &e);
+        int bad = mask_in(z, "\"a", mask);
+        CHECK(bad == 0 || bad == GW_FULL);
+        if (!bad) CHECK(!memcmp(mask, full, sizeof full));
+        if (!bad) forgot += z->s.n_states < known;
+        close_small(z);
+    }
+    CHECK(forgot > 3);
+    free(z);
     free_words();
 }

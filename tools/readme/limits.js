@@ -40,8 +40,12 @@ const LIMITS = {
   ],
   'Formats of answers': [
     ['a format, as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'bad-format'],
+    ['steps of reading it and of telling its cases apart', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'bad-format'],
     ['steps of making it an automaton', 'js/grammar/lower.js', 'MOST_STEPS', '', 'bad-format'],
     ['ways to go on at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
+    ['steps of finding which tokens may come next', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
+    ['words of 4 bytes for what is known of an automaton; more is forgotten and found anew', 'src/text/states.h',
+      'GW_STATES_WORDS', ''],
   ],
   'Saved conversations': [
     ['all that `stateCache` keeps, unless `stateBytes` says otherwise', 'js/engine/host.js', 'STATE_BYTES', 'bytes'],
