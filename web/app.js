@@ -62,7 +62,10 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   edit: (message) => composer.edit(message),
   anew: () => goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
-  begun: ({ id }) => shows({ view: 'chat', id }),
+  begun: ({ id }) => {
+    shows({ view: 'chat', id });
+    keeper.begun();
+  },
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
@@ -381,7 +384,8 @@ async function open() {
   if (story) offerStoryteller(story, choose);
   const at = place();
   await openConversation(at.view === 'chat' ? at.id : null, true);
-  const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
+  if (at.view === 'models') shows(at, true);
+  const linked = at.view === 'models' || ['model', 'repo', 'pick'].some((name) => query.has(name));
   const kept = await showStored();
   await offline;
   showNotices('thread-notice', [reasonBeforeLoad()]);

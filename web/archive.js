@@ -46,6 +46,8 @@ function done(request) {
 /** @param {IDBTransaction} transaction @returns {Promise<void>} */
 function committed(transaction) {
   return new Promise((resolve, reject) => {
+    // Not left to its last request's end: a page that is being left does not see that any more.
+    transaction.commit();
     transaction.oncomplete = () => resolve();
     transaction.onerror = transaction.onabort = () => reject(transaction.error);
   });

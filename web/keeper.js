@@ -62,6 +62,11 @@ export class Keeper {
     }
   }
 
+  /** What was a draft of no conversation is the first message of one. */
+  begun() {
+    void archive.setDraft(NEW, null).catch(() => {});
+  }
+
   /** @param {Draft} draft */
   typed(draft) {
     clearTimeout(this.#draftTimer);
