@@ -49,7 +49,6 @@ const conversation = new Conversation(new Transcript(box('log'), follow), {
   busy: (busy) => {
     composer.busy(busy);
     document.body.dataset.busy = String(busy);
-    lookAgain();
   },
   edit: (text) => composer.edit(text),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
@@ -57,6 +56,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), {
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
+    if (now) lookAgain();
   },
   branched: ({ head, tree }) => void archive.put(head, tree.kept()).then(() => openConversation(head.id)),
   lost: (error) => void unload(error),

@@ -239,10 +239,14 @@ for (const name of BROWSERS) {
       });
       await until(page, `#inside ${FAILED}`);
       assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*the context/);
-      await setOptions(page, { temperature: 0, maxTokens: 200 });
+      await setOptions(page, { temperature: 0, maxTokens: 30 });
+      await page.evaluate(() => {
+        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note')), notes = Object.assign(window, { notes: [''] });
+        new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
+      });
       await say(page, 'Hi');
-      await page.waitForFunction(() => /The model is answering/.test(document.querySelector('#inside .note')?.textContent ?? ''));
       await until(page, ANSWERED);
+      assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /The model is answering/);
       await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
       await page.select('#inside .about select', 'last');
       await seen(page, `.strip [role="option"]:nth-child(20)`);
