@@ -297,7 +297,7 @@ setUpLook({
   message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
   busy: () => conversation.busy,
   options: samplingOptions,
-  goOn: (...from) => conversation.goOn(...from),
+  continueFrom: (...from) => conversation.continueFrom(...from),
 }, () => showSettings(false));
 button('settings-toggle').addEventListener('click', closeLook);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });

@@ -231,14 +231,14 @@ export class Conversation {
     return [...lead, ...before, { role: 'user', content: question.text }];
   }
 
-  /** Another version of an answer: it begins with these tokens, and goes on as the model likes.
-   * @param {Said} said @param {number[]} prompt before it @param {number[]} kept */
-  goOn(said, prompt, kept) {
+  /** Another version of an answer: it begins so, and goes on as the model likes. @param {Said} said
+   * @param {string} begin */
+  continueFrom(said, begin) {
     const question = this.tree.get(said.parent), model = this.#model;
-    if (this.#hindered() || !question || !model) return false;
+    if (this.#hindered() || !question || !model) return;
     this.#chat = null;   // it does not have this version
-    this.#start(question, this.tree.leaf, (options) => continued(model, prompt, kept, options));
-    return true;
+    const told = this.#told(said);
+    this.#start(question, this.tree.leaf, (options) => continued(model, told, begin, options));
   }
 
   /** @param {Said} question @param {string | null} before
@@ -369,22 +369,21 @@ export class Conversation {
 /** A generation, or what takes its place.
  * @typedef {AsyncIterable<string> & { result: () => Promise<GenerateResult> }} Source */
 
-/** An answer that begins with tokens that are given. They may end within a character: only the whole is text.
- * @param {Model} model @param {number[]} prompt @param {number[]} kept @param {object} options @returns {Source} */
-function continued(model, prompt, kept, options) {
-  const out = model.generate([...prompt, ...kept], options);
-  const textOf = async (/** @type {number[]} */ ids) => {
-    const [before, all] = await Promise.all([model.detokenize(prompt), model.detokenize([...prompt, ...ids])]);
-    return all.slice(before.length);
-  };
+/** An answer whose beginning is given.
+ * @param {Model} model @param {ChatMessage[]} told @param {string} begin @param {object} options @returns {Source} */
+function continued(model, told, begin, options) {
+  const started = (async () => {
+    const [{ tokens }, kept] = await Promise.all([model.inside(told, { layers: [] }), model.tokenize(begin)]);
+    return { kept, out: model.generate([...tokens.map(({ id }) => id), ...kept], options) };
+  })();
   return {
     async *[Symbol.asyncIterator]() {
-      yield await textOf(kept);
-      yield* out;
+      yield begin;
+      yield* (await started).out;
     },
     async result() {
-      const result = await out.result(), tokens = [...kept, ...result.tokens];
-      return { ...result, tokens, text: await textOf(tokens) };
+      const { kept, out } = await started, result = await out.result();
+      return { ...result, tokens: [...kept, ...result.tokens], text: begin + result.text };
     },
   };
 }

@@ -28,7 +28,7 @@ import { titleOf } from './tree.js';
  * @property {() => string} message                    the last one
  * @property {() => boolean} busy                      an answer is being made
  * @property {() => import('./inside-numbers.js').Sampling} options   of the next draw
- * @property {Conversation['goOn']} goOn
+ * @property {Conversation['continueFrom']} continueFrom
  */
 
 /** What was chosen in the views; -1: not yet.
