@@ -26,14 +26,16 @@ const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest',
 
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
-  const esbuild = await import('esbuild'), [app, ...workers] = ENTRIES;
-  // What the page imports when it is first used is a chunk of its own; workers share nothing with it.
-  for (const entries of [[app], workers]) await esbuild.build({
-    entryPoints: entries.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
+  const esbuild = await import('esbuild');
+  const [app, ...workers] = ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') }));
+  /** @type {import('esbuild').BuildOptions} */
+  const common = {
     outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
-    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
-    splitting: entries[0] === app, loader: { '.css': 'text' },
-  });
+    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules], loader: { '.css': 'text' },
+  };
+  // What the page loads later lies beside it; workers are whole, so that none waits for another file.
+  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
+  await esbuild.build({ ...common, entryPoints: workers });
 }
 
 /** The page's own files, and the wasm modules beside the worker. @param {string} out */
