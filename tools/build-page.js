@@ -31,11 +31,10 @@ async function bundle(out, minify) {
   /** @type {import('esbuild').BuildOptions} */
   const common = {
     outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
-    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
+    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules], loader: { '.css': 'text' },
   };
   // What the page loads later lies beside it; workers are whole, so that none waits for another file.
-  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]',
-    loader: { '.css': 'text' } });
+  await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
 }
 

@@ -78,6 +78,13 @@ async function tellStory(page, base, shoot) {
   await page.click('.suggestions button');
   await until(page, ANSWERED, 60000);
   await shoot(page, 'story-told');
+  await page.click('#look-toggle');
+  for (const view of ['words', 'layers', 'attention', 'walk', 'tokens']) {
+    await until(page, `#inside-${view}`);
+    await page.click(`#inside-${view}`);
+    await until(page, '#inside-panel:not([aria-busy]) > *');
+    await shoot(page, `look-${view}`);
+  }
 }
 
 /**

@@ -57,7 +57,6 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   busy: (busy) => {
     composer.busy(busy);
     document.body.dataset.busy = String(busy);
-    lookAgain();
   },
   edit: (message) => composer.edit(message),
   anew: () => goTo(null),
@@ -69,6 +68,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
+    if (now) lookAgain();
   },
   branched: ({ head, tree }) => void archive.put(head, tree.kept()).then(() => openConversation(head.id)),
   lost: (error) => void unload(error),
@@ -345,7 +345,7 @@ setUpLook({
   message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
   busy: () => conversation.busy,
   options: samplingOptions,
-  goOn: (...from) => conversation.goOn(...from),
+  continueFrom: (...from) => conversation.continueFrom(...from),
 }, () => showSettings(false));
 button('settings-toggle').addEventListener('click', closeLook);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });

@@ -267,20 +267,9 @@ export class Conversation {
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
-  /** Another version of an answer: it begins with these tokens, and goes on as the model likes.
-   * @param {Said} said @param {number[]} prompt before it @param {number[]} kept */
-  goOn(said, prompt, kept) {
-    const question = this.tree.get(said.parent), model = this.#model;
-    if (this.#hindered() || !question || !model) return false;
-    this.#talk.shorten();   // it does not have this version
-    this.#start({ question, before: this.tree.leaf, source: (options) => continued(model, prompt, kept, options) });
-    return true;
-  }
-
-  /** said: the answer that goes on, in its place; source: of the answer, where it is not the chat.
-   * @param {{ question: Said, before: string | null, begin?: string, said?: Said,
-   *   source?: (options: object) => Source }} asked */
-  #start({ question, before, begin, source, said = this.tree.add(question.id, 'assistant', begin) }) {
+  /** said: the answer that goes on, in its place.
+   * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
+  #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
     const rows = this.#rows(this.tree.path(question.id));
     this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
     this.tree.leaf = said.id;
@@ -294,15 +283,15 @@ export class Conversation {
     this.#turn = turn;
     this.#hooks.busy(true);
     this.#hooks.changed(true);
-    this.#running = this.#run(turn, abort.signal, source).finally(() => {
+    this.#running = this.#run(turn, abort.signal).finally(() => {
       this.#abort = this.#turn = null;
       this.#hooks.busy(false);
       this.#hooks.changed(true);
     });
   }
 
-  /** @param {Turn} turn @param {AbortSignal} signal @param {(options: object) => Source} [source] */
-  async #run(turn, signal, source) {
+  /** @param {Turn} turn @param {AbortSignal} signal */
+  async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
       turn.prompt = Math.max(turn.prompt, turn.used + total);   // a retry evaluates less anew
@@ -312,8 +301,7 @@ export class Conversation {
     try {
       const { question, begin, before } = turn, head = /** @type {Head} */ (this.head);
       const options = { ...this.#hooks.options(), signal, onPrefillProgress };
-      const { out } = source ? { out: source(options) }
-        : await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
+      const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
       this.#finish(turn, await out.result());
     } catch (error) {
@@ -410,29 +398,6 @@ export class Conversation {
     await this.halt();
     await this.#talk.settled();
   }
-}
-
-/** A generation, or what takes its place.
- * @typedef {AsyncIterable<string> & { result: () => Promise<GenerateResult> }} Source */
-
-/** An answer that begins with tokens that are given. They may end within a character: only the whole is text.
- * @param {Model} model @param {number[]} prompt @param {number[]} kept @param {object} options @returns {Source} */
-function continued(model, prompt, kept, options) {
-  const out = model.generate([...prompt, ...kept], options);
-  const textOf = async (/** @type {number[]} */ ids) => {
-    const [before, all] = await Promise.all([model.detokenize(prompt), model.detokenize([...prompt, ...ids])]);
-    return all.slice(before.length);
-  };
-  return {
-    async *[Symbol.asyncIterator]() {
-      yield await textOf(kept);
-      yield* out;
-    },
-    async result() {
-      const result = await out.result(), tokens = [...kept, ...result.tokens];
-      return { ...result, tokens, text: await textOf(tokens) };
-    },
-  };
 }
 
 /** Why an answer ended, where that is not obvious. @type {Record<string, string>} */

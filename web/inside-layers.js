@@ -35,7 +35,7 @@ export async function showLayers(look) {
 function controls({ subject: { tokens }, choices, again }, span, end) {
   const move = (/** @type {number} */ by) => () => {
     choices.end = Math.min(tokens.length, Math.max(span, end + by));
-    again(by < 0 ? 'earlier' : 'later-tokens');
+    again(by < 0 ? '.earlier:enabled, .later-tokens' : '.later-tokens:enabled, .earlier');
   };
   const earlier = action('‹ Earlier', move(-span), 'small earlier');
   const later = action('Later ›', move(span), 'small later-tokens');
@@ -44,7 +44,7 @@ function controls({ subject: { tokens }, choices, again }, span, end) {
   return el('div', { className: 'controls' },
     select('Show', SPANS, choices.span, (value) => {
       choices.span = Number(value);
-      again();
+      again('select');
     }), earlier, later, el('span', { className: 'hint' }, `tokens ${end - span + 1} to ${end} of ${tokens.length}`));
 }
 

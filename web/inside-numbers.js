@@ -81,7 +81,7 @@ export function range(first, end) {
 export function percent(share) {
   if (share > 0 && share < 1e-4) return '< 0.01\u00a0%';
   const digits = share >= 0.0995 || share === 0 ? 0 : share >= 0.00995 ? 1 : 2;
-  return `${(100 * share).toFixed(digits)}\u00a0%`;
+  return `${Number((100 * share).toFixed(digits))}\u00a0%`;
 }
 
 /** A token where it stands alone: blanks can be seen. @param {string} text */

@@ -21,10 +21,20 @@ import { range } from './inside-numbers.js';
  * @param {Model} model @param {ShownAnswer} answer @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofAnswer(model, { said, told, made }, signal) {
   const before = await model.inside(told, { layers: [], signal });
-  const own = made?.tokens ?? await model.tokenize(said.text, { signal });
-  const ids = [...before.tokens.map(({ id }) => id), ...own];
+  const prompt = before.tokens.map(({ id }) => id), kept = made?.tokens ?? [];
+  const own = await textBehind(model, prompt, kept, signal) === said.text ? kept
+    : await model.tokenize(said.text, { signal });
+  const ids = [...prompt, ...own];
   const { tokens } = await model.inside(ids, { layers: [], signal });
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
+}
+
+/** The text of tokens that stand behind others. @param {Model} model @param {number[]} before @param {number[]} ids
+ * @param {AbortSignal} [signal] */
+export async function textBehind(model, before, ids, signal) {
+  const lists = [before, [...before, ...ids]];
+  const [lead, all] = await Promise.all(lists.map((list) => model.detokenize(list, { signal })));
+  return all.slice(lead.length);
 }
 
 /** @param {Model} model @param {string} text @param {AbortSignal} signal @returns {Promise<Subject>} */

@@ -27,7 +27,7 @@ export async function showWalk(look) {
   const walk = el('div', { className: 'walk' });
   panel.replaceChildren(el('div', { className: 'controls' }, whichToken(look, end, (next) => {
     choices.walk = next;
-    again();
+    again('select');
   })), walk);
   const read = ids.slice(0, end + 1);
   const seen = await model.inside(read, { heads: 'all', positions: [-1], lens: LENS, norms: true, signal });

@@ -5,7 +5,7 @@
 import { action, el } from './dom.js';
 import { UNSURE, percent, spoken, unsure } from './inside-numbers.js';
 import { Strip, bars, hint, paragraph } from './inside-parts.js';
-import { expected } from './inside-subject.js';
+import { expected, textBehind } from './inside-subject.js';
 
 /** @typedef {import('./inside.js').Look} Look */
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
@@ -14,6 +14,8 @@ import { expected } from './inside-subject.js';
 const LENS = 16, SHOWN = 8;
 /** Of a long answer the end. */
 const MOST = 400;
+/** A token that is a part of a character: no text ends there. */
+const HALF = /\ufffd/;
 
 /** @param {Look} look */
 export async function showWords(look) {
@@ -67,10 +69,12 @@ function least(found) {
 function alternatives(look, at, likely) {
   if (!likely) return [];
   const { subject: { tokens, said }, model } = look, own = tokens[at];
+  const half = at > look.subject.start && HALF.test(tokens[at - 1].text);
   const rows = likely.slice(0, SHOWN).map(({ id, text, probability }) => {
     const ends = model.info.endTokens.includes(id), chosen = id === own.id;
     const note = chosen ? 'it came' : ends ? 'the end' : '';
-    const button = said && !chosen && !ends ? continueButton(look, at, { id, text }) : undefined;
+    const goesOn = said && !chosen && !ends && !half && !HALF.test(text);
+    const button = goesOn ? continueButton(look, at, { id, text }) : undefined;
     return { id, text, share: probability, chosen, note, button };
   });
   const rest = likely.slice(0, SHOWN).some(({ id }) => id === own.id) ? []
@@ -81,10 +85,11 @@ function alternatives(look, at, likely) {
 }
 
 /** @param {Look} look @param {number} at @param {import('./inside-numbers.js').Token} other */
-function continueButton({ host, subject }, at, other) {
+function continueButton({ host, model, subject }, at, other) {
   const { said, ids, start } = subject;
-  const button = action('Continue', () => {
-    if (said) host.goOn(said, ids.slice(0, start), [...ids.slice(start, at), other.id]);
+  const button = action('Continue', async () => {
+    const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
+    if (said && begin) host.continueFrom(said, begin);
   }, 'small quiet');
   button.setAttribute('aria-label', `Continue from here with ${spoken(other.text)}`);
   return button;

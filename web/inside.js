@@ -28,7 +28,7 @@ import { titleOf } from './tree.js';
  * @property {() => string} message                    the last one
  * @property {() => boolean} busy                      an answer is being made
  * @property {() => import('./inside-numbers.js').Sampling} options   of the next draw
- * @property {Conversation['goOn']} goOn
+ * @property {Conversation['continueFrom']} continueFrom
  */
 
 /** What was chosen in the views; -1: not yet.
@@ -45,7 +45,7 @@ import { titleOf } from './tree.js';
  * @property {Host} host
  * @property {Choices} choices
  * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   in place of what is running
- * @property {(focus?: string) => void} again   the view anew; the focus goes to what has this class
+ * @property {(focus?: string) => void} again   the view anew; the focus goes to what this selects
  */
 
 /** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
@@ -60,6 +60,10 @@ const VIEWS = {
 
 /** What is looked at, beside the ids of answers. */
 const LAST = 'last', OWN = 'own';
+/** What the keyboard comes to first, in a view. */
+const TABBED = '[tabindex="0"], button, select, textarea';
+/** Longer work is told of. */
+const TOLD_AFTER = 600;
 const SAMPLE = 'The cat sat on the mat and looked at the';
 
 /** Of a new subject. @returns {Choices} */
@@ -112,10 +116,10 @@ export class Inside {
   changed() {
     this.#stop();
     if (this.#host.busy()) return this.#wait();
-    const field = document.activeElement;
-    if (field instanceof HTMLTextAreaElement && this.#about.contains(field)) return;   // it is being written in
-    this.#showAbout();
-    this.#show();
+    const active = document.activeElement, inPanel = this.#panel.contains(active);
+    const writes = active instanceof HTMLTextAreaElement && this.#about.contains(active);
+    if (!writes) this.#showAbout();
+    this.#show(inPanel ? TABBED : undefined);
   }
 
   #wait() {
@@ -164,14 +168,18 @@ export class Inside {
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
     if (!known) this.#wanted = LAST;
     if (!answers.length) this.#wanted = OWN;
+    const had = this.#about.contains(document.activeElement), own = el('div');
+    const showOwn = () => own.replaceChildren(...(this.#wanted === OWN ? [this.#ownField()] : []));
     const options = answers.map(({ said }, i) => /** @type {[string, string]} */ (
       [i === answers.length - 1 ? LAST : said.id, `Answer ${i + 1}: ${titleOf(said.text)}`]));
     const pick = select('Look at', [...options.reverse(), [OWN, 'A text of your own']], this.#wanted, (value) => {
       this.#wanted = value;
-      this.#showAbout();
+      showOwn();
       this.#show();
     });
-    this.#about.replaceChildren(pick, ...(this.#wanted === OWN ? [this.#ownField()] : []));
+    showOwn();
+    this.#about.replaceChildren(pick, own);
+    if (had) pick.querySelector('select')?.focus();
   }
 
   #ownField() {
@@ -184,7 +192,7 @@ export class Inside {
     return field;
   }
 
-  /** @param {string} [focus]   a class */
+  /** @param {string} [focus]   a selector */
   #show(focus) {
     const { show, words } = VIEWS[this.#view];
     this.#run(async (signal) => {
@@ -225,15 +233,19 @@ export class Inside {
     if (this.#host.busy()) return this.#wait();
     const running = this.#running = new AbortController();
     this.#panel.setAttribute('aria-busy', 'true');
+    const timer = setTimeout(() => {
+      if (this.#running === running) this.#note.textContent = 'The model is at work on it …';
+    }, TOLD_AFTER);
     try {
       await task(running.signal);
     } catch (error) {
       if (!running.signal.aborted) this.#failed(error);
+    } finally {
+      clearTimeout(timer);
     }
     if (this.#running !== running) return;
-    this.#running = null;
-    this.#panel.removeAttribute('aria-busy');
-    const target = focus && this.#panel.querySelector(`.${focus}`);
+    this.#stop();
+    const target = focus && this.#panel.querySelector(focus);
     if (target instanceof HTMLElement) target.focus();
   }
 
