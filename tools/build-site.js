@@ -12,7 +12,7 @@
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { extname, join, parse } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { Trouble, at, cli, isMain } from './proc.js';
@@ -91,8 +91,8 @@ class Renaming {
   /** @param {string} name */
   renamed(name) {
     const all = [...this.#reached(name)].sort().map((one) => `${one} ${hashOf(this.#content(one))}`);
-    const ending = extname(name);
-    return `${name.slice(0, -ending.length)}-${hashOf(all.join('\n'))}${ending}`;
+    const { name: stem, ext } = parse(name);
+    return `${stem}-${hashOf(all.join('\n'))}${ext}`;
   }
 
   /** With the new names of the files that it names. @param {string} name @param {string} where they are from there */
