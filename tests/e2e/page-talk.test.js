@@ -126,6 +126,17 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('a quick answer is followed to its end too', async () => {
+      const tab = await opened({ width: 390, height: 500 });
+      await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
+      for (const text of ['One', 'Two', 'Three']) {
+        await ask(tab.page, text);
+        assert.ok(await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight) <= 2, text);
+        assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      }
+      await tab.close();
+    });
+
     test('a full context is no end: without the oldest turns it goes on, and says so', async () => {
       const tab = await opened({ query: '?context=128' });
       const { page } = tab;
@@ -195,6 +206,11 @@ for (const name of BROWSERS) {
       assert.equal(await answerText(page), expected);
       assert.equal(await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open), false);
       assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
+      const printed = await page.evaluate(() => ['beforeprint', 'afterprint'].map((moment) => {
+        dispatchEvent(new Event(moment));
+        return document.querySelector('details.attached')?.hasAttribute('open');
+      }));
+      assert.deepEqual(printed, [true, false]);
       assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await tab.close();
     });
