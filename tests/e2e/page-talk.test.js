@@ -76,12 +76,6 @@ for (const name of BROWSERS) {
       await untilKept(page);
       assert.equal((await states(page)).length, 1);
       await reload(page);
-      await page.click(ANSWERED);
-      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
-      await until(page, ANSWERED);
-      assert.equal(await answerText(page), expected[2], 'another answer to the last message');
-      await untilKept(page);
-      await reload(page);
       await ask(page, words[3]);
       assert.equal(await answerText(page), expected[3]);
       const { all, fresh } = await prompted(page);
