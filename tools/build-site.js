@@ -12,7 +12,7 @@
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { extname, join, parse } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { Trouble, at, cli, isMain } from './proc.js';
@@ -22,50 +22,86 @@ const ASSETS = 'assets';
 const INDEX = 'index.html';
 const MANIFEST = 'manifest.webmanifest';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
+/** What an answer takes, besides the engine and a model. */
+const NEEDED = ['app.js', 'style.css', 'worker.js', 'thread.js', 'template.js'];
 /** Kept by a visit that uses them: those that not every visitor does, and the icons, which are for installing. */
 const ON_USE = /\.(gguf|wasm|png)$/;
 
 /** @param {string | Buffer} content */
 const hashOf = (content) => createHash('sha256').update(content).digest('hex').slice(0, 10);
 
-/** The files of a page under the names that they get. */
+/** The files of a page under the names that they get: with a hash of what is in them and in all that they lead to,
+ * since that changes what they name. */
 class Renaming {
-  /** By their old ones. @type {Map<string, { name: string, content: string | Buffer }>} */
-  done = new Map();
-  /** Being renamed: those that name each other have no order. */
-  #open = new Set();
-  #folder;
-  #names;
+  /** @type {Map<string, Buffer>} */
+  #contents = new Map();
+  /** What each names. @type {Map<string, string[]>} */
+  #named = new Map();
+  /** All files but the ways in. @type {string[]} */
+  assets;
 
   /** @param {string} folder */
   constructor(folder) {
-    this.#folder = folder;
-    this.#names = readdirSync(folder).filter((name) => !name.startsWith('.'));
-    for (const name of this.#names) if (![INDEX, MANIFEST].includes(name)) this.#asset(name);
+    for (const name of readdirSync(folder).filter((one) => !one.startsWith('.'))) {
+      this.#contents.set(name, readFileSync(join(folder, name)));
+    }
+    this.assets = [...this.#contents.keys()].filter((name) => ![INDEX, MANIFEST].includes(name));
+    for (const name of this.#contents.keys()) {
+      const text = TEXTS.has(extname(name)) ? this.#content(name).toString() : '';
+      this.#named.set(name, [...text.matchAll(this.#pattern(name))].map(([, , other]) => other));
+    }
   }
 
-  /** @param {string} name @returns {{ name: string, content: string | Buffer }} */
-  #asset(name) {
-    const known = this.done.get(name);
-    if (known) return known;
-    if (this.#open.has(name)) throw new Trouble(`${name} names a file that names it: neither can have a hash`);
-    this.#open.add(name);
-    const content = this.content(name, './');
-    const ending = extname(name);
-    const one = { name: `${name.slice(0, -ending.length)}-${hashOf(content)}${ending}`, content };
-    this.done.set(name, one);
-    return one;
+  /** @param {string} name */
+  #content(name) {
+    const content = this.#contents.get(name);
+    if (!content) throw new Trouble(`the page has no ${name}`);
+    return content;
   }
 
-  /** With the new names of the files that it names. @param {string} name @param {string} where they are from there
-   * @returns {string | Buffer} */
-  content(name, where) {
-    const content = readFileSync(join(this.#folder, name));
-    if (!TEXTS.has(extname(name))) return content;
-    const others = this.#names.filter((other) => ![name, INDEX, MANIFEST].includes(other));
+  /** How others are named in a file. @param {string} name */
+  #pattern(name) {
     const start = extname(name) === '.js' ? '\\./' : '(?:\\./)?';
-    const pattern = new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
-    return content.toString().replace(pattern, (_, quote, other) => quote + where + this.#asset(other).name);
+    const others = this.assets.filter((other) => other !== name);
+    return new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
+  }
+
+  /** A file, and all that it leads to. @param {string} name @param {Set<string>} found */
+  #reached(name, found = new Set()) {
+    if (found.has(name)) return found;
+    found.add(name);
+    for (const other of this.#named.get(name) ?? []) this.#reached(other, found);
+    return found;
+  }
+
+  /** A script, and those that are loaded with it. @param {string} name @param {Set<string>} found */
+  #loaded(name, found = new Set()) {
+    if (found.has(name)) return found;
+    found.add(name);
+    const imports = this.#content(name).toString().matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g);
+    for (const [, other] of imports) this.#loaded(other, found);
+    return found;
+  }
+
+  /** What a visitor has to have before the first answer. */
+  get needed() {
+    return NEEDED.flatMap((name) => [...this.#loaded(name)]);
+  }
+
+  /** @param {string} name */
+  renamed(name) {
+    const all = [...this.#reached(name)].sort().map((one) => `${one} ${hashOf(this.#content(one))}`);
+    const { name: stem, ext } = parse(name);
+    return `${stem}-${hashOf(all.join('\n'))}${ext}`;
+  }
+
+  /** With the new names of the files that it names. @param {string} name @param {string} where they are from there */
+  content(name, where) {
+    const content = this.#content(name);
+    if (!TEXTS.has(extname(name))) return content;
+    const rename = (/** @type {string} */ _, /** @type {string} */ quote, /** @type {string} */ other) => (
+      quote + where + this.renamed(other));
+    return content.toString().replace(this.#pattern(name), rename);
   }
 }
 
@@ -103,15 +139,19 @@ async function compress(path, content) {
 
 /** @param {{ from?: string, out?: string, compressed?: boolean }} options */
 export async function buildSite({ from = at('build', 'page'), out = at('site'), compressed = true }) {
-  const renaming = new Renaming(from), names = [...renaming.done.values()].map(({ name }) => `${ASSETS}/${name}`);
-  const html = renaming.content(INDEX, `${ASSETS}/`), manifest = renaming.content(MANIFEST, `${ASSETS}/`);
+  const renaming = new Renaming(from);
+  /** @type {Map<string, string | Buffer>} */
+  const files = new Map(renaming.assets.map((name) => (
+    [`${ASSETS}/${renaming.renamed(name)}`, renaming.content(name, './')])));
+  const needed = renaming.needed.map((name) => `${ASSETS}/${renaming.renamed(name)}`);
+  const others = [...files.keys()].filter((name) => !needed.includes(name));
   const site = {
-    files: [MANIFEST, ...names.filter((name) => !ON_USE.test(name))], onUse: names.filter((name) => ON_USE.test(name)),
+    needed, later: others.filter((name) => !ON_USE.test(name)), onUse: others.filter((name) => ON_USE.test(name)),
   };
+  const html = renaming.content(INDEX, `${ASSETS}/`), manifest = renaming.content(MANIFEST, `${ASSETS}/`);
   const worker = await serviceWorker();
   const version = hashOf([html, manifest, JSON.stringify(site), worker].join('\n'));
   const tag = `<meta name="offline" content="sw.js" data-version="${version}">`;
-  const files = new Map([...renaming.done.values()].map(({ name, content }) => [`${ASSETS}/${name}`, content]));
   files.set(INDEX, String(html).replace('</head>', `  ${tag}\n</head>`));
   files.set(MANIFEST, manifest);
   files.set('sw.js', `self.site=${JSON.stringify({ version, ...site })};\n${worker}`);

@@ -75,7 +75,12 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
 });
 
 const composer = setUpComposer({
-  send: (draft) => conversation.send(draft),
+  send: (draft) => {
+    keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
+    const sent = conversation.send(draft);
+    if (!sent) keeper.typed(draft);
+    return sent;
+  },
   stop: () => conversation.stop(),
   resized: () => follow.keep(),
   typed: (draft) => {

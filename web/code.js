@@ -2,6 +2,7 @@
  * code: colours for the languages that models write most. Loaded when an answer has a block of code.
  * @module
  */
+/*! highlight.js: Copyright (c) 2006, Ivan Sagalaev. BSD 3-clause license */
 import hljs from 'highlight.js/lib/core';
 import bash from 'highlight.js/lib/languages/bash';
 import c from 'highlight.js/lib/languages/c';

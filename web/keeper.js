@@ -24,6 +24,7 @@ export class Keeper {
   #conversation;
   #timer = 0;
   #draftTimer = 0;
+  /** A draft that is not written yet. @type {{ draft: Draft, id: string } | null} */ #waiting = null;
   #said = false;
 
   /** @param {Conversation} conversation @param {() => Draft} draft   what stands in the message field */
@@ -69,15 +70,20 @@ export class Keeper {
 
   /** @param {Draft} draft */
   typed(draft) {
+    const id = draftId(this.#conversation);
+    // Another conversation may be open when it is time.
+    if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
-    if (isEmpty(draft)) void this.#putDraft(draft);
-    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft), DRAFT_AFTER);
+    this.#waiting = { draft, id };
+    if (isEmpty(draft)) void this.#putDraft(draft, id);
+    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
   }
 
-  /** @param {Draft} draft */
-  async #putDraft(draft) {
+  /** @param {Draft} draft @param {string} [id] */
+  async #putDraft(draft, id = draftId(this.#conversation)) {
     clearTimeout(this.#draftTimer);
-    await archive.setDraft(draftId(this.#conversation), isEmpty(draft) ? null : draft).catch(() => {});
+    this.#waiting = null;
+    await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
   }
 
   /** What was being written here. @returns {Promise<Draft>} */

@@ -73,9 +73,9 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
-  // Each in its own direction: answers mix them.
-  for (const block of fragment.querySelectorAll('p, li, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, td, th')) {
-    block.setAttribute('dir', 'auto');
+  // Each in its own direction: answers mix them. What has one is not asked for that of what it stands in.
+  for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, table')) {
+    if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }
   return fragment;
 }

@@ -4,6 +4,7 @@
  * word.
  * @module
  */
+/*! temml: Copyright (c) 2020 Ron Kok. MIT license */
 import DOMPurify from 'dompurify';
 import temml from 'temml';
 

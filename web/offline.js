@@ -13,6 +13,9 @@ const LONGEST_MS = 4000;
 /** How often a page that stays open asks for a new version. */
 const ASK_EVERY_MS = 3600_000;
 
+/** Whether the service worker will answer when this page is opened again, as it did not this time. */
+let comes = false;
+
 /** @returns {ServiceWorkerContainer | undefined} none where the page is not to be trusted, or private */
 const container = () => navigator.serviceWorker;
 
@@ -26,25 +29,32 @@ export async function setUpOffline() {
   workers.startMessages();
   const registration = await workers.register(meta.content).catch(() => null);
   if (!registration) return;
-  void navigator.locks.request(cacheOf(home, version), { mode: 'shared' }, () => {
-    registration.active?.postMessage('open');
-    return new Promise(() => {});   // as long as this page is open
+  const first = !registration.active;
+  await new Promise((held) => {
+    void navigator.locks.request(cacheOf(home, version), { mode: 'shared' }, () => {
+      held(true);
+      return new Promise(() => {});   // as long as this page is open
+    });
   });
   askForNews(registration);
-  if (!workers.controller && !registration.active) await taken(workers, registration);
+  comes = !workers.controller && (!first || await taken(workers, registration));
   const untouched = document.body.dataset.state === 'opening';
   if (untouched && workers.controller && !globalThis.crossOriginIsolated) await reloadOnce();
+  registration.active?.postMessage('open');
 }
 
-/** Until the service worker has its files and answers for this page; not if it cannot.
- * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration */
-function taken(workers, { installing, waiting }) {
+/** Until the service worker has its files and answers for this page, or long enough; gives false if it cannot.
+ * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
+ * @returns {Promise<boolean>} */
+function taken(workers, { installing, waiting, active }) {
   box('keeping').hidden = false;
   return new Promise((done) => {
-    const worker = installing ?? waiting;
-    worker?.addEventListener('statechange', () => { if (worker.state === 'redundant') done(false); });
-    workers.addEventListener('controllerchange', done);
-    setTimeout(done, LONGEST_MS);
+    const worker = installing ?? waiting ?? active;
+    const failed = () => { if (!worker || worker.state === 'redundant') done(false); };
+    worker?.addEventListener('statechange', failed);
+    failed();
+    workers.addEventListener('controllerchange', () => done(true));
+    setTimeout(() => done(true), LONGEST_MS);
   });
 }
 
@@ -62,10 +72,10 @@ function askForNews(registration) {
 function offerReload() {
   const place = box('update');
   const later = action('Later', () => { place.hidden = true; }, 'quiet small');
-  place.replaceChildren(el('span', {}, 'A new version of this page is here.'),
+  place.replaceChildren(el('span', {}, 'A new version is here.'),
     action('Reload', () => location.reload(), 'small'), later);
   place.hidden = false;
 }
 
 /** Whether the next visit to this page will be isolated though this one is not. */
-export const isolatedNextTime = () => Boolean(container()?.controller);
+export const isolatedNextTime = () => comes;

@@ -12,22 +12,23 @@ import { features } from '../js/platform/features.js';
 import { isolated } from '../js/platform/isolation.js';
 import { cacheOf, cachesOf } from './versions.js';
 
-/** files: kept from the beginning; onUse: when they are first asked for, but the engine.
- * @typedef {{ version: string, files: string[], onUse: string[] }} Site */
+/** needed: before the first answer; later: kept when the page is open; onUse: when they are asked for, but the engine.
+ * @typedef {{ version: string, needed: string[], later: string[], onUse: string[] }} Site */
 
 const scope = /** @type {any} */ (globalThis);
 /** @type {Site} */
-const { version, files, onUse } = scope.site;
+const { version, needed, later, onUse } = scope.site;
 const HOME = new URL('./', location.href).href;
 const OURS = cacheOf(HOME, version);
 
 /** @param {string} name */
 const addressOf = (name) => HOME + name;
 
-/** The engine of this browser, with threads and without. */
+/** The engine of this browser, with threads and without: first the one that is likelier. */
 function engine() {
-  const build = new RegExp(`gemma-${features().relaxed ? 'relaxed' : 'simd128'}\\b.*\\.wasm$`);
-  return onUse.filter((name) => build.test(name));
+  const build = features().relaxed ? 'relaxed' : 'simd128', several = navigator.hardwareConcurrency > 1;
+  const both = onUse.filter((name) => name.includes(`gemma-${build}-`));
+  return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
 
 /** In any version. @param {string} url @returns {Promise<Response | undefined>} */
@@ -35,19 +36,26 @@ const kept = (url) => caches.match(url, { ignoreVary: true });
 
 async function install() {
   const cache = await caches.open(OURS);
-  const needed = [...files, ...engine()].map((name) => keep(cache, addressOf(name)));
-  const used = onUse.map(async (name) => {
+  const first = [...needed, engine()[0]].map((name) => keep(cache, addressOf(name)));
+  const known = [...later, ...onUse].map(async (name) => {
     const response = await kept(addressOf(name));
     if (response) await cache.put(addressOf(name), response);
   });
-  await Promise.all([keepPage(cache), ...needed, ...used]);
+  await Promise.all([keepPage(cache), ...first, ...known]);
   await scope.skipWaiting();
+}
+
+/** What can wait until the page is open. */
+async function keepRest() {
+  const cache = await caches.open(OURS);
+  for (const name of [...later, ...engine()]) {
+    if (!await cache.match(addressOf(name), { ignoreVary: true })) await keep(cache, addressOf(name));
+  }
 }
 
 /** @param {Cache} cache @param {string} url */
 async function keep(cache, url) {
-  const unchanging = url.startsWith(addressOf('assets/'));
-  const response = (unchanging && await kept(url)) || await fetch(url, { cache: unchanging ? 'default' : 'no-cache' });
+  const response = await kept(url) ?? await fetch(url);
   if (response.status !== 200) throw new Error(`${url}: status ${response.status}`);
   await cache.put(url, response);
 }
@@ -99,7 +107,7 @@ scope.addEventListener('install', (/** @type {any} */ event) => event.waitUntil(
 scope.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(takeOver()));
 scope.addEventListener('message', (/** @type {any} */ event) => {
   event.source.postMessage({ version });
-  event.waitUntil(tidy());
+  event.waitUntil(keepRest().then(tidy, () => {}));   // offline: another time
 });
 scope.addEventListener('fetch', (/** @type {any} */ event) => {
   const { request } = event, [url] = request.url.split(/[?#]/);

@@ -66,6 +66,7 @@ export class Answer {
     const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
     this.element.replaceChildren(body, el('div', { className: 'answer-foot' }, this.#stats));
+    this.#changed();   // it is lower now: who scrolls it up is the browser, and not a reader
     return this.#view;
   }
 
@@ -134,6 +135,13 @@ export class Transcript {
     this.#log = log;
     this.#follow = follow;
     log.addEventListener('click', (event) => copyCode(event.target));
+    /** @type {HTMLDetailsElement[]} */
+    let shut = [];
+    addEventListener('beforeprint', () => {   // paper cannot be opened
+      shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
+      for (const one of shut) one.open = true;
+    });
+    addEventListener('afterprint', () => { for (const one of shut) one.open = false; });
   }
 
   /** @param {(Node | string)[]} welcome   what an empty conversation shows */

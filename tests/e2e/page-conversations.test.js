@@ -178,6 +178,17 @@ for (const name of BROWSERS) {
       await page.click('#toast button');
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
       assert.deepEqual(await listed(page), ['Fire', 'About boats']);
+
+      // A draft stays where it was written, however soon another conversation is opened.
+      const draft = (/** @type {string} */ text) => page.waitForFunction((value) => {
+        return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
+      }, {}, text);
+      await page.type('#input', 'half');
+      await page.click('.talk');
+      await page.waitForSelector('.from-user');
+      await draft('');
+      await page.click('#new-chat');
+      await draft('half');
       await tab.close();
     });
 

@@ -49,6 +49,8 @@ plain
 
 مرحبا بالعالم
 
+- عنصر
+
 | a | b |
 |---|---|
 | 1 | 2 |
@@ -181,6 +183,7 @@ for (const name of BROWSERS) {
       assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
       assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
       assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), ['ltr', 'ltr', 'rtl']);
+      assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
       assert.equal(await parts(), 2);
       await tab.close();
     });

@@ -122,6 +122,10 @@ for (const name of BROWSERS) {
       await until(page, PICKING);
       await loadAddress(page, await modelAddress('tiny'));
       await assertReady(page);
+      await page.waitForFunction(async () => {   // what could wait until the page was open
+        const [name] = await caches.keys(), kept = await (await caches.open(name)).keys();
+        return ['grammar', 'look'].every((part) => kept.some(({ url }) => url.includes(`/${part}-`)));
+      });
       await site.close();
       await page.goto(site.url);
       await until(page, READY);
@@ -139,9 +143,10 @@ for (const name of BROWSERS) {
     });
 
     test('without a service worker, or where it cannot keep the page: it works, on one thread where there are no headers', async (t) => {
+      let visits = 0;
       const broken = await host(t, { ...NO_HEADERS, intercept: ({ url }, response) => {
-        if (!/\/look-/.test(url ?? '')) return false;
-        response.writeHead(404).end();
+        if (url !== '/demo/' || ++visits === 1) return false;
+        response.writeHead(503).end();
         return true;
       } });
       const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
@@ -152,6 +157,27 @@ for (const name of BROWSERS) {
         await talk(tab.page, 'Alone');
         await tab.close();
       }
+    });
+
+    test('a first visit over a slow network goes on without: what is typed by then is not lost to a reload', async (t) => {
+      let visits = 0, release = () => {};
+      const gate = new Promise((open) => { release = () => open(false); });
+      const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
+      const tab = await visit(site.url, { before: () => {
+        const { setTimeout: usual } = window;   // its patience of seconds
+        Object.assign(window, { setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms) });
+      } });
+      const { page } = tab;
+      assert.match(await textOf(page, '#chat-notice'), /one thread.*From the next time on/);
+      await page.type('#input', 'Half a message');
+      release();
+      await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));
+      assert.equal(await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value), 'Half a message');
+      assert.equal(await page.evaluate(() => crossOriginIsolated), false);
+      await page.reload();
+      await until(page, READY);
+      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+      await tab.close();
     });
 
     test('a new version comes beside a running answer; it is said when that has ended, and old tabs keep working', async (t) => {

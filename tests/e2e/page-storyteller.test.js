@@ -104,9 +104,9 @@ for (const name of BROWSERS) {
       await until(tab.page, READY);
       assert.match(await textOf(tab.page, '.from-user'), /Once/);
       await tab.page.click('#change-model');
-      await loadAddress(tab.page, await modelAddress('medium'));
+      await loadAddress(tab.page, await modelAddress('medium'));   // it can be talked to meanwhile
+      await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
       await assertReady(tab.page);
-      assert.match(await textOf(tab.page, '#model-name'), /medium/);
       assert.match(await textOf(tab.page, '.empty'), /Ask something/);
       assert.deepEqual(await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) => all.map((one) =>
         /** @type {HTMLInputElement} */ (one).value)), ['1', '4'], 'its own defaults, and what was changed by hand');

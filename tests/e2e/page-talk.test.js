@@ -76,12 +76,6 @@ for (const name of BROWSERS) {
       await untilKept(page);
       assert.equal((await states(page)).length, 1);
       await reload(page);
-      await page.click(ANSWERED);
-      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
-      await until(page, ANSWERED);
-      assert.equal(await answerText(page), expected[2], 'another answer to the last message');
-      await untilKept(page);
-      await reload(page);
       await ask(page, words[3]);
       assert.equal(await answerText(page), expected[3]);
       const { all, fresh } = await prompted(page);
@@ -123,6 +117,17 @@ for (const name of BROWSERS) {
       assert.equal(await answerText(page), expected);
       assert.equal(await page.$('.versions'), null, 'the same answer');
       assert.equal((await prompted(page)).fresh, 1);
+      await tab.close();
+    });
+
+    test('a quick answer is followed to its end too', async () => {
+      const tab = await opened({ width: 390, height: 500 });
+      await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
+      for (const text of ['One', 'Two', 'Three']) {
+        await ask(tab.page, text);
+        assert.ok(await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight) <= 2, text);
+        assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      }
       await tab.close();
     });
 
@@ -195,6 +200,11 @@ for (const name of BROWSERS) {
       assert.equal(await answerText(page), expected);
       assert.equal(await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open), false);
       assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
+      const printed = await page.evaluate(() => ['beforeprint', 'afterprint'].map((moment) => {
+        dispatchEvent(new Event(moment));
+        return document.querySelector('details.attached')?.hasAttribute('open');
+      }));
+      assert.deepEqual(printed, [true, false]);
       assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await tab.close();
     });
