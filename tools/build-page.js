@@ -24,11 +24,13 @@ const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest',
 
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
-  const esbuild = await import('esbuild');
-  await esbuild.build({
-    entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
+  const esbuild = await import('esbuild'), [app, ...workers] = ENTRIES;
+  // What the page imports when it is first used is a chunk of its own; workers share nothing with it.
+  for (const entries of [[app], workers]) await esbuild.build({
+    entryPoints: entries.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') })),
     outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
     minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules],
+    splitting: entries[0] === app,
   });
 }
 

@@ -293,6 +293,10 @@ button('unload').addEventListener('click', () => void unload());
 button('change-model').addEventListener('click', changeModel);
 button('back').addEventListener('click', leavePicker);
 button('print').addEventListener('click', () => print());
+button('shape-open').addEventListener('click', () => {
+  const { model } = models;
+  if (model) void import('./shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
+});
 addEventListener('keydown', (event) => {
   if (event.key !== 'Escape') return;
   if (models.loading) models.cancel();
