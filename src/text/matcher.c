@@ -239,7 +239,7 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
 }
 
 /* Steps that are left when no more bytes are looked for: the next call goes on. */
-enum { ENOUGH = GW_MOST_WORK / 8 * 7 };
+enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     m->s.work = GW_MOST_WORK;
