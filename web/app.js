@@ -61,10 +61,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   edit: (message) => composer.edit(message),
   anew: () => goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
-  begun: ({ id }) => {
-    shows({ view: 'chat', id });
-    keeper.begun();
-  },
+  begun: ({ id }) => shows({ view: 'chat', id }),
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
@@ -360,6 +357,10 @@ button('unload').addEventListener('click', () => void unload());
 button('change-model').addEventListener('click', changeModel);
 button('back').addEventListener('click', leavePicker);
 button('print').addEventListener('click', () => print());
+button('shape-open').addEventListener('click', () => {
+  const { model } = models;
+  if (model) void import('./shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
+});
 addEventListener('keydown', (event) => {
   if (event.key !== 'Escape') return;
   if (models.loading && !models.behind) models.cancel();
@@ -383,6 +384,7 @@ async function open() {
     removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,
   });
+  await keeper.recover();
   const query = new URLSearchParams(location.search);
   const atOnce = fillFromLink(query);
   const story = storyteller();

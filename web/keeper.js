@@ -5,6 +5,7 @@
  */
 import { announce } from './dom.js';
 import { archive, showLibrary } from './library.js';
+import { leaveBehind, leftBehind } from './storage.js';
 
 /** @typedef {import('./conversation.js').Conversation} Conversation */
 /** @typedef {import('./archive.js').Draft} Draft */
@@ -32,11 +33,25 @@ export class Keeper {
     this.#conversation = conversation;
     const leave = () => {
       conversation.flush();
-      void this.#put(true);
-      void this.#putDraft(draft());
+      const { head, tree } = conversation, id = draftId(conversation);
+      if (archive.kept) leaveBehind({ id, draft: draft(), ...(head && { head, body: tree.kept() }) });
+      void Promise.all([this.#put(true), this.#putDraft(draft())]).then(() => leaveBehind(null));
     };
     addEventListener('pagehide', leave);
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave());
+  }
+
+  /** What the page was left with: the archive may not have had the time for all of it. */
+  async recover() {
+    const left = leftBehind();
+    if (!left || !archive.kept) return;
+    try {
+      if (left.head && left.body) await archive.put(left.head, left.body);
+      await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
+      leaveBehind(null);
+    } catch {
+      // No room: the next time.
+    }
   }
 
   /** @param {boolean} now   a turn has begun or ended; else some of an answer has come */
@@ -61,11 +76,6 @@ export class Keeper {
       if (!this.#said) announce('This conversation could not be kept: the browser has no room for it.');
       this.#said = true;
     }
-  }
-
-  /** What was a draft of no conversation is the first message of one. */
-  begun() {
-    void archive.setDraft(NEW, null).catch(() => {});
   }
 
   /** @param {Draft} draft */

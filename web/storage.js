@@ -1,6 +1,7 @@
 /**
- * storage: small choices (theme, sampling settings) kept in localStorage. Where it is forbidden
- * the page works without. Never holds tokens, prompts or answers.
+ * storage: small choices (theme, sampling settings) kept in localStorage, which never holds keys, prompts or answers;
+ * and, in the tab's own sessionStorage, what it was left with, until the archive has that. Where they are forbidden the
+ * page works without.
  * @module
  */
 
@@ -27,5 +28,30 @@ export function remember(key, value) {
     localStorage.setItem(PREFIX + key, JSON.stringify(value));
   } catch {
     // Private windows and full disks: the choice lasts as long as the page.
+  }
+}
+
+/** What was said, and what was being written, when the tab was left. IndexedDB takes what it is given then or does not;
+ * this takes it at once.
+ * @typedef {{ id: string, draft: import('./archive.js').Draft, head?: import('./archive.js').Head,
+ *   body?: import('./tree.js').Kept }} Left */
+const LEFT = `${PREFIX}left`;
+
+/** @param {Left | null} left */
+export function leaveBehind(left) {
+  try {
+    if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
+    else sessionStorage.removeItem(LEFT);
+  } catch {
+    // Forbidden, or larger than it takes: the archive has all but the last second.
+  }
+}
+
+/** @returns {Left | null} */
+export function leftBehind() {
+  try {
+    return JSON.parse(sessionStorage.getItem(LEFT) ?? 'null');
+  } catch {
+    return null;
   }
 }

@@ -9,20 +9,18 @@
 const SEEN = 4;
 
 /** Ids, none where nothing is forced; `tokens` are those of the answer so far, of which none is a control token.
- * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens @param {number} before the token before them
- * @returns {number[]} */
-export function forcedTokens(native, matcher, tokens, before) {
+ * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens @returns {number[]} */
+export function forcedTokens(native, matcher, tokens) {
   const forced = wholeCharacters(matcher.forced());
   if (!forced.length) return [];
-  const { ids, text } = tokenised(native, tokens, before, forced);
+  const { ids, text } = tokenised(native, tokens, forced);
   return matcher.joins(text, forced.length) ? ids.slice(0, -1) : ids;
 }
 
-/** @param {Engine} native @param {number[]} tokens @param {number} before @param {Uint8Array} forced */
-function tokenised(native, tokens, before, forced) {
+/** @param {Engine} native @param {number[]} tokens @param {Uint8Array} forced */
+function tokenised(native, tokens, forced) {
   for (let seen = Math.min(SEEN, tokens.length); seen > 0; seen--) {
-    const last = tokens.slice(-seen), first = tokens.length - seen;
-    const parts = last.map((id, i) => native.decode(id, false, i || first ? tokens[first + i - 1] : before));
+    const last = tokens.slice(-seen), parts = last.map((id) => native.decode(id, false, id));
     if (parts.some((part) => !part.length)) continue;
     const text = joined([...parts, forced]), ids = Array.from(native.encodeMore(text));
     if (last.every((id, i) => ids[i] === id)) return { ids: ids.slice(seen), text };

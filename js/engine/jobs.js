@@ -119,10 +119,10 @@ async function decode(run) {
 /** Tokens that come next: those that must, or one that is drawn. Of forced ones nobody asks for probabilities.
  * @param {Run} run */
 function next(run) {
-  const { native, prompt, tokens, matcher, args } = run, before = prompt.at(-1) ?? -1;
+  const { native, tokens, matcher, args } = run;
   if (!matcher) return { ids: [free(run)], forced: false };
   if (args.forced && args.logprobs === null) {
-    const ids = forcedTokens(native, matcher, tokens, before);
+    const ids = forcedTokens(native, matcher, tokens);
     if (ids.length) return { ids, forced: true };
   }
   return { ids: [matcher.draw(args.logprobs !== null)], forced: false };
@@ -182,7 +182,8 @@ function lastOf(tokens, prompt) {
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function take(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, tokens, logprobs, args } = run;
-  const before = lastOf(tokens, prompt);
+  // What a grammar has taken is the text, to the byte: a first blank that tokenizers put there themselves is kept.
+  const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
   native.accept(id);
   const said = args.logprobs === null ? {} : { logprobs: [logprobOf(run, id, before)] };

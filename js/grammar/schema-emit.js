@@ -84,7 +84,8 @@ export class Emitter {
 
   /** @param {Arm[]} arms @returns {Node} */
   numbers(arms) {
-    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, this.logic.budget) : this.anyNumber()));
+    const { budget } = this.logic;
+    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, budget) : this.anyNumber()));
   }
 
   anyNumber() {

@@ -77,7 +77,8 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
     if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER) return wrong(e, "rule", "one with states", edge->label);
     if (edge->to >= g->n_states) return wrong(e, "state behind an edge", "one that is there", edge->to);
     uint32_t into = gw_loop_of(g, edge->to);
-    bool fits = act == GW_KEEP || (act == GW_MORE && members) || (act <= GW_EXIT && loop && !members);
+    bool fits = act == GW_KEEP ? !loop || into == loop : act == GW_NEXT ? loop && into == loop && !members
+              : act == GW_EXIT ? loop && !members : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
     else if (members || g->loops[into].members) fits = fits && into == loop;   /* a set is that of its loop */
     return fits ? 0 : wrong(e, "act of an edge", "one that fits its loop", act);

@@ -8,7 +8,8 @@
  *   spans    low byte | high byte << 8, node: nodes are graphs that spell characters, without a cycle: a span leads to
  *            a node of a lower number
  *   states   where the edges of each end; then for each: 1 if its rule may end there | loop << 1
- *   edges    kind | act << 2 | member << 5, label, state. Labels: a node, a rule to call, a token
+ *   edges    kind | act << 2 | member << 5, label, state. Labels: a node, a rule to call, a token. A register leaves
+ *            its loop by an exit only, which empties it
  *   rules    the state to begin with, ~0 for a rule that nobody calls. It does not accept, and no chain of calls
  *            leads from it back to it before something is read
  *   loops    least, most (~0: no end), members. Loop 0 is none. Without members: rounds of a counter. With members: how

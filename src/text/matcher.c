@@ -238,7 +238,8 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-enum { ENOUGH = GW_MOST_WORK / 8 * 7 };   /* steps that are left when no more bytes are looked for: the next call goes on */
+/* Steps that are left when no more bytes are looked for: the next call goes on. */
+enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     m->s.work = GW_MOST_WORK;

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { FRAMES = 0, SETS = 1, STATES = 2 };
-enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12, EDGES = 8 };   /* EDGES: one step of work */
+enum { CHAINS = 1 << 13, SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
+enum { EDGES = 8 };   /* that are one step of work */
 enum { FRAME_HEAD = 4, SET_HEAD = 5, STATE_HEAD = 5 };
 
 static uint32_t mix(uint32_t h, uint32_t x) {

@@ -178,7 +178,8 @@ static void open_small(small *z, const uint32_t *words, uint32_t size, gw_error 
     z->a = (gw_arena){ .base = gw_alloc(gw_size(z->a.used)), .size = z->a.used };
     gw_masks_take(&z->k, &z->a, &trie, &z->g);
     z->s.size = size;
-    z->k.s = z->k.plain.s = &z->s;
+    z->k.s = &z->s;
+    z->k.plain.s = &z->s;
     z->k.items = z->items;
 }
 

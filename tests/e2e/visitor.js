@@ -193,8 +193,8 @@ export const STEPS = [
     await page.waitForSelector('#log table');
     await page.waitForSelector('#log math');
   } },
-  { name: 'Back', async go({ page }) { await page.goBack(); await page.waitForFunction(() => !document.querySelector('#log table')); } },
-  { name: 'Forward', async go({ page }) { await page.goForward(); await page.waitForSelector('#log table'); } },
+  { name: 'Back', async go({ page }) { await page.evaluate(() => history.back()); await page.waitForFunction(() => !document.querySelector('#log table')); } },
+  { name: 'Forward', async go({ page }) { await page.evaluate(() => history.forward()); await page.waitForSelector('#log table'); } },
   { name: 'keep nothing, and then again', async go({ page }) {
     await library(page);
     const count = (await page.$$('.talk')).length;
@@ -297,16 +297,17 @@ async function interrupted(page, how) {
     await page.reload();
     return page;
   }
-  const browser = page.browser(), context = page.browserContext(), address = page.url();
+  const context = page.browserContext(), address = page.url(), other = await context.newPage();   // it keeps the profile
+  page.on('error', () => {});
+  for (const { pid } of doomed(page.browser())) process.kill(pid, 'SIGKILL');
+  // They may be gone, or may not know it yet.
+  for (const one of [other, page]) {
+    await Promise.race([one.close(), new Promise((done) => { setTimeout(done, 2000); })]).catch(() => {});
+  }
   const next = await context.newPage();
   await next.setViewport({ width: 1100, height: 800 }).catch(() => {});
-  for (const { pid } of doomed(browser)) process.kill(pid, 'SIGKILL');
-  await page.close().catch(() => {});   // it is gone
-  const after = await context.newPage();
-  await next.close().catch(() => {});
-  await after.setViewport({ width: 1100, height: 800 }).catch(() => {});
-  await after.goto(address);
-  return after;
+  await next.goto(address);
+  return next;
 }
 
 /** Processes that run pages. @param {import('puppeteer-core').Browser} browser */

@@ -57,7 +57,7 @@ static void build(fuzz_input *in) {
             uint32_t what = fuzz_byte(in), to = i / 4 * 4 + 1 + fuzz_byte(in) % 3, loop = loops[i], into = loops[to];
             uint32_t kind = what % 8 == 7 ? GW_TOKEN : what % 4 == 3 ? GW_CALL : GW_BYTES, act = GW_KEEP;
             if (into == 2 && member) act = loop == 2 && what & 16 ? GW_MORE : loop != 1 ? GW_TAKE : GW_KEEP;
-            else if (loop == 1 || (loop == 2 && !member)) act = what >> 4 & 3 ? (what >> 4) % 3 : GW_KEEP;
+            else if (loop == 1 || (loop == 2 && !member)) act = into != loop ? GW_EXIT : what >> 4 & 3 ? (what >> 4) % 3 : GW_KEEP;
             uint32_t label = fuzz_byte(in);
             label = kind == GW_BYTES ? 1 + label % 7 : kind == GW_CALL ? label % rules : label % 8;
             edge[edges][0] = kind | act << 2 | (act == GW_TAKE ? label % 2 : 0) << 5;

@@ -1,9 +1,16 @@
 /* A part of the fuzzing of formats (format-fuzz.js), and what longer runs have found. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { fuzzFormats } from './format-fuzz.js';
 
 test('formats at random compile to what the engine takes, or are refused by name', async () => {
   const counts = await fuzzFormats(1, (n) => n < 1500);
   assert.ok(counts.taken > 100 && counts.refused > 100, JSON.stringify(counts));
+});
+
+test('contains without a value that fits, beside unevaluatedItems', () => {
+  const contains = false, unevaluatedItems = { maxItems: 1 };
+  assert.ok(toBytes({ schema: { contains, minContains: 0, unevaluatedItems } }).length > 0);
+  assert.throws(() => toBytes({ schema: { contains, oneOf: [{ const: [[]] }], unevaluatedItems } }), Unsupported);
 });

@@ -127,3 +127,19 @@ test('in a chat: the turn is kept as its text, and the next one is free', async 
   const free = await chat.send('And?', { maxTokens: 3 }).result();
   assert.ok(!('value' in free));
 });
+
+test('with a tokenizer that puts a blank in front: the text is what the format took, at the beginning too', async (t) => {
+  const model = await open(t, 'llama2-f32');
+  for (const prompt of ['', 'Hi']) {
+    for (const seed of [1, 2, 3, 4]) {
+      for (const regex of [/^ a$/, /^ {1,3}b$/, /^[ a]{1,6}$/, /^(cat| dog)$/, /^ long and forced$/]) {
+        const format = { regex: regex.source.slice(1, -1) };
+        const { text, finishReason } = await model.generate(prompt, { format, seed, maxTokens: 40 }).result();
+        assert.equal(finishReason, 'stop');
+        assert.match(text, regex, JSON.stringify({ prompt, seed }));
+      }
+    }
+  }
+  const { value } = await model.generate('', { format: { schema: CARD }, maxTokens: 400, seed: 5 }).result();
+  assert.equal(value.email, null);
+});

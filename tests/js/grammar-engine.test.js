@@ -213,7 +213,7 @@ test('forced bytes are those that must come, as tokens of the whole text', () =>
   assert.ok('{"city":"'.startsWith(before) || '{"zip":"'.startsWith(before) || before === '{"', before);
   assert.ok(matcher.acceptBytes(bytesOf('{"city":"x","zip":')));
   assert.equal(new TextDecoder().decode(matcher.forced()), '"abcdefgh"}');
-  const ids = forcedTokens(engine, matcher, [], -1);
+  const ids = forcedTokens(engine, matcher, []);
   assert.deepEqual(ids, [...engine.encodeMore(bytesOf('"abcdefgh"}'))]);
   for (const id of ids) assert.ok(matcher.accept(id));
   assert.ok(matcher.finished);

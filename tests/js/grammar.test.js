@@ -57,7 +57,7 @@ test('numbers of a range, digit by digit', () => {
       if (lo >= hi) continue;
       for (const [loOpen, hiOpen] of [[false, false], [true, true]]) {
         const interval = { lo, loOpen, hi, hiOpen };
-        const node = numberNode({ intervals: [interval], multiples: [], notMultiples: [] }, true, '');
+        const node = numberNode({ intervals: [interval], multiples: [], notMultiples: [] }, true, new Budget());
         for (const value of values) {
           const inside = (value > lo || (value === lo && !loOpen)) && (value < hi || (value === hi && !hiOpen));
           assert.equal(languages.matches(node, JSON.stringify(value)), inside, `${value} in ${JSON.stringify(interval)}`);

@@ -1,0 +1,92 @@
+/**
+ * Answers in a shape, on the page: what it draws is the value that came, what cannot be held is said by name and place,
+ * and nothing of it is fetched before it is opened.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { BROWSERS, modelAddress, openWithModel, servePage, setOptions, sharedBrowser, textOf, until } from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const FLAGS = { type: 'array', minItems: 2, maxItems: 2, items: {
+  type: 'object', additionalProperties: false, required: ['country', 'stripes'],
+  properties: { country: { enum: ['Chad', 'Mali'] }, stripes: { const: 3 } } } };
+
+/** @param {Page} page @param {object | string} schema */
+async function ask(page, schema) {
+  await page.$eval('#shape-schema', (field, text) => {
+    /** @type {HTMLTextAreaElement} */ (field).value = text;
+  }, typeof schema === 'string' ? schema : JSON.stringify(schema));
+  await page.click('#shape-ask');
+}
+
+/** @param {Page} page @param {RegExp} text */
+const saying = (page, id = '#shape-said', text = /tokens/) => page.waitForFunction((selector, source) =>
+  new RegExp(source).test(document.querySelector(selector)?.textContent ?? ''), {}, id, text.source);
+
+/** @param {Page} page @param {string} selector */
+const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
+
+for (const name of BROWSERS) {
+  describe(`${name}, answers in a shape`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage();
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    test('a list becomes a table; what is wrong with a schema is told by name and place', async () => {
+      /** @type {string[]} */
+      const fetched = [];
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')), { page } = tab;
+      page.on('request', (request) => fetched.push(request.url()));
+      await setOptions(page, { temperature: 0, maxTokens: 200 });
+      await page.click('#settings-toggle');
+      assert.deepEqual(fetched.filter((url) => /shape/.test(url)), []);
+      await page.click('#shape-open');
+      await until(page, '#shape[open]');
+      assert.match(await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value), /"street"/);
+
+      await ask(page, FLAGS);
+      await saying(page);
+      assert.deepEqual(await texts(page, '#shape-value thead th'), ['country', 'stripes']);
+      const cells = await texts(page, '#shape-value tbody td');
+      assert.deepEqual(cells.filter((_, i) => i % 2), ['3', '3']);
+      assert.ok(cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')), cells.join());
+      assert.match(await textOf(page, '#shape-said'), /^\d+ tokens, [1-9]\d* of them without asking the model\.$/);
+
+      await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
+      await saying(page, '#shape-wrong', /uniqueItems/);
+      assert.match(await textOf(page, '#shape-wrong'), /cannot be held: uniqueItems: .* \(at #\/properties\/tags/);
+      await ask(page, '{ "type": ');
+      await saying(page, '#shape-wrong', /^The schema is not JSON: ./);
+      assert.equal(await textOf(page, '#shape-value'), '');
+
+      await page.evaluate(() => [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')));
+      await page.focus('#shape-ask');
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('#shape:not([open])');
+      await tab.close();
+    });
+
+    test('an answer is drawn while it comes, and can be stopped', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')), { page } = tab;
+      await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
+      await page.click('#settings-toggle');
+      await page.click('#shape-open');
+      await until(page, '#shape[open]');
+      await ask(page, { type: 'array', minItems: 200, items: { type: 'object', required: ['n'], additionalProperties: false, properties: { n: { type: 'integer', minimum: 100, maximum: 999 } } } });
+      await page.waitForFunction(() => document.querySelectorAll('#shape-value tbody tr').length > 1);
+      await page.click('#shape-ask');
+      await saying(page);
+      assert.match(await textOf(page, '#shape-said'), /; (stopped|the context is full)\.$/);
+      assert.equal(await textOf(page, '#shape-ask'), 'Answer');
+      await tab.close();
+    });
+  });
+}
