@@ -39,7 +39,7 @@ test('what answers may be is valid, by the own judgement and by another validato
   for (const name of Object.keys(FORMATS)) {
     const [narrow, wide] = [true, false].map((is) => formatNode(name, new Budget(), '', is));
     assert.ok(narrow && wide);
-    const dfa = regular(narrow, () => assert.fail('a rule'));
+    const dfa = regular(narrow, { regularRule: () => assert.fail('a rule'), spend() {} });
     const texts = Array.from({ length: TEXTS }, () => walk(dfa, random)).filter((text) => text !== null);
     assert.ok(texts.length > TEXTS / 2, `${name}: ${texts.length} texts`);
     for (const text of texts) {
