@@ -96,7 +96,7 @@ for (const name of BROWSERS) {
       await tab.page.goto(`${server.url}?pick`);
       await until(tab.page, LISTED);
       assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Start/);
-      assert.match(await textOf(tab.page, '#stored-room'), /of the [\d.]+\s[MGT]B that the browser offers/);
+      await tab.page.waitForFunction(() => /of the [\d.]+\s[MGT]B that the browser offers/.test(document.querySelector('#stored-room')?.textContent ?? ''));
       assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Start tiny-/);
 
       asked = [];
