@@ -3,7 +3,9 @@
  * dark, into build/screenshots/, for people to look at. The engine is the real one; since no test
  * model writes prose, one tab replaces the text that it decodes by a sample of Markdown.
  *
- *   node tools/screenshots.js [--browser chromium|firefox] [--out DIR]
+ *   node tools/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
+ *
+ * --readme: the look inside as the README shows it, docs/inside.webp, from Chromium, wide and light.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -145,6 +147,7 @@ async function tour(browser, base, size, theme, shoot) {
 await cli(async () => {
   const { values } = parseArgs({ options: {
     browser: { type: 'string' }, out: { type: 'string', default: at('build', 'screenshots') },
+    readme: { type: 'boolean', default: false },
   } });
   mkdirSync(values.out, { recursive: true });
   const own = existsSync(at('build', 'page', 'storyteller.gguf'));
@@ -155,8 +158,12 @@ await cli(async () => {
     const browser = await launch(name);
     for (const [label, size] of Object.entries(SIZES)) {
       for (const theme of /** @type {const} */ (['light', 'dark'])) {
-        const shoot = (/** @type {import('puppeteer-core').Page} */ page, /** @type {string} */ state) =>
-          page.screenshot({ path: join(values.out, `${name}-${state}-${label}-${theme}.png`) });
+        const shoot = async (/** @type {import('puppeteer-core').Page} */ page, /** @type {string} */ state) => {
+          const shot = `${name}-${state}-${label}-${theme}`;
+          await page.screenshot({ path: join(values.out, `${shot}.png`) });
+          if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
+          await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 70 });
+        };
         await tour(browser, server.url, size, theme, shoot);
       }
       const { page, close } = await openWithModel(browser, plain.url, await modelAddress('tiny'), size);

@@ -22,7 +22,7 @@ const WIDTHS = [320, 640, 1100, 2560];
 const THEMES = ['light', 'dark'];
 /** Everything that an answer can have. */
 const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
-\`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}`;
+\`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}\n\n$x^2 + y^2$`;
 
 /** Some conversations as a file of the page; what was said has the same ids in both. */
 function conversations() {
@@ -99,7 +99,44 @@ export const STATES = [
     await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
     await until(page, ANSWERED);
   } },
-  { name: 'a message being edited', go: (page) => press(page, '.question-foot button', 'Edit') },
+  { name: 'a long paste beside a message', async go(page) {
+    await page.evaluate((text) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData('text/plain', text);
+      document.querySelector('#input')?.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
+    }, 'line\n'.repeat(40));
+    await page.waitForSelector('.chips li');
+  } },
+  { name: 'what was pasted', async go(page) {
+    await page.click('.chips button');
+    await page.waitForSelector('#attached[open]');
+  } },
+  { name: 'sent, folded', async go(page) {
+    await page.click('#attached-close');
+    await say(page, 'What is this?');
+    await page.waitForSelector('.from-user details');
+    await until(page, ANSWERED);
+  } },
+  ...['words', 'layers', 'attention', 'walk', 'tokens'].map((view) => ({
+    name: `the look inside: ${view}`, go: async (/** @type {Page} */ page) => {
+      if (!await page.$('#inside:not([hidden])')) await page.click('#look-toggle');
+      await page.waitForSelector(`#inside-${view}`);
+      await page.click(`#inside-${view}`);
+      await page.waitForSelector('#inside-panel:not([aria-busy]) > *');
+    },
+  })),
+  { name: 'an answer in a shape', async go(page) {
+    await page.click('#settings-toggle');
+    await page.waitForSelector('#settings:not([hidden])');
+    await page.click('#shape-open');
+    await page.waitForSelector('dialog[open]');
+  } },
+  { name: 'a message being edited', go: async (page) => {
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('#settings:not([hidden])');
+    await page.click('#settings-close');
+    await press(page, '.question-foot button', 'Edit');
+  } },
   { name: 'settings', async go(page) {
     await page.click('#editing-cancel');
     await page.click('#settings-toggle');
