@@ -162,7 +162,11 @@ await cli(async () => {
           const shot = `${name}-${state}-${label}-${theme}`;
           await page.screenshot({ path: join(values.out, `${shot}.png`) });
           if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
-          await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 70 });
+          const clip = await page.$eval('#inside', (drawer) => {
+            const { x, y, width } = drawer.getBoundingClientRect();
+            return { x, y, width, height: 620 };   // it is in the package: small
+          });
+          await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 35, clip });
         };
         await tour(browser, server.url, size, theme, shoot);
       }
