@@ -20,6 +20,8 @@ const pageRoot = path.join(root, 'build', 'page');
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
+/** Bytes a millisecond. */
+const SLOW = 3000;
 const CHROMIUM_FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',
@@ -262,6 +264,27 @@ export async function answerText(page) {
 export function textOf(page, selector) {
   return page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).innerText);
 }
+
+/** A server's answers to addresses of a pattern come slowly while they are to: so many bytes a millisecond.
+ * @param {RegExp} pattern @param {() => boolean} isSlow @param {(bytes: number) => void} [sent]
+ * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
+export const slowly = (pattern, isSlow, sent = () => {}) => (request, response) => {
+  if (!pattern.test(request.url ?? '')) return false;
+  const { write, end } = response;
+  let before = Promise.resolve();
+  response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
+    before = before.then(() => new Promise((go) => { setTimeout(go, isSlow() ? chunk.length / SLOW : 0); })).then(() => {
+      if (!response.destroyed) sent(chunk.length);
+      /** @type {any} */ (write).call(response, chunk, done);
+    });
+    return false;
+  };
+  response.end = () => {
+    void before.then(() => end.call(response));
+    return response;
+  };
+  return false;
+};
 
 /** Peak resident memory of a process and of all below it, in bytes (Linux). @param {number} pid
  * @returns {{ pid: number, command: string, peak: number }[]} */

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import {
   BROWSERS, FAILED, PICKING, READY, ask, assertReady, loadAddress, modelAddress, openTab, openWithModel, press, root,
-  servePage, setOptions, sharedBrowser, textOf, until,
+  servePage, setOptions, sharedBrowser, slowly, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -17,25 +17,7 @@ import {
 /** Models come slowly; bytes that were sent of them. */
 let slow = false, sent = 0;
 
-/** @type {import('../../tools/serve.js').Options['intercept']} */
-const intercept = (request, response) => {
-  if (!/^\/models\/medium/.test(request.url ?? '')) return false;
-  const { write, end } = response;
-  let before = Promise.resolve();
-  response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-    before = before.then(() => new Promise((resolve) => { setTimeout(resolve, slow ? chunk.length / 3000 : 0); }))
-      .then(() => {
-        if (!response.destroyed) sent += chunk.length;
-        write.call(response, chunk, done);
-      });
-    return false;
-  };
-  response.end = () => {
-    void before.then(() => end.call(response));
-    return response;
-  };
-  return false;
-};
+const intercept = slowly(/^\/models\/medium/, () => slow, (bytes) => { sent += bytes; });
 
 /** By the form, without waiting for its end. @param {Page} page @param {string} address */
 const start = (page, address) => page.evaluate((value) => {

@@ -10,7 +10,7 @@ import { isMain } from '../../tools/proc.js';
 import { random } from '../../tools/vocab.js';
 import {
   ANSWERED, BROWSERS, FAILED, PICKING, READY, ask, launch, modelAddress, openTab, peaksBelow, press, say, servePage,
-  setOptions, shown, textOf, until,
+  setOptions, shown, slowly, until,
 } from './helpers.js';
 import { keep } from './tables.js';
 
@@ -68,7 +68,6 @@ async function newChat(page) {
 }
 /** @param {Page} page */
 async function look(page) {
-  if (await page.$('#inside[hidden], #inside:not(*)')) await shortcut(page, 'i');
   if (!await page.$('#inside:not([hidden])')) await shortcut(page, 'i');
   await page.waitForSelector('#inside-panel:not([aria-busy]) [role="option"]');
 }
@@ -328,17 +327,7 @@ function kept(before, now, running) {
 export async function visit(browser, { seed = 1, reloads = 20, kills = 5, said = () => {} } = {}) {
   let isSlow = false;
   const tiny = await modelAddress('tiny'), medium = await modelAddress('medium');
-  const server = await servePage({ storyteller: tiny, intercept: (request, response) => {
-    if (!/^\/models\/medium/.test(request.url ?? '')) return false;
-    const { write, end } = response;
-    let before = Promise.resolve();
-    response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-      before = before.then(() => new Promise((go) => { setTimeout(go, isSlow ? chunk.length / 3000 : 0); })).then(() => { write.call(response, chunk, done); });
-      return false;
-    };
-    response.end = () => { void before.then(() => end.call(response)); return response; };
-    return false;
-  } });
+  const server = await servePage({ storyteller: tiny, intercept: slowly(/^\/models\/medium/, () => isSlow) });
   const tab = await openTab(browser, server.url, { expected: /none\.gguf|404/ });
   let { page } = tab;
   const draw = random(seed), chances = STEPS.map((_, i) => i).filter((i) => !/download|paused|meanwhile/.test(STEPS[i].name));
