@@ -275,12 +275,12 @@ export const slowly = (pattern, isSlow, sent = () => {}) => (request, response) 
   response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
     before = before.then(() => new Promise((go) => { setTimeout(go, isSlow() ? chunk.length / SLOW : 0); })).then(() => {
       if (!response.destroyed) sent(chunk.length);
-      /** @type {any} */ (write).call(response, chunk, done);
+      write.call(response, chunk, done);
     });
     return false;
   };
   response.end = () => {
-    void before.then(() => end.call(response));
+    void before.then(() => /** @type {any} */ (end).call(response));
     return response;
   };
   return false;
