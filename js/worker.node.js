@@ -35,4 +35,5 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
 port.on('message', (message) => {
   if (message.kind === 'open') files.settle(message.options.place);
   host.receive(message);
+  if (message.kind === 'dispose') port.close();
 });

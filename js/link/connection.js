@@ -107,14 +107,16 @@ export class Connection {
     if (this.#end) return;
     this.#port.keepAlive(true);
     this.#fail(reason);
-    await new Promise((resolve) => {
-      const timer = setTimeout(resolve, GOODBYE_MS);
+    const heard = await new Promise((resolve) => {
+      const timer = setTimeout(resolve, GOODBYE_MS, false);
       this.#onDisposed = () => {
         clearTimeout(timer);
-        resolve(null);
+        resolve(true);
       };
       this.#port.post({ kind: 'dispose' });
     });
+    // Node 20 aborts the process when a worker is terminated while V8 compiles for it (node_platform.cc, ForIsolate).
+    if (heard) await this.#port.leave?.();
     await this.#port.terminate();
   }
 

@@ -1,9 +1,9 @@
 /* env: what differs between browser and Node on the client's side. */
 /** @import { Place } from './files.js' */
 /** @import { FromWorker, SourceDescriptor, ToWorker } from '../link/protocol.js' */
-/** A worker. keepAlive: whether it holds the process open.
+/** A worker. keepAlive: whether it holds the process open; leave: one that has said goodbye ends by itself.
  * @template Sent, Heard @typedef {{ post: (message: Sent, transfer?: any[]) => void, terminate: () => unknown,
- *   onMessage: (handler: (message: Heard) => void) => void,
+ *   leave?: () => Promise<unknown>, onMessage: (handler: (message: Heard) => void) => void,
  *   onFailure: (handler: (reason: unknown) => void) => void,
  *   keepAlive: (on: boolean) => void }} Port */
 /** lost: somebody else took it, who believed its owner dead. @typedef {{ lost: boolean, free: () => void }} Lock */

@@ -1,5 +1,8 @@
 /* port-node: a worker thread of Node as a Port (env.js). */
 
+/** One that has closed its port ends much sooner; one that something keeps is terminated. */
+const LEAVE_MS = 2000;
+
 /** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
@@ -10,6 +13,13 @@ export function nodePort(worker) {
       worker.on('error', handler);
       worker.on('exit', (status) => handler(new Error(`the worker ended with status ${status}`)));
     },
+    leave: () => new Promise((resolve) => {
+      const timer = setTimeout(resolve, LEAVE_MS);
+      worker.once('exit', () => {
+        clearTimeout(timer);
+        resolve(null);
+      });
+    }),
     terminate: () => worker.terminate(),
     keepAlive: (on) => void (on ? worker.ref() : worker.unref()),
   };

@@ -75,6 +75,26 @@ test('a process ends by itself, whether a model was disposed of or not', async (
   }
 });
 
+test('a worker ends by itself after dispose: one that is terminated while V8 compiles for it aborts Node 20', async () => {
+  const script = `const { Worker } = await import('node:worker_threads');
+    const { emit } = Worker.prototype, statuses = [];
+    Worker.prototype.emit = function (name, ...rest) {
+      if (name === 'exit') statuses.push(rest[0]);
+      return emit.call(this, name, ...rest);
+    };
+    const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
+    for (const threads of [1, 2]) {
+      const model = await loadModel(${JSON.stringify(await testModel('medium'))}, { threads });
+      await model.generate('x', { maxTokens: 4 }).text();
+      void model.generate('x', { maxTokens: 4000 }).text().catch(() => {});   // and in the midst of work
+      await model.tokenize('x');
+      await model.dispose();
+    }
+    console.log(statuses.join());`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
+  assert.equal(stdout.trim(), '0,0');
+});
+
 /** A worker that a test plays. */
 function fakePort() {
   const port = {
