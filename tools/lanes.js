@@ -7,24 +7,31 @@ import { availableParallelism } from 'node:os';
 /**
  * @typedef {object} Job
  * @property {() => Promise<void>} run
- * @property {boolean} inTurn    no other of these runs beside it
- * @property {boolean} long      begins before those that are not
+ * @property {'turn' | 'pair' | 'free'} beside   turn: first, and none of these and of the pairs beside it;
+ *   pair: at most two of these at once; free: beside anything
+ * @property {boolean} long      of those that are free: begins before those that are not
  */
 
 /**
- * Runs all, in three lanes, one more than most machines here have processors: what waits leaves none idle. The
- * first takes those in turn, and when there are none left what the others take: the rest, the long ones first.
+ * Runs all, in two lanes more than there are processors: what waits leaves none idle. The first takes those in turn;
+ * when there are none left, it and the second take the pairs; then all take what is free, the long ones first.
  * @param {Job[]} jobs @param {number} [processors]
  */
 export async function inLanes(jobs, processors = availableParallelism()) {
-  const inTurn = jobs.filter((job) => job.inTurn);
-  const free = jobs.filter((job) => !job.inTurn);
-  const rest = [...free.filter(({ long }) => long), ...free.filter(({ long }) => !long)];
-  const lane = async (/** @type {Job[][]} */ ...lists) => {
-    for (const list of lists) {
-      for (let job = list.shift(); job; job = list.shift()) await job.run();
-    }
+  const of = (/** @type {Job['beside']} */ beside) => jobs.filter((job) => job.beside === beside);
+  const turns = of('turn'), pairs = of('pair');
+  const free = of('free').sort((a, b) => Number(b.long) - Number(a.long));
+  let left = turns.length;
+  const lane = async (/** @type {() => Job | undefined} */ take) => {
+    for (let job = take(); job; job = take()) await job.run();
   };
-  const first = lane(inTurn, rest);
-  await Promise.all(processors > 1 ? [first, lane(rest), lane(rest)] : [first]);
+  const rest = () => lane(() => pairs.shift() ?? free.shift());
+  const inTurn = lane(() => turns[turns.length - left--]);
+  if (processors === 1) return inTurn.then(rest);
+  // The second lane takes short ones until it may take pairs.
+  const short = lane(() => (left > 0 ? free.pop() : undefined));
+  await Promise.all([
+    inTurn.then(rest), Promise.all([inTurn, short]).then(rest),
+    ...Array.from({ length: processors }, () => lane(() => free.shift())),
+  ]);
 }

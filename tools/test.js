@@ -32,10 +32,12 @@ const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the wh
  */
 
 const BIG = /^big\.test\.js$/;
-/** Pieces that make dist/ or build/page/ anew or look at them, and all that drives a browser: one after the
- * other. Two browsers at once, with two engine threads each, would wait for processors, and their tests
- * for them. */
-const ONE_BY_ONE = /^(e2e-.*|js-build|js-package|docs|size)$/;
+/** Pieces that make dist/ or build/page/ anew or look at them: one after the other, before any browser. */
+const IN_TURN = /^(js-build|js-package|docs|size)$/;
+/** What drives a browser: at most two at once, each has two engine threads. */
+const BROWSERS = /^e2e-/;
+/** Processes of browser tests. Few: each starts its own browsers. */
+const GROUPS = 4;
 /** The rest takes what these leave of the processors: they are the longest way. */
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
@@ -81,16 +83,17 @@ function nodeTests(stage, program, folder, without) {
   }));
 }
 
-/** In the browser: the large model in browsers of its own, the other files in one process, which share theirs.
+/** In the browser: the large model in browsers of its own, the other files in a few processes, which share theirs.
  * @returns {Piece[]} */
 function browserTests() {
-  const files = testFiles('tests/e2e', BIG).map((file) => at('tests/e2e', file));
   const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
     /** @type {Piece} */ ({ name, command: [node, '--test-reporter=spec', ...paths] });
-  const pieces = testFiles('tests/e2e').filter((file) => BIG.test(file))
+  const big = testFiles('tests/e2e').filter((file) => BIG.test(file))
     .map((file) => piece('e2e-big', at('tests/e2e', file)));
-  if (files.length) pieces.push(piece('e2e-together', at('tests/e2e/together.js'), ...files));
-  return pieces;
+  const files = testFiles('tests/e2e', BIG).map((file) => at('tests/e2e', file));
+  const groups = Array.from({ length: GROUPS }, (_, i) => files.filter((_, k) => k % GROUPS === i));
+  return [...big, ...groups.filter((group) => group.length)
+    .map((group, i) => piece(`e2e-${i + 1}`, at('tests/e2e/together.js'), ...group))];
 }
 
 /** The C test files that start threads: what one thread does is no race. */
@@ -187,12 +190,15 @@ function count(counted, text, status) {
   };
 }
 
+/** @param {string} name of a piece @returns {import('./lanes.js').Job['beside']} */
+const besides = (name) => (IN_TURN.test(name) ? 'turn' : BROWSERS.test(name) ? 'pair' : 'free');
+
 /**
  * Runs a piece of a stage and counts; what goes wrong counts as at least one failure.
  * @param {Stage} stage @param {Piece} piece
  */
 async function runPiece(stage, { name, command }) {
-  const [program, ...args] = ONE_BY_ONE.test(name) ? command : [...LATER, ...command];
+  const [program, ...args] = besides(name) === 'free' ? [...LATER, ...command] : command;
   const env = { ...testEnvironment(), UBSAN_OPTIONS: 'print_stacktrace=1', FORCE_COLOR: '0' };
   const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_PIECE });
   const counts = count(stage.counted, readFileSync(log, 'utf8'), status) ?? { passed: 0, failed: 1, skipped: 0 };
@@ -234,7 +240,7 @@ function jobsOf(stage, broken, done) {
   }
   let [left, milliseconds] = [pieces.length, 0];
   return pieces.map((piece) => ({
-    inTurn: ONE_BY_ONE.test(piece.name), long: LONG.test(piece.name),
+    beside: besides(piece.name), long: LONG.test(piece.name),
     run: async () => {
       const started = Date.now();
       add(sum, await runPiece(stage, piece));
