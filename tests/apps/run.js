@@ -39,7 +39,8 @@ async function prepare(app, { model, cdn, installed }) {
   const put = (/** @type {string} */ text) => text.replaceAll('MODEL', `'${model}'`).replaceAll('CDN', cdn);
   await installTools(folder, app);
   for (const old of ['dist', 'out', 'build', '.next', '.parcel-cache', '.svelte-kit', '.angular', 'node_modules/.vite']) {
-    rmSync(join(folder, old), { recursive: true, force: true });
+    // A dev server that was just ended may still write.
+    rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
   const place = join(folder, 'node_modules', 'gemma-wasm');
   rmSync(place, { recursive: true, force: true });
