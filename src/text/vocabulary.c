@@ -81,8 +81,8 @@ static int check_counts(const gw_vocabulary *v, gw_error *e) {
     return 0;
 }
 
-/* Copies, with " " for U+2581; to where it is, or before. Returns the new length. Not inline, for browsers optimise only
- * what is called often. */
+/* Copies, with " " for U+2581; to where it is, or before. Returns the new length. Not inline, for browsers optimise
+ * only what is called often. */
 __attribute__((noinline)) static size_t read_spaces(const uint8_t *from, size_t len, uint8_t *to) {
     size_t n = 0;
     for (size_t i = 0; i < len; n++) {
