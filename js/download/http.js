@@ -19,7 +19,8 @@ const MAX_REDIRECTS = 10;
 
 /** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
-/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, from `since`. */
+/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
+ * at `since`. */
 export class Passing extends GemmaError {
   after = 0;
   stalled = false;
@@ -27,7 +28,8 @@ export class Passing extends GemmaError {
 }
 
 /** What silences of one file take together, where each connection brings a little and falls silent: as long as
- * `attempts` of them, and one more for every four segments that came. Those of several connections at once count once. */
+ * `attempts` of them, and one more for every four segments that came. Those of several connections at once count
+ * once. */
 export class Silences {
   #stallMs;
   #left;
