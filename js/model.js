@@ -76,7 +76,7 @@ export async function loadModel(source, options = {}) {
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
-    return { info: header.info, ...await header.inspect() };
+    return { info: header.info, ...await header.inspect({ signal: options.signal }) };
   } finally {
     await header.dispose();
   }
@@ -191,9 +191,11 @@ export class HeaderModel {
     return this.call('count', { prompt: this.describePrompt(prompt) }, options.signal);
   }
 
-  /** Everything in the header. @returns {Promise<Omit<Inspection, 'info'>>} */
-  async inspect() {
-    return this.call('inspect', {});
+  /** Everything in the header.
+   * @param {{ signal?: AbortSignal }} [options] @returns {Promise<Omit<Inspection, 'info'>>} */
+  async inspect(options = {}) {
+    checkOptions(options, { signal });
+    return this.call('inspect', {}, options.signal);
   }
 
   /** Whether a text is of a format, token by token through the automaton that holds answers to it. Times are

@@ -260,6 +260,8 @@ double gw_model_number(const gw_model *m, const char *key) {
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
     if (!strcmp(key, "n_ctx")) return m->reserved ? m->session.n_ctx : NAN;
     if (!strcmp(key, "file_bytes")) return file_bytes(m);
+    if (!strcmp(key, "pack_texts")) return m->reserved ? gw_session_together(&m->session).texts : NAN;
+    if (!strcmp(key, "pack_ids")) return m->reserved ? gw_session_together(&m->session).ids : NAN;
     return gw_describe_number(&m->file, key);
 }
 

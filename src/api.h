@@ -99,7 +99,7 @@ uint32_t gw_largest_context(const gw_model *m, double bytes);
  * n_ff, n_head, n_head_kv, head_dim, window, parameters, parts (files), file_bytes (of all parts, up
  * to the last tensor's end in each), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos
  * (1/0), add_eos, both_ways (1: it makes vectors of texts, and cannot go on with them), dense (n_embd where vectors go
- * through dense layers, else 0), n_tensors, n_metadata.
+ * through dense layers, else 0), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack).
  * NAN for what is not there.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the type that
  * holds most weights of the layers), chat_template. NULL for what is not there; else UTF-8, NUL-terminated. */
@@ -165,7 +165,7 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
  *   can still serve, but re-evaluates at least the last id. Returns the number of ids kept.
  *   GW_E_CONTEXT when n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION when n = 0. Evaluates nothing yet.
  * gw_append(m, id): one more id behind the context. GW_E_CONTEXT when it is full.
- * gw_run(m, layers): evaluate what is pending, at most `layers` layers of one batch (0: all of it).
+ * gw_run(m, layers): evaluate what is pending, at most about `layers` layers of one batch (0: all of it).
  *   GW_RUN_DONE     nothing pending, gw_logits() holds the logits after the last id
  *   GW_RUN_MORE     call again
  *   GW_RUN_LOGITS   only after gw_want_all(m, 1): gw_logits() holds gw_logit_rows() rows of
@@ -191,8 +191,8 @@ void gw_want_all(gw_model *m, int on);
  * would give anyway, as long as the sampler is told nothing between gw_run and the draw. The next gw_sync turns it
  * off. */
 void gw_want_top(gw_model *m, int on);
-/* Vectors of texts, in place of gw_sync: ids of `texts` texts, one behind the other. Where texts are seen both ways
- * (gw_model_number "both_ways") that many go through together as have n_ctx ids, at most GW_TEXTS (64); else one.
+/* Vectors of texts, in place of gw_sync: ids of `texts` texts, one behind the other. As many as gw_model_number says
+ * (pack_texts, pack_ids: of all of them) go through together; one may have n_ctx ids.
  * pooling: 0 the mean of all tokens, 1 the last one. Then gw_run, and gw_vector(i) is text i's [n_embd], before any
  * normalisation. A text's bits do not depend on the others. */
 int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);

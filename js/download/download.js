@@ -7,7 +7,7 @@
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
 import { pieceOf } from './checks.js';
-import { TUNING, patiently } from './http.js';
+import { Silences, TUNING, patiently } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
@@ -40,6 +40,7 @@ export class Download {
   #shelf;
   #requests;
   #lanes;
+  #silences;
   /** Whether the header was read. */
   #planned = false;
   /** The copy that has the digest that the caller named. @type {Entry | undefined} */
@@ -60,6 +61,7 @@ export class Download {
     this.#guarded = Boolean(source.headers?.some(([name]) => name.toLowerCase() === 'authorization'));
     this.#around = around;
     this.#tuning = { ...TUNING, ...source.tuning };
+    this.#silences = new Silences(this.#tuning);
     this.#shelf = new Shelf(around, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
     this.#requests.checked = () => this.digest !== '' || this.#mending;
@@ -302,6 +304,7 @@ export class Download {
   /** @param {Range} range @param {number} count @param {boolean} cached */
   #came(range, count, cached) {
     range.came(count);
+    if (!cached) this.#silences.came(count);
     this.#around.counted(count, cached);
   }
 
@@ -333,7 +336,7 @@ export class Download {
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
   #patiently(attempts, f, progress) {
     const onRetry = () => this.#around.notice('retry', 'the connection failed; trying again');
-    return patiently(this.#tuning, attempts, f, onRetry, progress);
+    return patiently(this.#tuning, attempts, f, { onRetry, silences: this.#silences }, progress);
   }
 
   /** @param {GemmaError} [error] why loading failed, if it did */

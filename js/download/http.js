@@ -19,20 +19,53 @@ const MAX_REDIRECTS = 10;
 
 /** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
-/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence. */
+/** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
+ * at `since`. */
 export class Passing extends GemmaError {
   after = 0;
   stalled = false;
+  since = 0;
+}
+
+/** What silences of one file take together, where each connection brings a little and falls silent: as long as
+ * `attempts` of them, and one more for every four segments that came. Those of several connections at once count
+ * once. */
+export class Silences {
+  #stallMs;
+  #left;
+  #perByte;
+  #until = -Infinity;
+
+  /** @param {Pick<Tuning, 'attempts' | 'stallMs' | 'segment'>} tuning */
+  constructor({ attempts, stallMs, segment }) {
+    this.#stallMs = stallMs;
+    this.#left = attempts * stallMs;
+    this.#perByte = stallMs / segment / 4;
+  }
+
+  /** @param {number} bytes */
+  came(bytes) {
+    this.#left += bytes * this.#perByte;
+  }
+
+  /** Whether it is too much with one more. @param {number} since when that began, in ms */
+  over(since) {
+    const until = since + this.#stallMs;
+    this.#left -= Math.max(until - Math.max(since, this.#until), 0);
+    this.#until = Math.max(until, this.#until);
+    return this.#left <= 0;
+  }
 }
 
 /** @param {number} ms */
 export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 
 /** What f gives, in spite of failures that pass. Attempts count as long as there is no progress; where a connection
- * fell silent that is a quarter of a range: else a file could take for ever.
+ * fell silent that is a quarter of a range, and only so many silences are heard: else a file could take for ever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
- * @param {() => void} onRetry @param {() => number} [progress] */
-export async function patiently({ backoffMs, longestMs, segment }, attempts, f, onRetry, progress = () => 0) {
+ * @param {{ onRetry: () => void, silences: Silences }} around of the file @param {() => number} [progress] */
+export async function patiently(tuning, attempts, f, { onRetry, silences }, progress = () => 0) {
+  const { backoffMs, longestMs, segment } = tuning;
   for (let attempt = 1; ; attempt++) {
     const before = progress();
     try {
@@ -41,6 +74,7 @@ export async function patiently({ backoffMs, longestMs, segment }, attempts, f, 
       const passes = error instanceof Passing, least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
+      if (error.stalled && silences.over(error.since)) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
       await sleep(Math.max(wait, error.after));
@@ -123,6 +157,7 @@ export class Remote {
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     let stalled = false;
+    const since = performance.now();
     const timer = setTimeout(() => {
       stalled = true;
       abort.abort(new Error(`nothing came for ${this.#stallMs} ms`));
@@ -136,7 +171,7 @@ export class Remote {
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       const got = tells ? 'none' : cause.message || cause.code || String(cause);
       const why = { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause };
-      throw Object.assign(new Passing(code, what, why), { stalled });
+      throw Object.assign(new Passing(code, what, why), { stalled, since });
     } finally {
       clearTimeout(timer);
     }

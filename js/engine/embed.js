@@ -3,9 +3,6 @@
 import { GemmaError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../link/protocol.js';
 
-/** Texts that the engine takes together, at most (gw_pack). */
-const MOST_TEXTS = 64;
-
 /** prefixes: one for each text, or one for all; dimensions: numbers that are left of a vector.
  * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
  *   truncate: boolean, progress: boolean }} EmbedArgs */
@@ -14,10 +11,10 @@ const MOST_TEXTS = 64;
 export async function embed(context, job, args) {
   const { native } = context.runner, { texts, pooling, progress } = args, { length: total } = texts;
   const full = native.number('n_embd'), width = args.dimensions ?? full;
-  const alone = native.number('both_ways') !== 1;
+  const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
   const out = vectorsFor(total, width), ids = await tokenized(context, job, args);
   for (let done = 0; done < total;) {
-    const end = alone ? done + 1 : packEnd(ids, done, context.contextLength), pack = ids.slice(done, end);
+    const end = packEnd(ids, done, room), pack = ids.slice(done, end);
     native.pack(pack.flat(), pack.map((text) => text.length), pooling === 'last');
     await context.runner.settle(job);
     pack.forEach((_, i) => {
@@ -55,10 +52,11 @@ async function tokenized({ runner, vocabulary, contextLength: most }, job, { tex
   return all;
 }
 
-/** As many texts as fit. @param {number[][]} ids @param {number} start @param {number} most tokens */
-function packEnd(ids, start, most) {
-  let end = start, tokens = 0;
-  while (end < ids.length && end - start < MOST_TEXTS && (tokens += ids[end].length) <= most) end++;
+/** As many texts as go together, but one at least. @param {number[][]} ids @param {number} start
+ * @param {{ texts: number, ids: number }} room */
+function packEnd(ids, start, room) {
+  let end = start + 1, tokens = ids[start].length;
+  while (end < ids.length && end - start < room.texts && (tokens += ids[end].length) <= room.ids) end++;
   return end;
 }
 

@@ -9,13 +9,6 @@ static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu;   
 static inline uint64_t turn(uint64_t x, int n) { return x << n | x >> (64 - n); }
 static inline uint64_t take(uint64_t lane, uint64_t word) { return turn(lane ^ word, TURN) * odd; }
 
-/* The finish of MurmurHash3 (Appleby). */
-uint64_t gw_hash_mix(uint64_t x) {
-    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
-    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
-    return x ^ x >> 33;
-}
-
 uint64_t gw_hash(uint64_t seed, const void *bytes, size_t n) {
     const uint8_t *p = bytes, *end = p + n;
     uint64_t lane[LANES], word[LANES], h = seed ^ n * other;

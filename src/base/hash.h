@@ -9,7 +9,11 @@
 
 /* seed: what came before, or a number of the caller's. */
 uint64_t gw_hash(uint64_t seed, const void *bytes, size_t n);
-/* Spreads what is in x over all its bits. */
-uint64_t gw_hash_mix(uint64_t x);
+/* Spreads what is in x over all its bits: the finish of MurmurHash3 (Appleby). */
+static inline uint64_t gw_hash_mix(uint64_t x) {
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+    return x ^ x >> 33;
+}
 
 #endif

@@ -341,42 +341,44 @@ int gw_loader_reserve(gw_loader *l) {
 typedef struct {
     const gw_matrix *m;
     const gw_type *from;                     /* in the file */
-    _Atomic uint64_t *wild;
+    uint64_t seed;                           /* of the tensor */
+    _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
     size_t first, n_rows, row_bytes, step;   /* first: of the rows, in the matrix; row_bytes: in the file */
 } pack_job;
 
-static void pack_item(void *ctx, int item) {
-    const pack_job *j = ctx;
-    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
-        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
-        if (!gw_matrix_put(j->m, j->from, j->rows + r * j->row_bytes, n, j->first + r))
-            atomic_store(j->wild, j->first + r + 1);
-    }
+/* Eight bytes; the whole of a row that has fewer. A constant length is one load, any other a call. */
+static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
+    uint64_t word = 0;
+    if (row_bytes >= sizeof word) memcpy(&word, at, sizeof word);
+    else memcpy(&word, at, row_bytes);
+    return word;
 }
 
 /* A sum over rows, so that it is the same however they come: of each its first bytes, its last ones, and some that
- * lie elsewhere in every row. */
-static uint64_t sample_rows(uint64_t seed, const uint8_t *rows, size_t first, size_t n, size_t bytes) {
-    uint64_t sum = 0, word;
-    size_t length = gw_min(sizeof word, bytes), range = bytes - length + 1;
+ * lie elsewhere in every row. Just before the rows are packed: they come into the caches once. */
+static uint64_t sample_rows(const pack_job *j, const uint8_t *rows, size_t first, size_t n) {
+    size_t bytes = j->row_bytes, range = bytes - gw_min(sizeof(uint64_t), bytes) + 1;
+    uint64_t sum = 0;
     for (size_t r = first; r < first + n; r++, rows += bytes) {
-        size_t places[] = { 0, range - 1, r * 40503 % range };
-        uint64_t h = seed + r;
-        for (int i = 0; i < 3; i++) {
-            word = 0;
-            memcpy(&word, rows + places[i], length);
-            h = gw_hash_mix(h ^ word);
-        }
-        sum += h;
+        size_t elsewhere = (uint32_t)(r * 40503) % (uint32_t)range;
+        uint64_t h = (word_at(rows, bytes) + j->seed + r) * 0x9e3779b185ebca87u;
+        h = (h ^ word_at(rows + range - 1, bytes)) * 0xc2b2ae3d27d4eb4fu;
+        sum += gw_hash_mix(h ^ word_at(rows + elsewhere, bytes));
     }
     return sum;
 }
 
-/* Before the bytes are packed, which may destroy them. */
-static void sample(gw_loader *l, const gw_tensor *t, const uint8_t *rows, size_t first, size_t n, size_t bytes) {
-    uint64_t seed = gw_hash(0, t->info.name, strlen(t->info.name));
-    l->file->sample += sample_rows(seed, rows, first, n, bytes);
+static void pack_item(void *ctx, int item) {
+    const pack_job *j = ctx;
+    uint64_t sum = 0;
+    for (size_t r = item * j->step; r < gw_min((item + 1) * j->step, j->n_rows); r += GW_PANEL) {
+        int n = (int)gw_min(GW_PANEL, j->n_rows - r);
+        uint8_t *rows = j->rows + r * j->row_bytes;
+        sum += sample_rows(j, rows, j->first + r, (size_t)n);
+        if (!gw_matrix_put(j->m, j->from, rows, n, j->first + r)) atomic_store(j->wild, j->first + r + 1);
+    }
+    atomic_fetch_add(j->sample, sum);
 }
 
 /* Returns how many of the n bytes at `bytes` were packed: whole panels only. */
@@ -384,8 +386,8 @@ static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, ui
     size_t row_bytes = gw_row_bytes(t->type, m->k), rows = n / row_bytes;
     if (l->done + rows * row_bytes < t->bytes) rows = rows / GW_PANEL * GW_PANEL;
     size_t first = (size_t)(l->done / row_bytes), step = gw_max(GW_PANEL, gw_round_up(65536 / row_bytes, GW_PANEL));
-    pack_job j = { m, t->type, &l->wild, bytes, first, rows, row_bytes, step };
-    sample(l, t, bytes, first, rows, row_bytes);
+    uint64_t seed = gw_hash(0, t->info.name, strlen(t->info.name));
+    pack_job j = { m, t->type, seed, &l->wild, &l->file->sample, bytes, first, rows, row_bytes, step };
     gw_parallel(l->pool, pack_item, &j, (int)((rows + j.step - 1) / j.step));
     return rows * row_bytes;
 }

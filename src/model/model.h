@@ -27,7 +27,7 @@ typedef struct {
     gw_bound *bound;          /* [tensors of the store] */
     uint64_t *has;            /* [n_layer + 1] sets of GW_WEIGHT_…; the last: those of no layer */
     int floats, output;       /* GW_FLOATS_*, GW_OUTPUT_*; may be changed until weights have their places */
-    uint64_t sample;          /* sum of hashes of what was taken of the weights' bytes (load) */
+    _Atomic uint64_t sample;          /* sum of hashes of what was taken of the weights' bytes (load) */
     gw_error error;
 } gw_file;
 

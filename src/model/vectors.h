@@ -5,8 +5,8 @@
 
 #include "model/forward.h"
 
-/* Texts that go through together, at most. */
-enum { GW_TEXTS = GW_BATCH };
+/* Texts that go through together, at most; where the tokens of all of them must be one batch. */
+enum { GW_TEXTS = GW_BATCH, GW_FEW_TEXTS = 16 };
 enum { GW_POOL_MEAN, GW_POOL_LAST };   /* of all tokens; the last one */
 
 typedef struct {

@@ -23,6 +23,9 @@ static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_
     gw_kv_init(kv, shape, a);
 }
 
+/* That go through together: where tokens see earlier ones only, those of one batch. */
+static uint32_t most_texts(const gw_config *c) { return c->arch->both_ways ? GW_TEXTS : GW_FEW_TEXTS; }
+
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
     uint32_t q = c->n_head * c->head_dim, kv = c->n_head_kv * c->head_dim;
     gw_batch *b = &s->state.batch;
@@ -40,7 +43,7 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     if (c->window) b->angles[0] = take(a, turns, c->head_dim).at;
     if (c->rope_base > 0) b->angles[1] = take(a, turns, c->head_dim).at;
     if (!both_ways) s->state.logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
-    gw_vectors_init(&s->vectors, c, both_ways ? GW_TEXTS : 1, a);
+    gw_vectors_init(&s->vectors, c, most_texts(c), a);
     s->ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
     gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, c->n_ff), gw_max(c->n_dense, q)),
                 gw_attention_partials(gw_forward_heads(c, 0, 0), s->n_ctx), a);
@@ -118,17 +121,24 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     return gw_fail(s->error, GW_E_BAD_STATE, "evaluation\na model that goes on with texts\none that makes vectors of them");
 }
 
-/* Which ids are which text's. */
+/* Rows of a block are read behind the last text, of a cache that is no longer than the context. */
+gw_session_room gw_session_together(const gw_session *s) {
+    const gw_config *c = s->state.config;
+    uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
+    return (gw_session_room){ most_texts(c), c->arch->both_ways ? s->n_ctx : ids };
+}
+
+/* Which ids are which text's. One text may be as long as the context. */
 static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
-    bool both_ways = s->state.config->arch->both_ways;
-    uint32_t most = both_ways ? GW_TEXTS : 1;
-    if (texts == 0 || texts > most)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "texts together\n1 to %u\n%u", most, texts);
+    gw_session_room most = gw_session_together(s);
+    uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
+    if (texts == 0 || texts > most.texts)
+        return gw_fail(s->error, GW_E_BAD_OPTION, "texts together\n1 to %u\n%u", most.texts, texts);
     s->pack.n = texts;
     s->pack.first[0] = 0;
     for (uint32_t i = 0; i < texts; i++) {
-        if (lengths[i] == 0 || lengths[i] > s->n_ctx - s->pack.first[i])
-            return gw_fail(s->error, GW_E_CONTEXT, "tokens of the texts\n1 of each, at most %u together\n%u", s->n_ctx,
+        if (lengths[i] == 0 || lengths[i] > ids - s->pack.first[i])
+            return gw_fail(s->error, GW_E_CONTEXT, "tokens of the texts\n1 of each, at most %u together\n%u", ids,
                            lengths[i]);
         s->pack.first[i + 1] = s->pack.first[i] + lengths[i];
     }
@@ -192,11 +202,30 @@ void gw_session_rehearse(gw_session *s, int streams, uint32_t quarter) {
 
 /* --- running --- */
 
+/* What the rows from `row` on are of: those of a batch, which may be of many texts. */
+static int text_pieces(const gw_session *s, uint32_t row, gw_piece *pieces) {
+    const gw_texts *p = &s->pack;
+    bool both_ways = s->state.config->arch->both_ways;
+    uint32_t begin = row, end = (uint32_t)gw_min(row + GW_BATCH, s->n_ids), text = 0;
+    int n = 0;
+    while (p->first[text + 1] <= row) text++;
+    for (; row < end; text++) {
+        uint32_t first = p->first[text], pos = row - first, to = (uint32_t)gw_min(p->first[text + 1], end);
+        pieces[n++] = (gw_piece){ .row = (int)(row - begin), .n = (int)(to - row), .pos = pos,
+                                  .turn = both_ways ? pos : row - begin, .length = p->first[text + 1] - first,
+                                  .cache = first, .text = text };
+        row = to;
+    }
+    return n;
+}
+
 static void begin_batch(gw_session *s) {
-    uint32_t n = (uint32_t)gw_min(GW_BATCH, s->n_ids - s->state.kv.pos);
-    uint32_t pos = s->state.kv.pos;
+    gw_piece pieces[GW_BATCH];
+    uint32_t n = (uint32_t)gw_min(GW_BATCH, s->n_ids - s->state.kv.pos), pos = s->state.kv.pos;
+    int n_pieces = s->want_vectors ? text_pieces(s, pos, pieces) : 1;
+    if (!s->want_vectors) pieces[0] = (gw_piece){ .n = (int)n, .pos = pos, .length = s->n_ids };
     gw_kv_reserve(&s->state.kv, n);
-    gw_forward_begin(&s->state, &(gw_piece){ .n = (int)n, .pos = pos, .length = s->n_ids }, 1);
+    gw_forward_begin(&s->state, pieces, n_pieces);
     gw_forward_embed(&s->state, s->ids + pos);
     s->layer = s->row = 0;
     s->stage = GW_LOOK_BEFORE;
@@ -236,7 +265,8 @@ static int end_batch(gw_session *s) {
     gw_kv_advance(&s->state.kv, s->state.batch.n);
     drop_batch(s);
     if (!last) return GW_RUN_MORE;
-    if (s->is_prompt && s->n_ids > 1) gw_kv_save(&s->state.kv, s->n_ids - 1);
+    if (s->want_vectors && s->pack.n > 1) gw_session_clear(s);   /* no context */
+    else if (s->is_prompt && s->n_ids > 1) gw_kv_save(&s->state.kv, s->n_ids - 1);
     return GW_RUN_DONE;
 }
 
@@ -283,19 +313,11 @@ static int batch_step(gw_session *s) {
 
 enum { KEEP, ATTEND, FEED, POOL };
 
-/* The rows from pack.row on as a batch, of the texts that they are of. */
+/* The rows from pack.row on as a batch. */
 static void begin_rows(gw_session *s) {
     gw_texts *p = &s->pack;
     gw_piece pieces[GW_BATCH];
-    uint32_t end = (uint32_t)gw_min(p->row + GW_BATCH, s->n_ids), text = 0;
-    int n = 0;
-    while (p->first[text + 1] <= p->row) text++;
-    for (uint32_t row = p->row; row < end; text++) {
-        uint32_t first = p->first[text], pos = row - first, to = (uint32_t)gw_min(p->first[text + 1], end);
-        pieces[n++] = (gw_piece){ .row = (int)(row - p->row), .n = (int)(to - row), .pos = pos, .turn = pos,
-                                  .length = p->first[text + 1] - first, .cache = first, .text = text };
-        row = to;
-    }
+    int n = text_pieces(s, p->row, pieces);
     s->state.batch.x = gw_from(p->x, (int)p->row);
     s->state.batch.q = gw_from(p->q, (int)p->row);
     gw_forward_begin(&s->state, pieces, n);
@@ -343,11 +365,18 @@ static int pack_step(gw_session *s) {
     return looks ? GW_RUN_LOOK : GW_RUN_MORE;
 }
 
+/* Of the next step, in quarters of a layer: keeping is less than attending and feeding, and many batches keep before
+ * one attends. So who measures how long some layers take knows how long the next ones will. */
+static int quarters(const gw_session *s) {
+    return s->state.config->arch->both_ways && s->pack.step != ATTEND && s->pack.step != FEED ? 1 : 4;
+}
+
 int gw_session_run(gw_session *s, int layers) {
     gw_pool *pool = s->state.ops.pool;
     bool both_ways = s->state.config->arch->both_ways;
     if (s->state.kv.pos == s->n_ids && s->state.batch.n == 0) return GW_RUN_DONE;
-    for (int n = 0; layers == 0 || n < layers; n++) {
+    for (int64_t left = 4 * (int64_t)layers; layers == 0 || left > 0;) {
+        left -= quarters(s);
         if (gw_pool_failed(pool)) return worker_failed(s);
         if (atomic_load(&s->abort)) return aborted(s);
         int how = both_ways ? pack_step(s) : batch_step(s);

@@ -9,8 +9,8 @@
 
 enum { GW_MOST_EXACT = 256 };
 
-/* Texts that are seen both ways and go through together, layer by layer, a batch at a time: a layer keeps all of them
- * before any attends. */
+/* Texts that go through together. Those that are seen both ways do so layer by layer, a batch at a time: a layer keeps
+ * all of them before any attends. Others are one batch. */
 typedef struct {
     uint32_t n, first[GW_TEXTS + 1];   /* text i: ids first[i] .. first[i + 1] - 1 */
     int step;                 /* GW_PACK_…, of the rows from `row` on */
@@ -52,6 +52,9 @@ int gw_session_append(gw_session *s, int32_t id);
 int gw_session_run(gw_session *s, int layers);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
+/* Texts that may go through together, and their ids, if they are more than one. */
+typedef struct { uint32_t texts, ids; } gw_session_room;
+gw_session_room gw_session_together(const gw_session *s);
 int gw_session_pack(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 void gw_session_want_look(gw_session *s);
 void gw_session_clear(gw_session *s);

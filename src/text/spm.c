@@ -18,8 +18,9 @@ static uint32_t pair_bit(const gw_spm *s, uint32_t a, uint32_t b) {
     return (uint32_t)(h >> 40) & s->pair_mask;
 }
 
-/* Notes which characters follow each other inside a normal piece. */
-static void note_pairs(gw_spm *s, const uint8_t *p, size_t len) {
+/* Notes which characters follow each other inside a normal piece. Not inline, for browsers optimise only what is called
+ * often. */
+__attribute__((noinline)) static void note_pairs(gw_spm *s, const uint8_t *p, size_t len) {
     uint32_t before = 0;
     for (size_t i = 0, n; i < len; i += n) {
         n = gw_char_len(p + i, len - i);

@@ -81,12 +81,13 @@ static int check_counts(const gw_vocabulary *v, gw_error *e) {
     return 0;
 }
 
-/* Turns U+2581 to " " in place. Returns the new length. */
-static size_t read_spaces(uint8_t *p, size_t len) {
+/* Copies, with " " for U+2581; to where it is, or before. Returns the new length. Not inline, for browsers optimise
+ * only what is called often. */
+__attribute__((noinline)) static size_t read_spaces(const uint8_t *from, size_t len, uint8_t *to) {
     size_t n = 0;
     for (size_t i = 0; i < len; n++) {
-        bool space = len - i >= 3 && p[i] == 0xE2 && p[i + 1] == 0x96 && p[i + 2] == 0x81;
-        p[n] = space ? ' ' : p[i];
+        bool space = from[i] == 0xE2 && len - i >= 3 && from[i + 1] == 0x96 && from[i + 2] == 0x81;
+        to[n] = space ? ' ' : from[i];
         i += space ? 3 : 1;
     }
     return n;
@@ -94,29 +95,31 @@ static size_t read_spaces(uint8_t *p, size_t len) {
 
 /* Byte-level: normal pieces are written in the alphabet. What is not is made by no merge: unused. Other types' texts
  * stand for themselves. */
-static size_t read_bytes(uint8_t *p, size_t len, uint8_t *type) {
-    int n = *type == GW_TOKEN_NORMAL ? gw_alphabet_read(p, len, p) : (int)len;
+static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *type) {
+    memmove(to, from, len);
+    int n = *type == GW_TOKEN_NORMAL ? gw_alphabet_read(to, len, to) : (int)len;
     if (n < 0) *type = GW_TOKEN_UNUSED;
     return n < 0 ? len : (size_t)n;
 }
 
 /* The pieces' texts as they meet the texts of users, in place: none grows. */
 static int read_texts(gw_vocabulary *v) {
-    size_t n = v->in_ends.used / sizeof(uint32_t), begin = 0, to = 0;
+    size_t n = v->in_ends.used / sizeof(uint32_t), begin = 0, used = 0;
     uint32_t *ends = (uint32_t *)v->in_ends.data;
     if (v->spelling == GW_BYTE_LEVEL && !v->in_types.used) {
         if (!gw_buffer_add(&v->in_types, n)) return GW_E_NO_MEMORY;
         memset(v->in_types.data, GW_TOKEN_NORMAL, n);
     }
     for (size_t i = 0; i < n; i++) {
+        const uint8_t *from = v->in_text.data + begin;
+        uint8_t *to = v->in_text.data + used;
         size_t len = ends[i] - begin;
-        uint8_t *p = v->in_text.data + to;
-        memmove(p, v->in_text.data + begin, len);
         begin = ends[i];
-        to += v->spelling == GW_BY_SCORE ? read_spaces(p, len) : read_bytes(p, len, v->in_types.data + i);
-        ends[i] = (uint32_t)to;
+        used += v->spelling == GW_BY_SCORE ? read_spaces(from, len, to)
+                                           : read_bytes(from, len, to, v->in_types.data + i);
+        ends[i] = (uint32_t)used;
     }
-    v->in_text.used = to;
+    v->in_text.used = used;
     return 0;
 }
 

@@ -326,6 +326,59 @@ TEST(engine_random_walk) {
 
 /* --- edges --- */
 
+/* --- vectors of texts that go together --- */
+
+/* Each text's vector alone, and among others; first with those behind it of every total that fits. */
+static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
+    uint32_t n = base.n_embd;
+    float alone[8][32];
+    const int32_t *from = ids;
+    for (uint32_t i = 0; i < texts; from += lengths[i++]) {
+        CHECK_INT(gw_pack(m, from, &lengths[i], 1, pooling), 0);
+        CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+        memcpy(alone[i], gw_vector(m, 0), n * sizeof(float));
+    }
+    CHECK_INT(gw_pack(m, ids, lengths, texts, pooling), 0);
+    CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
+    CHECK_INT(gw_position(m), 0);
+    for (uint32_t i = 0; i < texts; i++) check_bits(gw_vector(m, i), alone[i], n, "packed", i);
+}
+
+TEST(engine_packs_texts_that_see_earlier_tokens_only) {
+    static const uint32_t lengths[][8] = { { 1, 1 }, { 2, 5, 1 }, { 30, 33, 1 }, { 62, 2 }, { 9, 1, 8, 7, 6, 5, 4, 3 } };
+    static const uint32_t texts[] = { 2, 3, 3, 2, 8 };
+    int32_t ids[64];
+    make_ids(ids, 64, VOCAB, 11);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        rig r = rig_new(&base, threads, 128), fresh = rig_new(&base, 1, 128);
+        for (int i = 0; i < 5; i++) {
+            check_pack(r.m, ids, lengths[i], texts[i], GW_POOL_MEAN);
+            check_pack(r.m, ids, lengths[i], texts[i], GW_POOL_LAST);
+        }
+        sync_run(r.m, ids, 40);
+        check_fresh(r.m, fresh.m, ids, 40, "after packing");
+        rig_free(&fresh);
+        rig_free(&r);
+    }
+}
+
+TEST(engine_packs_no_more_than_rows_behind_it_allow) {
+    int32_t ids[64];
+    uint32_t both[] = { 8, 9 }, one = 40;
+    make_ids(ids, 64, VOCAB, 12);
+    rig r = rig_new(&base, 1, 48), small = rig_new(&base, 1, 20);
+    CHECK_INT((int)gw_model_number(r.m, "pack_ids"), 16);
+    CHECK_INT(gw_pack(r.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
+    both[1] = 8;
+    check_pack(r.m, ids, both, 2, GW_POOL_MEAN);
+    CHECK_INT(gw_pack(r.m, ids, &one, 1, GW_POOL_MEAN), 0);
+    CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+    CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
+    CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
+    rig_free(&small);
+    rig_free(&r);
+}
+
 TEST(engine_fills_the_context_exactly) {
     static const uint32_t sizes[] = { 1, 2, 16, 63, 64, 65, 100, 101 };
     int32_t ids[102];

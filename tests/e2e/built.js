@@ -11,17 +11,19 @@ import { root } from './helpers.js';
 export const TUNING = { segment: 1 << 20, alone: Number.MAX_VALUE, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
 
 /** One module with its workers, and a page whose window has it as `gemma`; `before` is put in front of the workers' code.
- * @param {{ tuning?: object, script?: string, before?: string }} [options] script: more of the page's own */
-export async function buildPackage({ tuning = TUNING, script = '', before = '' } = {}) {
+ * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }} [options]
+ *   script: more of the page's own; more: of the module's */
+export async function buildPackage({ tuning = TUNING, script = '', before = '', more = '', plugins = [] } = {}) {
   const esbuild = await import('esbuild');
   const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
   const common = { outdir: out, bundle: true, format: /** @type {const} */ ('esm'), target: ['es2022'] };
   const scripts = ['worker', 'thread'].map((name) => path.join(root, 'js', `${name}.js`));
-  await esbuild.build({ ...common, entryPoints: scripts, banner: { js: before } });
+  await esbuild.build({ ...common, entryPoints: scripts, banner: { js: before }, plugins });
   await esbuild.build({ ...common, entryPoints: PARTS.map((name) => path.join(root, 'js', name)) });
   await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents: `export * from "./js/index.js";
     export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js";
-    export * as talking from "./tests/faults/talking.js"; export * as soaking from "./tests/faults/soaking.js";` } });
+    export * as talking from "./tests/faults/talking.js"; export * as soaking from "./tests/faults/soaking.js";
+    export * as aborting from "./tests/faults/aborting.js"; ${more}` } });
   for (const name of readdirSync(path.join(root, 'js'))) {
     if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
   }
@@ -34,8 +36,8 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '' }
 }
 
 /** The same, served. @param {Parameters<typeof buildPackage>[0] & Partial<import('../../tools/serve.js').Options>} [options] */
-export async function serveBuilt({ tuning, script, before, ...options } = {}) {
-  const folder = await buildPackage({ tuning, script, before });
+export async function serveBuilt({ tuning, script, before, more, plugins, ...options } = {}) {
+  const folder = await buildPackage({ tuning, script, before, more, plugins });
   const server = await serve({ root: folder, ...options });
   const close = async () => {
     await server.close();

@@ -286,19 +286,31 @@ export const slowly = (pattern, isSlow, sent = () => {}) => (request, response) 
   return false;
 };
 
+/** What f reads of processes and threads; nothing of those that ended a moment ago. @template T @param {() => T[]} f */
+function ofLiving(f) {
+  try {
+    return f();
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes(String(/** @type {any} */ (error).code))) return [];
+    throw error;
+  }
+}
+
 /** Peak resident memory of a process and of all below it, in bytes (Linux). @param {number} pid
  * @returns {{ pid: number, command: string, peak: number }[]} */
 export function peaksBelow(pid) {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
-  const peak = Number(/VmHWM:\s*(\d+) kB/.exec(status)?.[1] ?? 0) * 1024;
-  return [{ pid, command, peak }, ...childrenOf(pid).flatMap(peaksBelow)];
+  const own = ofLiving(() => {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    return [{ pid, command, peak: Number(/VmHWM:\s*(\d+) kB/.exec(status)?.[1] ?? 0) * 1024 }];
+  });
+  return [...own, ...childrenOf(pid).flatMap(peaksBelow)];
 }
 
 /** Each thread has children of its own. @param {number} pid @returns {number[]} */
 function childrenOf(pid) {
-  return readdirSync(`/proc/${pid}/task`).flatMap((task) => {
+  return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) => ofLiving(() => {
     const ids = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8');
     return (ids.match(/\d+/g) ?? []).map(Number);
-  });
+  }));
 }

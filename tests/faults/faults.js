@@ -7,14 +7,26 @@
 
 /** @typedef {import('../js/faulty-server.js').Fault} Fault */
 /** @typedef {{ name: string, server?: (lab: Facts) => Fault, store?: { method: string, way: string },
- *   rest?: (copy: Buffer, facts: Facts) => Buffer | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
+ *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
 /** other: another model of the same size; random: numbers below 1.
- * @typedef {{ bytes: Buffer, other: Buffer, random: () => number }} Facts */
+ * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: () => number }} Facts */
 
-const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
+const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
+const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const NO_VERSION = { ETag: '', 'Last-Modified': '' };
 const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
 const somewhere = (/** @type {Facts} */ { bytes, random }) => Math.floor(random() * bytes.length);
+
+/** @param {Uint8Array[]} parts */
+function joined(...parts) {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
 
 /** @type {Record<string, (facts: Facts) => Fault>} */
 const ANSWERS = {
@@ -52,10 +64,10 @@ const ANSWERS = {
 const GARBAGE = {
   'gives a portal\'s page': () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
   'gives a portal\'s page, without a version': () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
-  'gives nothing': () => ({ bytes: Buffer.alloc(0), etag: '"nothing"', noRanges: true }),
-  'gives a page that begins like a model': ({ bytes }) => ({ bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"x"' }),
+  'gives nothing': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
+  'gives a page that begins like a model': ({ bytes }) => ({ bytes: joined(bytes.subarray(0, 4), PORTAL), etag: '"x"' }),
   'gives a model that was cut off': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
-  'gives zeros of the same size': ({ bytes }) => ({ bytes: Buffer.alloc(bytes.length), etag: '"zeros"' }),
+  'gives zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
@@ -63,38 +75,35 @@ const WAYS = ['throws', 'rejects with nothing', 'never answers'];
 const OTHER_WAYS = [['read', 'gives a part'], ['read', 'gives nothing'], ['read', 'gives no number'], ['read', 'gives other bytes'],
   ['write', 'writes nothing'], ['write', 'writes a half'], ['write', 'has no room'], ['flush', 'takes long']];
 
-/** From a place on, others instead. @param {Buffer} copy @param {number} at @param {number} count */
-function zeros(copy, at, count) {
-  const broken = Buffer.from(copy);
-  return broken.fill(0, at, Math.min(at + count, copy.length));
-}
+/** From a place on, others instead. @param {Uint8Array} copy @param {number} at @param {number} count */
+const zeros = (copy, at, count) => Uint8Array.from(copy).fill(0, at, Math.min(at + count, copy.length));
 
-/** @type {Record<string, (copy: Buffer, facts: Facts) => Buffer | null>} */
+/** @type {Record<string, (copy: Uint8Array, facts: Facts) => Uint8Array | null>} */
 const AT_REST = {
   'a bit was flipped': (copy, { bytes, random }) => {
-    const broken = Buffer.from(copy);
+    const broken = Uint8Array.from(copy);
     broken[Math.floor(random() * bytes.length)] ^= 1 << Math.floor(random() * 8);
     return broken;
   },
   'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
   'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
   'two sectors are swapped': (copy, facts) => {
-    const broken = Buffer.from(copy), [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
-    copy.copy(broken, a, b, b + 512);
-    copy.copy(broken, b, a, a + 512);
+    const broken = Uint8Array.from(copy), [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
+    broken.set(copy.subarray(b, b + 512), a);
+    broken.set(copy.subarray(a, a + 512), b);
     return broken;
   },
   'the checksums are zeros': (copy, { bytes }) => zeros(copy, bytes.length, copy.length - 16384 - bytes.length),
   'a checksum was flipped': (copy, { bytes, random }) => {
-    const broken = Buffer.from(copy);
+    const broken = Uint8Array.from(copy);
     broken[bytes.length + Math.floor(random() * (copy.length - 16384 - bytes.length))] ^= 16;
     return broken;
   },
   'a quarter of the journal is zeros': (copy, { random }) => zeros(copy, copy.length - 4096 * (1 + Math.floor(random() * 4)), 4096),
   'the journal is zeros': (copy) => zeros(copy, copy.length - 16384, 16384),
   'it was cut off': (copy, { random }) => copy.subarray(0, Math.floor(random() * copy.length)),
-  'it grew': (copy) => Buffer.concat([copy, Buffer.from('more')]),
-  'it is empty': () => Buffer.alloc(0),
+  'it grew': (copy) => joined(copy, textBytes('more')),
+  'it is empty': () => new Uint8Array(0),
   'it is gone': () => null,
 };
 

@@ -1,22 +1,27 @@
 /* run: the laboratory as a whole (laboratory.js), or a single run again.
- *   node tests/faults/run.js [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
- *     [--add FILE]… [--write FILE]
+ *   node tests/faults/run.js [--side node|chromium|firefox|webkit] [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
+ *     [--add FILE]… [--write]
  * --kind: only kinds whose name has that in it; --save: what was found, to --add it to another run; --write: a table of
- * what was tried, how often, and what held */
+ * what was tried, how often, and what held: of Node in docs/faults.md, of browsers in docs/lost.md */
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { keep } from '../e2e/tables.js';
 import { testModel } from '../js/models.js';
 import { KINDS } from './faults.js';
 import { experiment } from './laboratory.js';
-import { keepTable, tableOf } from './table.js';
+import { browserPlace } from './place-browser.js';
+import { NodePlace } from './place-node.js';
+import { keepTable, linesOf, tableOf } from './table.js';
 
 const { values } = parseArgs({ options: {
   runs: { type: 'string', default: '2000' }, seed: { type: 'string', default: '1' }, first: { type: 'string', default: '0' },
-  kind: { type: 'string' }, write: { type: 'string' }, save: { type: 'string' }, add: { type: 'string', multiple: true, default: [] },
+  side: { type: 'string', default: 'node' }, kind: { type: 'string' }, write: { type: 'boolean' }, save: { type: 'string' }, add: { type: 'string', multiple: true, default: [] },
 } });
 if (values.kind) KINDS.splice(0, KINDS.length, ...KINDS.filter(({ name }) => name.includes(String(values.kind))));
 const runs = Number(values.runs), began = Date.now();
+const place = values.side === 'node' ? new NodePlace() : browserPlace(/** @type {any} */ (values.side));
 const rows = await experiment(await readFile(await testModel('parity-q4_0')), {
+  place,
   numbers: Array.from({ length: runs }, (_, i) => Number(values.first) + i), seed: Number(values.seed),
   each(n, plan, result) {
     if (!['right', 'coded'].includes(result)) console.error(`${n} ${plan.kind.name} (${plan.from}, ${plan.moment}, ${plan.lasting}, ${plan.digest}): ${result}`);
@@ -33,6 +38,7 @@ for (const file of values.add) {
 if (values.save) await writeFile(values.save, JSON.stringify(rows));
 const broken = Object.values(rows).flatMap((row) => row.broken);
 const tried = Object.values(rows).reduce((sum, row) => sum + row.tried, 0);
-console.log(`${KINDS.length} kinds, ${tried} runs, ${broken.length} of them broke a rule`);
-if (values.write) await keepTable(values.write, tableOf(rows, { runs: tried, seed: Number(values.seed) }));
+console.log(`${place.name}: ${Object.keys(rows).length} kinds, ${tried} runs, ${broken.length} of them broke a rule`);
+if (values.write && values.side === 'node') await keepTable('docs/faults.md', tableOf(rows, { runs: tried, seed: Number(values.seed) }));
+else if (values.write) keep('lost.md', 'laboratory', linesOf(rows, place.name), 2);
 process.exitCode = broken.length ? 1 : 0;

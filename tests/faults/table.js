@@ -15,6 +15,19 @@ ${all.map(([name, row]) => `| ${name} | ${row.tried} | ${row.right} | ${row.code
 `;
 }
 
+/** By what was broken: the server, the store, a copy at rest, or what the caller did.
+ * @param {Record<string, Row>} rows @param {string} side */
+export function linesOf(rows, side) {
+  const lines = ['| side | what was broken | kinds | runs | right model | coded error | rule broken |', '|---|---|---:|---:|---:|---:|---:|'];
+  for (const group of new Set(Object.keys(rows).map((name) => name.split(':')[0]))) {
+    const all = Object.entries(rows).flatMap(([name, row]) => (name.startsWith(`${group}:`) ? [row] : []));
+    const sum = (/** @type {(row: Row) => number} */ f) => all.reduce((total, row) => total + f(row), 0);
+    const cells = [sum((row) => row.tried), sum((row) => row.right), sum((row) => row.coded), sum((row) => row.broken.length)];
+    lines.push(`| ${[side, group, all.length, ...cells].join(' | ')} |`);
+  }
+  return lines;
+}
+
 /** @param {string} file of the documents @param {string} table */
 export async function keepTable(file, table) {
   const marks = /(<!-- kept: laboratory -->\n)[^]*(<!-- end of laboratory -->)/, text = await readFile(file, 'utf8');

@@ -113,6 +113,15 @@ async function stalls(t, usual, every) {
   assert.deepEqual(await logitsOf(server.url), expected);
 }
 
+test('a server that sends a little each time and falls silent is not asked for ever', async (t) => {
+  tune(t, { stallMs: 60, segment: 1 << 17 });
+  const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
+  const { code } = await logitsOf(server.url, { cache: false }).catch((error) => error);
+  assert.equal(code, 'truncated');
+  // As if each range had its own attempts, for each of them brings a third of one: a hundred.
+  assert.ok(server.seen.length < 40, `${server.seen.length} requests`);
+});
+
 test('a server that has no ranges: one stream, and a new one after a break', async (t) => {
   const server = await faultyServer(t, bytes, (n) => ({ noRanges: true, ...(n < 3 && { killAt: 1_000_000 * (n + 1) }) }));
   assert.deepEqual(await logitsOf(server.url), expected);

@@ -206,6 +206,30 @@ test('others make vectors when they are told how', async (t) => {
   }
 });
 
+test('texts go together through models that see earlier tokens only, and give the same bits as alone', async (t) => {
+  const texts = [...Array.from({ length: 24 }, (_, i) => 'word '.repeat(i % 5) + i), 'a longer text, '.repeat(12), 'x', 'y z'];
+  for (const [name, options] of /** @type {const} */ ([['tiny', {}], ['gpt2-q4_0', { threads: 1 }], ['llama-q8_0', { kvType: 'q8_0' }],
+    ['gemma2-q4_0', { threads: 2, kvType: 'i16', contextLength: 250 }]])) {
+    const model = await open(t, name, options);
+    for (const pooling of /** @type {const} */ (['mean', 'last'])) {
+      /** @type {number[]} */
+      const steps = [];
+      const together = bitsOf(await model.embed(texts, { pooling, onProgress: ({ done }) => steps.push(done) }));
+      assert.ok(steps.length < texts.length / 2, `${name}: ${steps}`);
+      for (const [i, text] of texts.entries()) {
+        assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
+      }
+    }
+    // Nothing of it is taken for a context.
+    const prompt = texts.slice(0, 3).join(''), fresh = await open(t, name, options);
+    assert.deepEqual(await model.logits([...await model.tokenize(prompt)]), await fresh.logits([...await fresh.tokenize(prompt)]));
+  }
+  const small = await open(t, 'tiny', { contextLength: 24 }), few = texts.slice(0, 4);
+  const alone = [];
+  for (const text of few) alone.push(await small.embed(text, { pooling: 'mean' }));
+  assert.deepEqual(await small.embed(few, { pooling: 'mean' }), alone);
+});
+
 test('inspecting plans what loading takes', async (t) => {
   const { info } = await inspectModel(await testModel('embed-q4_0'), { contextLength: 100 });
   const model = await open(t, 'embed-q4_0', { contextLength: 100 });

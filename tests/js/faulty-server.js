@@ -7,6 +7,8 @@ import { createServer } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { byteRange } from '../../tools/serve.js';
 
+export { randoms } from '../faults/randoms.js';
+
 /** What to do with one request; everything is optional.
  * @typedef {object} Fault
  * @property {number} [status]        answer this, and nothing else
@@ -19,7 +21,7 @@ import { byteRange } from '../../tools/serve.js';
  * @property {number} [lie]           the file has so many bytes more, says Content-Length or Content-Range
  * @property {number} [wait]          milliseconds before the answer
  * @property {number} [slow]          milliseconds before each piece
- * @property {Buffer} [bytes]         another file
+ * @property {Uint8Array} [bytes]         another file
  * @property {string} [etag]
  * @property {string} [raw]           send this instead of an answer, and end the connection
  */
@@ -27,18 +29,9 @@ import { byteRange } from '../../tools/serve.js';
 
 const PIECE = 16384;
 
-/** Numbers from 0 to 1 that are the same in every run. @param {number} seed */
-export function randoms(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
-
 /**
  * @param {any} t     the test that it is closed after
- * @param {Buffer} bytes
+ * @param {Uint8Array} bytes
  * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request
  * @param {Fault} [usual]   what holds for all requests
  */
@@ -67,7 +60,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
 }
 
 /** @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
- * @param {Fault & { bytes: Buffer, etag: string }} fault @param {{ modified: string }} state @param {Seen} entry */
+ * @param {Fault & { bytes: Uint8Array, etag: string }} fault @param {{ modified: string }} state @param {Seen} entry */
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
   if (fault.raw !== undefined) return void request.socket.end(fault.raw);
@@ -95,7 +88,7 @@ async function respond(request, response, fault, state, entry) {
   await send(response, body, fault, entry);
 }
 
-/** @param {import('node:http').ServerResponse} response @param {Buffer} body @param {Fault} fault @param {Seen} entry */
+/** @param {import('node:http').ServerResponse} response @param {Uint8Array} body @param {Fault} fault @param {Seen} entry */
 async function send(response, body, { killAt = Infinity, stallAt = Infinity, slow = 0, lie = 0 }, entry) {
   const stop = Math.min(killAt, stallAt, body.length);
   for (let at = 0; at < stop;) {

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { KINDS } from '../faults/faults.js';
 import { experiment, planOf } from '../faults/laboratory.js';
+import { NodePlace } from '../faults/place-node.js';
 import { tableOf } from '../faults/table.js';
 import { testModel } from './models.js';
 
@@ -20,7 +21,7 @@ test('each run ends with a right model or a coded error, no complete copy is los
   const bytes = await readFile(await testModel('parity-q4_0'));
   // Behind the first cycle of kinds: those are all with an engine.
   const numbers = KINDS.flatMap(({ name }, i) => (i % 3 || SLOW.test(name) ? [] : [KINDS.length + i]));
-  const rows = await experiment(bytes, { numbers, seed: 7 });
+  const rows = await experiment(bytes, { place: new NodePlace(), numbers, seed: 7 });
   assert.deepEqual(Object.values(rows).flatMap(({ broken }) => broken), []);
   assert.equal(Object.keys(rows).length, numbers.length);
   assert.match(tableOf(rows, { runs: numbers.length, seed: 7 }), / 0 broken rules/);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
 import { Entry } from '../../js/download/entry.js';
-import { Passing, TUNING, patiently } from '../../js/download/http.js';
+import { Passing, Silences, TUNING, patiently } from '../../js/download/http.js';
 import { Identity, compare, keyOf } from '../../js/download/identity.js';
 import { Lanes } from '../../js/download/lanes.js';
 import { Shelf } from '../../js/download/shelf.js';
@@ -189,7 +189,42 @@ test('a connection that falls silent again and again gets its attempts back only
       at += gained;
       if (++asked < 9) throw Object.assign(new Passing('truncated', 'it ended'), { stalled });
     };
-    await patiently(tuning, 3, receive, () => {}, () => at).catch(() => {});
+    const around = { onRetry() {}, silences: new Silences(tuning) };
+    await patiently(tuning, 3, receive, around, () => at).catch(() => {});
     assert.equal(asked, calls, `${stalled} ${gained}`);
   }
+});
+
+/** Silences of `lanes` connections, each of which brings so many bytes first, until it is too much or the file is whole:
+ * how long they were together, and whether it is whole. No clock is asked.
+ * @param {{ attempts: number, stallMs: number, segment: number }} tuning @param {number} bytes
+ * @param {{ lanes: number, total: number }} file */
+function endured(tuning, bytes, { lanes, total }) {
+  const silences = new Silences(tuning);
+  for (let came = 0, now = 0; ; now += tuning.stallMs) {
+    for (let lane = 0; lane < lanes; lane++) {
+      silences.came(bytes);
+      came += bytes;
+      // They do not begin at the same moment.
+      if (came >= total || silences.over(now + lane / lanes)) return { ms: now + tuning.stallMs, whole: came >= total };
+    }
+  }
+}
+
+test('a server that falls silent again and again is not waited for longer than ten seconds by the laboratory\'s tuning', () => {
+  const tuning = { attempts: TUNING.attempts, stallMs: 400, segment: 1 << 18 };
+  for (const lanes of [1, 3]) {
+    for (let bytes = 0; bytes < 1 << 20; bytes += 9973) {
+      const { ms } = endured(tuning, bytes, { lanes, total: 3e6 });
+      assert.ok(ms <= 6000, `${bytes} bytes through ${lanes} connections: ${ms} ms`);
+    }
+  }
+});
+
+test('silences of a file: as many as attempts, one more for four ranges that came; of several connections at once, one', () => {
+  const file = { lanes: 1, total: 720e6 }, { segment, stallMs, attempts } = TUNING;
+  assert.deepEqual(endured(TUNING, 0, file), { ms: attempts * stallMs, whole: false });
+  assert.deepEqual(endured(TUNING, segment, file), { ms: (attempts + 3) * stallMs, whole: false });
+  assert.ok(endured(TUNING, 4 * segment, file).whole);
+  assert.equal(endured(TUNING, 0, { lanes: 3, total: 720e6 }).ms, attempts * stallMs);
 });

@@ -253,6 +253,28 @@ test('a stream is cancelled by an abort at once, and not touched by one that cam
   assert.deepEqual([cancelled, stream.locked], [true, false]);
 });
 
+test('inspectModel takes a signal: before it begins, while the server is silent, while bytes come; model.inspect too', async (t) => {
+  let asked = 0;
+  const url = await serveWith(t, (request, response) => {
+    asked++;
+    if (request.url === '/silent') return;
+    response.setHeader('content-length', bytes.length);
+    response.write(bytes.subarray(0, 1000));
+  });
+  await refuses(inspectModel(url, { signal: AbortSignal.abort() }), 'aborted');
+  assert.equal(asked, 0);
+  for (const address of [new URL('/silent', url), url]) {
+    const before = asked, controller = new AbortController(), reading = inspectModel(address, { signal: controller.signal });
+    reading.catch(() => {});
+    while (asked === before) await sleep(5);
+    controller.abort(new Error('changed my mind'));
+    assert.match((await refuses(reading, 'aborted')).cause.message, /changed my mind/);
+  }
+  const model = await loadModel(path, { threads: 1 });
+  t.after(() => model.dispose());
+  await refuses(model.inspect({ signal: AbortSignal.abort() }), 'aborted');
+});
+
 test('an iterator whose clean-up throws does no harm', async () => {
   const iterator = {
     [Symbol.iterator]: () => iterator,

@@ -55,6 +55,7 @@ const LIMITS = {
   ],
   'Downloads': [
     ['silence of a connection, then it is asked anew', 'js/download/http.js', 'stallMs', 'ms'],
+    ['silences of one file together; one more for each 16 MiB that came', 'js/download/http.js', 'attempts', '', 'truncated'],
     ['failures in a row', 'js/download/http.js', 'attempts', '', 'network-error'],
     ['failures before the first answer', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
     ['what a server may ask to wait (`Retry-After`)', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
