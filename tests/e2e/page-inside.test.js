@@ -9,21 +9,12 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, say, servePage, setOptions, sharedBrowser,
+  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, plainBuild, say, servePage, setOptions, sharedBrowser,
   textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {import('../../js/index.js').Model} Model */
-
-/** Runs in the page before its scripts. */
-function plainBuild() {
-  const post = Worker.prototype.postMessage;
-  Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
-    if (message?.kind === 'open') message.options.variant = 'simd128';
-    return post.call(this, message, ...more);
-  };
-}
 
 /** @param {string} name @param {(model: Model) => Promise<void>} use */
 async function inNode(name, use) {

@@ -68,10 +68,12 @@ test('adding an id again replaces it, deleting takes it away', async () => {
   await index.add({ id: 'a', vector: c, data: 'new' });
   assert.equal(index.size, 2);
   assert.deepEqual(index.get('a'), { id: 'a', vector: c, data: 'new' });
+  assert.deepEqual(index.entries(), [{ id: 'a', data: 'new' }, { id: 'b' }]);
   assert.equal(index.query(c)[0].data, 'new');
   await index.delete(['a', 'not there']);
   assert.deepEqual(index.query(c).map(({ id }) => id), ['b']);
   assert.equal(index.get('a'), undefined);
+  assert.deepEqual(index.entries(), [{ id: 'b' }]);
   await index.add([{ id: 'c', vector: a }]);
   assert.deepEqual(index.query(a, { count: 1 }).map(({ id }) => id), ['c']);
 });
