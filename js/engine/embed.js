@@ -2,6 +2,7 @@
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { GemmaError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../link/protocol.js';
+import { aside } from './saving.js';
 
 /** Texts that the engine takes together, at most (gw_pack). */
 const MOST_TEXTS = 64;
@@ -16,17 +17,20 @@ export async function embed(context, job, args) {
   const full = native.number('n_embd'), width = args.dimensions ?? full;
   const alone = native.number('both_ways') !== 1;
   const out = vectorsFor(total, width), ids = await tokenized(context, job, args);
-  for (let done = 0; done < total;) {
-    const end = alone ? done + 1 : packEnd(ids, done, context.contextLength), pack = ids.slice(done, end);
-    native.pack(pack.flat(), pack.map((text) => text.length), pooling === 'last');
-    await context.runner.settle(job);
-    pack.forEach((_, i) => {
-      out.set(finished(native.vector(i, full).subarray(0, width), args.normalize), (done + i) * width);
-    });
-    done = end;
-    if (progress) job.post({ kind: 'progress', id: job.id, value: { done, total } });
-  }
-  return out;
+  const run = async () => {
+    for (let done = 0; done < total;) {
+      const end = alone ? done + 1 : packEnd(ids, done, context.contextLength), pack = ids.slice(done, end);
+      native.pack(pack.flat(), pack.map((text) => text.length), pooling === 'last');
+      await context.runner.settle(job);
+      pack.forEach((_, i) => {
+        out.set(finished(native.vector(i, full).subarray(0, width), args.normalize), (done + i) * width);
+      });
+      done = end;
+      if (progress) job.post({ kind: 'progress', id: job.id, value: { done, total } });
+    }
+    return out;
+  };
+  return alone ? aside(context, job, run) : run();
 }
 
 /** @param {number} count @param {number} width */
