@@ -241,6 +241,18 @@ for (const name of BROWSERS) {
       await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
       await page.select('#inside .about select', 'last');
       await seen(page, `.strip [role="option"]:nth-child(20)`);
+      await page.select('#inside .about select', 'own');
+      await page.$eval('#inside .about textarea', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
+        one.dispatchEvent(new Event('input'));
+      });
+      await page.waitForFunction(() => /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''));
+      await seen(page, '.bars li');
+      await say(page, 'And then?');
+      await until(page, '.from-user ~ .from-user ~ .from-model .retry');
+      const [first, then] = await page.$$eval('.answer-foot .stats', (all) => all.map((one) => (
+        /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? [])));
+      assert.ok(then[0] - then[1] >= first[0], `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`);
       await page.focus('#inside-words');
       await page.keyboard.press('Escape');
       await page.waitForSelector('#inside', { hidden: true });
