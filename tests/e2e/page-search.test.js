@@ -132,8 +132,15 @@ for (const name of BROWSERS) {
       await page.click('#library-toggle');
       await page.click('#library-keep');
       await open(page);
-      await give(page, 'Texts to search in', file('notes.md', NOTES), file('boats.txt', BOATS));
+      await give(page, 'Texts to search in', file('notes.md', NOTES));
+      await has(page, ['notes.md']);
+      await page.evaluate((text) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text], 'boats.txt'));
+        document.querySelector('#search .add')?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+      }, BOATS);
       await has(page, ['notes.md', 'boats.txt']);
+      assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
       await give(page, 'Texts to search in', file('book.txt', WORDS.join(' ').repeat(8000)));
       await page.waitForSelector('#search .work:not([hidden]) progress[value]');
       await press(page, '#search .work button', 'Cancel');
