@@ -29,7 +29,8 @@ const PATIENCE_MS = 200;
  *   of an answer in a format that is whole: what its JSON says, or its text */
 /** onAnswer: the prompt of the next answer, null: this is the last.
  * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
- *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void, onError?: () => void }} Hooks */
+ *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
+ *   onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
  *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 

@@ -16,9 +16,7 @@ const nameOf = ({ title, at }) => `${title}, passage ${at + 1}`;
 
 export class Finds {
   #nearest;
-  #field = el('input', {
-    type: 'search', dir: 'auto', placeholder: 'What are you looking for?', autocomplete: 'off', disabled: true,
-  });
+  #field = el('input', { type: 'search', dir: 'auto', autocomplete: 'off', disabled: true });
   #hits = el('ol', { className: 'hits', ariaLabel: 'Nearest passages' });
   #askable = true;
   #ask;
@@ -44,9 +42,10 @@ export class Finds {
     this.#field.focus();
   }
 
-  /** @param {boolean} on @param {boolean} askable   there is somebody to ask */
-  enable(on, askable) {
+  /** askable: there is somebody to ask. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
+  enable({ empty, on, askable }) {
     this.#field.disabled = !on;
+    this.#field.placeholder = empty ? 'Nothing to search in yet' : 'What are you looking for?';
     this.#askable = askable;
     if (!on) this.#show([]);
   }

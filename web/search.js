@@ -42,6 +42,7 @@ export class Search {
   /** What is here, and whose vectors it has, is not known yet. */
   #opening = true;
   #list = el('ul', { className: 'texts', ariaLabel: 'Your texts' });
+  #others = el('div');
   #maker = el('div');
   #add = action('Add text files…', () => this.#files.click());
   #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: 'Texts to search in' });
@@ -72,7 +73,7 @@ export class Search {
     const close = action('Close', this.#close, 'quiet');
     this.#place.replaceChildren(
       el('div', { className: 'settings-head' }, el('h2', {}, 'Search in your texts'), close),
-      this.#finds.element, this.#work.element, el('h3', {}, 'Your texts'), this.#list,
+      this.#finds.element, this.#work.element, this.#others, el('h3', {}, 'Your texts'), this.#list,
       el('div', { className: 'add' }, this.#add, el('span', { className: 'hint' }, 'or drop text or Markdown here')),
       this.#pasting(), el('h3', {}, 'Who reads them'), this.#maker, this.#files, this.#file);
   }
@@ -219,12 +220,13 @@ export class Search {
   #show() {
     const texts = this.#texts.list(), reader = this.#reader;
     const fits = reader !== null && this.#texts.fits(reader);
+    const empty = !texts.length, askable = !this.#host.model()?.info.embedding;
     this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
-    this.#list.hidden = !texts.length;
-    this.#finds.enable(texts.length > 0 && fits, !this.#host.model()?.info.embedding);
+    this.#list.hidden = empty;
+    this.#finds.enable({ empty, on: !empty && fits, askable });
     const stay = this.#texts.kept ? ' The texts are here at your next visit too.' : ' The texts go with this tab.';
-    this.#maker.replaceChildren(...(reader && !fits ? this.#others(reader) : []),
-      ...(reader ? this.#about(reader) : []), el('p', { className: 'hint' }, PRIVATE, stay));
+    this.#others.replaceChildren(...(reader && !fits ? [this.#again(reader)] : []));
+    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p', { className: 'hint' }, PRIVATE, stay));
   }
 
   /** @param {{ name: string, passages: number }} text */
@@ -240,11 +242,11 @@ export class Search {
   }
 
   /** Vectors of another model are here. @param {Maker} reader */
-  #others(reader) {
+  #again(reader) {
     const again = action(`Read them anew with ${reader.label}`, () => void this.#work.do((signal) => (
-      this.#texts.readAnew(reader, this.#reading(signal)))), 'primary');
+      this.#texts.readAnew(reader, this.#reading(signal)))));
     const said = `${this.#texts.by?.label} has read these texts. What two models make of texts cannot be compared.`;
-    return [el('p', {}, said), el('p', {}, again)];
+    return el('div', { className: 'notice' }, el('p', {}, said), again);
   }
 
   /** What it is worth. @param {Maker} reader */

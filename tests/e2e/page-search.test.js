@@ -149,7 +149,7 @@ for (const name of BROWSERS) {
       await give(page, 'Model for the search', await testModel('embed-q8_0'));
       await page.waitForFunction(() => /cannot be compared/.test(document.querySelector('#search')?.textContent ?? ''));
       assert.ok(await page.$(`${FIELD}:disabled`));
-      await page.click('#search .primary:not(.ask *)');
+      await page.click('#search .notice button');
       await ask(page);
       await finds(page, await inNode('embed-q8_0'));
       const kept = await page.evaluate(async () => {
