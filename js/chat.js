@@ -18,8 +18,8 @@ const MAX_ROUNDS = 8;
  *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
 /** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[], saved?: Bytes }} ChatOptions */
 /** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
-/** What the last answer was built on, and what the next one can be.
- * @typedef {{ last?: Prefix, next?: Prefix }} Prefixes */
+/** What the last answer was built on, and what the next one can be, or why there is no such thing.
+ * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
  * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
 /** What the model does for a chat. ask: the prompt is asked for when the answer begins.
@@ -51,7 +51,8 @@ export class Chat {
     this.#means = means;
     this.#defaults = defaults;
     this.#prefixes = said?.prefixes ?? prefixes;
-    this.restored = said?.state.length ? means.restore(said.state.slice()) : Promise.resolve({ tokens: 0 });
+    this.restored = said?.state.length ? means.restore(said.state.slice())
+      : Promise.resolve({ tokens: 0, ...(said?.messages.length && { reason: reasonOf(said.prefixes) }) });
     this.restored.catch(() => {});
   }
 
@@ -138,12 +139,13 @@ export class Chat {
         said.push(messageOf(answer), ...results);
         return { messages: [.../** @type {Past} */ (begun).messages, ...said] };
       },
-      onResult: (answer, next) => {
+      onResult: (answer, built) => {
         this.#busy = false;
         const { messages, prefix, begin } = /** @type {Past} */ (begun);
         if (answer.finishReason === 'aborted' && answer.text === '') return;
         this.#messages = [...messages, ...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
-        this.#prefixes = { last: begin === undefined ? prefix : this.#prefixes.last, next };
+        const last = begin === undefined ? prefix : this.#prefixes.last;
+        this.#prefixes = { last, ...built };
       },
       onError: () => {
         if (begun) this.#busy = false;
@@ -151,6 +153,9 @@ export class Chat {
     });
   }
 }
+
+/** @param {Prefixes} prefixes of a chat without a state */
+const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
 
 /** @param {import('./generation.js').GenerateResult} answer @returns {ChatMessage} */
 function messageOf({ text, finishReason, toolCalls }) {

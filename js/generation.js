@@ -29,7 +29,8 @@ const PATIENCE_MS = 200;
  *   of an answer in a format that is whole: what its JSON says, or its text */
 /** onAnswer: the prompt of the next answer, null: this is the last.
  * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
- *   onResult?: (result: GenerateResult, prefix?: Prefix) => void, onError?: () => void }} Hooks */
+ *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
+ *   onError?: () => void }} Hooks */
 /** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
  *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
@@ -162,9 +163,9 @@ export class Generation {
     try {
       const args = prepare();
       if (isJson(args)) this.#reader = (await import('./tools/partial.js')).partialJson;
-      const { prefix, ...answer } = await this.#rounds(args);
+      const { prefix, why, ...answer } = await this.#rounds(args);
       const result = { ...answer, ...valueOf(answer, args) };
-      onResult?.(result, prefix);
+      onResult?.(result, { next: prefix, why });
       return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...result.toolCalls ?? []] } : result;
     } catch (error) {
       onError?.();

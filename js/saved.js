@@ -12,7 +12,7 @@ const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
 const VERSION = 1;
 const MOST_JSON = 1 << 28;
-const MOST_IDS = 1 << 20;
+const MOST_IDS = 1 << 20, MOST_WHY = 100;
 
 /** What was said, and how answers are asked for.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
@@ -61,7 +61,10 @@ export function unpackSaid(bytes) {
   const known = Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name)));
   return {
     messages, options: { ...known, ...bias }, state: bytes.subarray(end),
-    prefixes: { last: prefixOf(prefixes.last), next: prefixOf(prefixes.next) },
+    prefixes: {
+      last: prefixOf(prefixes.last), next: prefixOf(prefixes.next),
+      why: typeof prefixes.why === 'string' ? prefixes.why.slice(0, MOST_WHY) : undefined,
+    },
   };
 }
 

@@ -221,9 +221,10 @@ void gw_clear(gw_model *m);
 
 /* --- saved states (state.h): what is evaluated and the sampler, as bytes, from state READY on --------------
  * gw_state_name(m): 16 hexadecimal digits for the model, the type of its cache and the layout that a state must fit.
- * gw_save(m, ids, n): a state of these ids begins: 0, then gw_save_bytes(m) is its size and gw_save_next(m) puts the
- *   next bytes at gw_state_window(m) and says how many, 0 at the end; 1: they are not all evaluated, or the rings
- *   of windows have moved on: gw_sync and gw_run first. No other call of this model may come in between.
+ * gw_save(m, ids, n): a state of these ids begins, without any of all that are evaluated: 0, then gw_save_bytes(m) is
+ *   its size and gw_save_next(m) puts the next bytes at gw_state_window(m) and says how many, 0 at the end; 1: they are
+ *   not all evaluated, or the rings of windows have moved on: gw_sync and gw_run first. No other call of this model may
+ *   come in between.
  * gw_restore(m, bytes): a state of so many bytes comes: put up to gw_state_left(m) of them at gw_state_window(m),
  *   gw_restore_commit(m, n): 1 more, please; 0: all is there, the next gw_sync keeps what it begins with;
  *   GW_E_BAD_SAVED: it is over. commit(0) says that no more come. A state of another model, cache type or layout is

@@ -20,8 +20,8 @@ import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package
 import { at, cli, isMain } from './proc.js';
 
 const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
-/** Comes as a text with the chunk that wants it. */
-const BUNDLED = 'inside.css';
+/** Come as texts with the chunks that want them. */
+const BUNDLED = new Set(['inside.css', 'search.css']);
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
 
 /** @param {string} out @param {boolean} minify */
@@ -40,7 +40,7 @@ async function bundle(out, minify) {
 
 /** The page's own files, and the wasm modules beside the worker. @param {string} out */
 function copy(out) {
-  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)) && name !== BUNDLED);
+  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)) && !BUNDLED.has(name));
   for (const name of names) copyFileSync(at('web', name), join(out, name));
   copyModules(out);
 }

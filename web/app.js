@@ -6,12 +6,12 @@
 import { setUpComposer } from './composer.js';
 import { Conversation } from './conversation.js';
 import { action, announce, box, button, byId, el, hasTouch } from './dom.js';
+import { closeDrawers, drawersChanged, setUpDrawers } from './drawers.js';
 import { codeOf } from './errors.js';
 import { Follow } from './follow.js';
 import { bytes, count, parameters } from './format.js';
 import { Keeper } from './keeper.js';
 import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
-import { closeLook, lookAgain, setUpLook } from './look.js';
 import { Models, choiceOfNote, noteOf } from './models.js';
 import { lasting, showNotices } from './notices.js';
 import { setUpOffline } from './offline.js';
@@ -41,7 +41,7 @@ const follow = new Follow(box('scroller'), box('latest'));
 /** @type {Models} */
 const models = new Models({
   leave: async (dead) => {
-    closeLook();
+    closeDrawers();
     if (!dead) await conversation.settle();
     conversation.use(null);
   },
@@ -65,7 +65,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
-    if (now) lookAgain();
+    if (now) drawersChanged();
   },
   branched: ({ head, tree }) => void archive.put(head, tree.kept()).then(() => openConversation(head.id)),
   lost: (error) => void unload(error),
@@ -123,7 +123,7 @@ function welcome() {
 function changeModel() {
   shows({ view: 'models' });
   showSettings(false);
-  closeLook();
+  closeDrawers();
   showPickerError(null);
   showPicker();
   button('back').focus();
@@ -310,7 +310,7 @@ async function openConversation(id, instead = false) {
   const one = id ? await archive.get(id).catch(() => null) : null;
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
   takeSettings(conversation.head);
-  lookAgain();
+  drawersChanged();
   composer.draft(await keeper.draft());
   shows({ view: 'chat', id: conversation.head?.id ?? null }, instead || (id !== null && !one));
   if (document.body.dataset.state !== 'loading' && document.body.dataset.state !== 'opening') showChat();
@@ -341,15 +341,17 @@ setUpSettings(() => {
 setUpPicker(choose, (texts) => composer.add(texts));
 setUpStored(choose);
 setUpToken(choose, showPickerError);
-setUpLook({
+setUpDrawers({
   model: () => models.model,
   answers: () => conversation.answers,
   message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
   busy: () => conversation.busy,
   options: samplingOptions,
   continueFrom: (...from) => conversation.continueFrom(...from),
+  label: () => models.choice?.label ?? '',
+  ask: (draft) => composer.ask(draft),
 }, () => showSettings(false));
-button('settings-toggle').addEventListener('click', closeLook);
+button('settings-toggle').addEventListener('click', closeDrawers);
 setUpShortcuts({ newChat: () => goTo(null), models: changeModel });
 button('loading-cancel').addEventListener('click', () => models.cancel());
 button('new-chat').addEventListener('click', () => goTo(null));

@@ -110,6 +110,13 @@ export function setUpComposer(on) {
       attachments.add(files);
       field.focus();
     },
+    /** A question with texts that belong to it; a message that is being written stays. @param {Draft} draft */
+    ask({ text, files }) {
+      if (!field.value) field.value = text;
+      grow();
+      attachments.add(files);
+      field.focus();
+    },
     get message() {
       return draft();
     },

@@ -21,6 +21,7 @@ export function setUpShortcuts({ newChat, models }) {
     'm': models,
     's': () => button('settings-toggle').click(),
     'i': () => button('look-toggle').click(),
+    'f': () => button('search-toggle').click(),
     'l': () => button('library-toggle').click(),
     '/': () => box('input').focus(),
   };

@@ -2,11 +2,10 @@
  * nearest passages. The index is kept: at the next visit nothing is embedded again. */
 import { GemmaError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';
-import { passagesOf } from './passages.js';
+import { DIMENSIONS, Texts, vectorsBy } from './texts.js';
 
 const MODEL = { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' };
 const STORYTELLER = '../../models/storyteller/storyteller.gguf';
-const DIMENSIONS = 256, SHOWN = 5, AT_ONCE = 32;
 
 /** @param {string} id @returns {any} */
 const at = (id) => document.getElementById(id);
@@ -15,13 +14,14 @@ const index = await openIndex({ dimensions: DIMENSIONS, name: 'example' }).catch
   say('This browser keeps nothing for this page: the index is in memory only.');
   return openIndex({ dimensions: DIMENSIONS });
 });
+const texts = new Texts(index);
 /** @type {any} */ let model = null;
 let asked = new AbortController();
 
 function showCount() {
-  at('count').textContent = index.size ? `${index.size} passages in the index.` : 'The index is empty.';
-  at('clear').disabled = !index.size;
-  at('query').disabled = !model || !index.size;
+  at('count').textContent = texts.size ? `${texts.size} passages in the index.` : 'The index is empty.';
+  at('clear').disabled = !texts.size;
+  at('query').disabled = !model || !texts.size;
 }
 
 /** Runs f; what goes wrong is said. @param {() => Promise<unknown>} f */
@@ -53,6 +53,7 @@ const take = (source) => guarded(async () => {
   }
   await model?.dispose();
   model = loaded;
+  texts.by = vectorsBy(model);
   say(`${model.info.name || 'The model'} is here.`);
 });
 
@@ -60,16 +61,11 @@ const take = (source) => guarded(async () => {
 const addFiles = (files) => guarded(async () => {
   if (!model) return say('A model first, please.');
   for (const file of files) {
-    const passages = passagesOf(await file.text(), file.name);
-    for (let done = 0; done < passages.length; done += AT_ONCE) {
-      const some = passages.slice(done, done + AT_ONCE);
-      say(`${file.name}: ${done} of ${passages.length} passages`);
-      showProgress(done, passages.length);
-      const vectors = await model.embed(some.map(({ text }) => text), {
-        task: 'document', title: some.map(({ title }) => title), dimensions: DIMENSIONS, truncate: true });
-      await index.add(some.map((data, i) => ({ id: `${file.name}#${done + i}`, vector: vectors[i], data })));
-    }
-    say(`${file.name}: ${passages.length} passages.`);
+    const passages = await texts.add(file.name, await file.text(), { onProgress: (done, total) => {
+      say(`${file.name}: ${done} of ${total} passages`);
+      showProgress(done, total);
+    } });
+    say(`${file.name}: ${passages} passages.`);
   }
 });
 
@@ -79,12 +75,10 @@ const search = () => guarded(async () => {
   asked = new AbortController();
   const text = at('query').value.trim();
   if (!text) return at('hits').replaceChildren();
-  const options = { task: 'query', dimensions: DIMENSIONS, truncate: true, signal: asked.signal };
-  const vector = await model.embed(text, options);
-  at('hits').replaceChildren(...index.query(vector, { count: SHOWN }).map(({ score, data }) => {
+  at('hits').replaceChildren(...(await texts.nearest(text, asked.signal)).map((found) => {
     const item = document.createElement('li'), passage = document.createElement('p'), from = document.createElement('small');
-    passage.textContent = data.text;
-    from.textContent = `${data.title} (${score.toFixed(2)})`;
+    passage.textContent = found.text;
+    from.textContent = `${found.title} (${found.score.toFixed(2)})`;
     item.append(passage, from);
     return item;
   }));
@@ -113,7 +107,7 @@ at('files').onchange = () => addFiles(at('files').files);
 at('query').oninput = search;
 at('tell').onclick = tell;
 at('clear').onclick = () => guarded(async () => {
-  await index.clear();
+  await texts.clear();
   at('hits').replaceChildren();
 });
 at('drop').ondragover = (/** @type {DragEvent} */ event) => event.preventDefault();

@@ -2,6 +2,7 @@
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { GemmaError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../link/protocol.js';
+import { aside } from './saving.js';
 
 /** prefixes: one for each text, or one for all; dimensions: numbers that are left of a vector.
  * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
@@ -9,21 +10,29 @@ import { MAX_RESULT_BYTES } from '../link/protocol.js';
 
 /** The vectors, one behind the other. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
-  const { native } = context.runner, { texts, pooling, progress } = args, { length: total } = texts;
-  const full = native.number('n_embd'), width = args.dimensions ?? full;
+  const { native } = context.runner, full = native.number('n_embd'), width = args.dimensions ?? full;
+  const out = vectorsFor(args.texts.length, width), ids = await tokenized(context, job, args);
+  const fill = () => packs(context, job, args, ids, (vector, i) => {
+    out.set(finished(vector(full).subarray(0, width), args.normalize), i * width);
+  });
+  await (native.number('both_ways') === 1 ? fill() : aside(context, job, fill));
+  return out;
+}
+
+/** Evaluates texts, as many at once as go together.
+ * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
+ * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take that of text i */
+async function packs({ runner }, job, { pooling, progress }, ids, take) {
+  const { native } = runner, total = ids.length;
   const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
-  const out = vectorsFor(total, width), ids = await tokenized(context, job, args);
   for (let done = 0; done < total;) {
     const end = packEnd(ids, done, room), pack = ids.slice(done, end);
     native.pack(pack.flat(), pack.map((text) => text.length), pooling === 'last');
-    await context.runner.settle(job);
-    pack.forEach((_, i) => {
-      out.set(finished(native.vector(i, full).subarray(0, width), args.normalize), (done + i) * width);
-    });
+    await runner.settle(job);
+    pack.forEach((_, i) => take((numbers) => native.vector(i, numbers), done + i));
     done = end;
     if (progress) job.post({ kind: 'progress', id: job.id, value: { done, total } });
   }
-  return out;
 }
 
 /** @param {number} count @param {number} width */

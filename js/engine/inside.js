@@ -5,6 +5,7 @@
 /** @import { Prompt } from './vocabulary.js' */
 import { GemmaError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../link/protocol.js';
+import { aside } from './saving.js';
 
 /** positions: null is all of them, below 0 counts from the end; lens: how many tokens.
  * @typedef {{ prompt: Prompt, layers: number[], heads: number[], positions: number[] | null, lens: number,
@@ -27,12 +28,13 @@ export async function inside(context, job, args) {
     : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
   const positions = positionsOf(args.positions, ids.length);
   const layers = roomFor(args, positions.length, ids.length);
-  if (layers.size) {
+  const run = async () => {
     if (vectors) native.pack(ids, [ids.length], false);
     else native.sync(ids);
     native.call('want_look');
     await runner.settle(job, { onLook: () => look(context, job, { args, layers, positions, n: ids.length }) });
-  }
+  };
+  if (layers.size) await (vectors ? run() : aside(context, job, run));
   const tokens = ids.map((id, i) => ({ id, text: vocabulary.decode([id], true, i ? ids[i - 1] : -1) }));
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }

@@ -33,8 +33,8 @@ const FLUSH_MS = 10;
  * drawing it.
  * @typedef {ReturnType<import('../options.js').postable>
  *   & { prompt: Prompt, grammar?: Uint8Array, forced?: boolean }} GenerateArgs */
-/** prefix: what the next turn of a conversation may build on.
- * @typedef {GenerateResult & { prefix?: import('./template.js').Prefix }} GenerateAnswer */
+/** prefix: what the next turn of a conversation may build on; else why there is no such thing.
+ * @typedef {GenerateResult & { prefix?: import('./template.js').Prefix, why?: string }} GenerateAnswer */
 
 /** One answer under way. @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
@@ -85,7 +85,7 @@ async function answer(run) {
   });
   if (finishReason !== 'stop-sequence') outbox.add({ text: assembler.end(), ids: [], forced: false });
   outbox.flush();
-  return { ...resultOf(run, finishReason), prefix: prefixOf(run, finishReason) };
+  return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }
 
 /** @param {Run} run */
@@ -233,10 +233,12 @@ function callsOf({ reader, args: { prompt } }) {
 }
 
 /** What the next turn may build on; without white space at the end, which templates trim.
- * @param {Run} run @param {string} finishReason @returns {import('./template.js').Prefix | undefined} */
+ * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   const { assembler: { text: added, incomplete }, vocabulary, reader, seamed, prompt, tokens, args } = run;
-  if (reader || seamed === undefined || finishReason === 'stop-sequence' || incomplete) return undefined;
+  if (reader || seamed === undefined) return { why: 'could call tools' };
+  if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
+  if (incomplete) return { why: 'ends inside a character' };
   const text = ('begin' in args.prompt && args.prompt.begin || '') + added, answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
@@ -244,9 +246,9 @@ function prefixOf(run, finishReason) {
     const last = kept.splice(-1);
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
-  if (!text.startsWith(answer) || length !== answer.length) return undefined;
+  if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
   const { template } = vocabulary;
-  return { text: seamed + template.protect(answer), seam: template.seam, ids: [...prompt, ...kept] };
+  return { prefix: { text: seamed + template.protect(answer), seam: template.seam, ids: [...prompt, ...kept] } };
 }
 
 /** @param {number} count @param {number} milliseconds */

@@ -20,6 +20,13 @@ export async function save({ runner }, job, { head, ids }) {
     await runner.settle(job);
     if (!native.saves(ids)) throw new GemmaError('bad-state', 'the conversation cannot be saved');
   }
+  return taken(runner, job, head);
+}
+
+/** `head`, and behind it what the engine has begun to save.
+ * @param {Context['runner']} runner @param {EvaluationJob} job @param {Uint8Array} head */
+async function taken(runner, job, head) {
+  const { native } = runner;
   const size = head.length + native.savedBytes;
   const bytes = wrapped('no-memory', `${size} bytes of a saved conversation`, () => new Uint8Array(size));
   bytes.set(head);
@@ -32,8 +39,30 @@ export async function save({ runner }, job, { head, ids }) {
   return bytes;
 }
 
+/** What the session holds; null if that is nothing, or there is no memory for it.
+ * @param {Context['runner']} runner @param {EvaluationJob} job */
+async function held(runner, job) {
+  try {
+    return runner.native.saves([]) ? await taken(runner, job, new Uint8Array()) : null;
+  } catch (error) {
+    if (/** @type {GemmaError} */ (error).code === 'no-memory') return null;
+    throw error;
+  }
+}
+
+/** Whatever f evaluates, the conversation in the session goes on as if nothing had been. @template T
+ * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
+export async function aside(context, job, f) {
+  const bytes = await held(context.runner, job);
+  try {
+    return await f();
+  } finally {
+    if (bytes) await restore(context, { aborted: false }, { bytes }).catch(() => {});   // else it is evaluated again
+  }
+}
+
 /** How many tokens the session has by it: 0, and why, where it does not fit.
- * @param {Context} context @param {EvaluationJob} job @param {Restore['args']} args
+ * @param {Context} context @param {{ aborted: boolean }} job @param {Restore['args']} args
  * @returns {Promise<Restore['value']>} */
 export async function restore({ runner }, job, { bytes }) {
   const { native } = runner;

@@ -85,6 +85,11 @@ export class SearchIndex {
     return { id, vector: this.#vectors.slice(row * this.dimensions, (row + 1) * this.dimensions), data };
   }
 
+  /** What there is, without the vectors. @returns {Entry[]} */
+  entries() {
+    return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
+  }
+
   /** Everything goes, of the files too. */
   clear() {
     return this.delete([...this.#byId.keys()]).then(() => this.#locked(() => this.#compact()));

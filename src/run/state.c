@@ -122,6 +122,10 @@ static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
 
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &of.session->state.kv;
+    if (n == 0) {
+        ids = of.session->ids;
+        n = kv->pos;
+    }
     if (!holds(of.session, ids, n)) return 1;
     int bad = begin(io, of);
     if (bad) return bad;

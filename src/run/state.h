@@ -47,8 +47,8 @@ typedef struct {
 /* 16 hexadecimal digits for all that a state must fit. */
 void gw_state_key(const gw_state_of *of, char key[17]);
 
-/* Of the n ids, which must be evaluated already. 0; 1: they are not, or the rings do not reach back there;
- * or GW_E_NO_MEMORY. Until all is read, or gw_state_end, the session must not change. */
+/* Of the n ids, which must be evaluated already; 0 ids: of all that are. 0; 1: they are not, or the rings do not reach
+ * back there; or GW_E_NO_MEMORY. Until all is read, or gw_state_end, the session must not change. */
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n);
 /* The next bytes, at the window: how many, 0 at the end. */
 size_t gw_state_next(gw_state_io *io);

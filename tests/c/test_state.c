@@ -100,6 +100,11 @@ TEST(state_goes_on_bit_for_bit) {
         eval(whole.m, ids, PROMPT, PROMPT + ANSWER);
         bytes b = save(whole.m, ids, PROMPT + ANSWER);
         CHECK(b.n < gw_plan_bytes(whole.m, CONTEXT, "kv") + 4 * ALL + 4096);
+        bytes all = save(whole.m, NULL, 0);
+        CHECK_INT(all.n, b.n);
+        CHECK(!memcmp(all.at, b.at, b.n));
+        free(all.at);
+        CHECK_INT(gw_save(other.m, NULL, 0), 1);   /* there is nothing as yet */
         eval(other.m, ids + 40, 60, 60);   /* it was used before */
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);

@@ -125,6 +125,19 @@ export const STATES = [
       await page.waitForSelector('#inside-panel:not([aria-busy]) > *');
     },
   })),
+  { name: 'the search, with nothing in it', async go(page) {
+    await page.click('#search-toggle');
+    await page.waitForSelector('#search .add');
+    await page.$eval('#search details', (one) => { /** @type {HTMLDetailsElement} */ (one).open = true; });
+  } },
+  { name: 'the search, with what it found', async go(page) {
+    await page.type('#search textarea', 'Roses want sun.');
+    await press(page, '#search details button', 'Add it');
+    await page.waitForSelector('#search .texts li');
+    await page.waitForSelector('#search input[type="search"]:enabled');
+    await page.type('#search input[type="search"]', 'sun');
+    await page.waitForSelector('#search .hits li');
+  } },
   { name: 'an answer in a shape', async go(page) {
     await page.click('#settings-toggle');
     await page.waitForSelector('#settings:not([hidden])');

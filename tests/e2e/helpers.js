@@ -243,6 +243,15 @@ export async function inNode(name, questions, options, chatOptions = {}) {
   }
 }
 
+/** Runs in the page before its scripts: its engine is the simd128 build, whose numbers are the same everywhere. */
+export function plainBuild() {
+  const post = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
+    if (message?.kind === 'open') message.options.variant = 'simd128';
+    return post.call(this, message, ...more);
+  };
+}
+
 /** Runs in the page before its scripts: what is copied lands in window.copied. */
 export function catchCopies() {
   Object.defineProperty(navigator, 'clipboard', {

@@ -9,21 +9,12 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, say, servePage, setOptions, sharedBrowser,
+  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, plainBuild, say, servePage, setOptions, sharedBrowser,
   textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {import('../../js/index.js').Model} Model */
-
-/** Runs in the page before its scripts. */
-function plainBuild() {
-  const post = Worker.prototype.postMessage;
-  Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
-    if (message?.kind === 'open') message.options.variant = 'simd128';
-    return post.call(this, message, ...more);
-  };
-}
 
 /** @param {string} name @param {(model: Model) => Promise<void>} use */
 async function inNode(name, use) {
@@ -250,6 +241,18 @@ for (const name of BROWSERS) {
       await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
       await page.select('#inside .about select', 'last');
       await seen(page, `.strip [role="option"]:nth-child(20)`);
+      await page.select('#inside .about select', 'own');
+      await page.$eval('#inside .about textarea', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
+        one.dispatchEvent(new Event('input'));
+      });
+      await page.waitForFunction(() => /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''));
+      await seen(page, '.bars li');
+      await say(page, 'And then?');
+      await until(page, '.from-user ~ .from-user ~ .from-model .retry');
+      const [first, then] = await page.$$eval('.answer-foot .stats', (all) => all.map((one) => (
+        /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? [])));
+      assert.ok(then[0] - then[1] >= first[0], `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`);
       await page.focus('#inside-words');
       await page.keyboard.press('Escape');
       await page.waitForSelector('#inside', { hidden: true });

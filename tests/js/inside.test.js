@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { test } from 'node:test';
-import { open, refuses } from './helpers.js';
+import { open, refuses, someIds } from './helpers.js';
 
 const vectors = new URL('../vectors/', import.meta.url);
 const MODELS = JSON.parse(fs.readFileSync(new URL('inside.json', vectors), 'utf8')).models;
@@ -168,3 +168,32 @@ test('what cannot be looked at is refused; a look can be aborted', async (t) => 
   const messages = await model.inside([{ role: 'user', content: 'Hi' }], { layers: [0], norms: true });
   assert.ok(messages.tokens.length > 5);
 });
+
+for (const name of ['tiny', 'llama-f32']) {
+  test(`${name}: a look and vectors leave the conversation where it was, bit for bit`, async (t) => {
+    const [model, other] = await Promise.all([open(t, name), open(t, name)]);
+    const options = { seed: 3, maxTokens: 30, logprobs: 2, logitBias: { 1: -Infinity } }, long = someIds(120, model.info.vocabSize);
+    /** @param {typeof model} one @param {() => Promise<unknown>} between */
+    const talk = async (one, between) => {
+      const answers = [], ids = long.slice(0, 60);
+      for (let turn = 0; turn < 4; turn++) {
+        const { tokens, logprobs, usage } = await one.generate(ids, options).result();
+        answers.push({ tokens, logprobs, usage });
+        await between();
+        if (turn !== 1) ids.push(...tokens, 5 + turn);   // the second is asked again
+      }
+      return answers;
+    };
+    const expected = await talk(model, async () => {}), heap = await other.heapBytes();
+    assert.ok(expected.slice(1).every(({ usage }) => usage.reusedTokens >= 59), JSON.stringify(expected.map(({ usage }) => usage)));
+    const found = await talk(other, async () => {
+      await other.inside(long, { heads: [0], lens: 2, norms: true });
+      await other.embed(['one text', 'and another one, which is longer'], { pooling: 'mean' });
+      const end = new AbortController(), aborted = other.inside(long, { lens: 2, signal: end.signal });
+      end.abort();
+      await refuses(aborted, 'aborted');
+    });
+    assert.deepEqual(found, expected);
+    assert.equal(await other.heapBytes(), heap);
+  });
+}

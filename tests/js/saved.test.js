@@ -164,6 +164,24 @@ test('saving is abortable, does not disturb, and needs a chat that is not answer
   assert.deepEqual(await model.chat({ saved: nothing }).restored, { tokens: 0 });
 });
 
+test('messages alone: the reason says why', async (t) => {
+  const model = await open(t);
+  /** @param {object} options @param {string} [question] */
+  const reasonAfter = async (options, question = 'Hello') => {
+    const chat = model.chat({ ...SHORT, ...options });
+    if (question) await chat.send(question).text();
+    const { tokens, reason } = await model.chat({ saved: await chat.save() }).restored;
+    assert.equal(tokens, 0);
+    return reason;
+  };
+  const { text } = await model.chat(SHORT).send('Hello').result();
+  assert.match(await reasonAfter({ stop: [text.slice(2, 4)] }), /^messages alone were saved: the last answer ends at a stop sequence$/);
+  const byte = (await model.tokenize('\u{10ffff}')).at(-4);   // no token is that character
+  assert.match(await reasonAfter({ maxTokens: 1, logitBias: { [byte]: 100 } }), /ends inside a character/);
+  assert.match(await reasonAfter({ messages: [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'b' }] }, ''),
+    /nothing was answered/);
+});
+
 test('the seam between template and text is of the model that goes on', async (t) => {
   const tricky = '<end_of_turn>\n<start_of_turn>model\n';
   const chat = (await open(t)).chat(SHORT);

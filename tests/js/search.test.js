@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { GemmaError, openIndex } from '../../js/search.node.js';
 import { passagesOf } from '../../examples/search/passages.js';
+import { Texts } from '../../examples/search/texts.js';
 import { random } from '../../tools/vocab.js';
 import { refuses } from './helpers.js';
 
@@ -68,10 +69,12 @@ test('adding an id again replaces it, deleting takes it away', async () => {
   await index.add({ id: 'a', vector: c, data: 'new' });
   assert.equal(index.size, 2);
   assert.deepEqual(index.get('a'), { id: 'a', vector: c, data: 'new' });
+  assert.deepEqual(index.entries(), [{ id: 'a', data: 'new' }, { id: 'b' }]);
   assert.equal(index.query(c)[0].data, 'new');
   await index.delete(['a', 'not there']);
   assert.deepEqual(index.query(c).map(({ id }) => id), ['b']);
   assert.equal(index.get('a'), undefined);
+  assert.deepEqual(index.entries(), [{ id: 'b' }]);
   await index.add([{ id: 'c', vector: a }]);
   assert.deepEqual(index.query(a, { count: 1 }).map(({ id }) => id), ['c']);
 });
@@ -146,4 +149,30 @@ test('the example cuts texts into passages that hold all of them', () => {
   assert.ok(passages.slice(1, -1).every((passage) => passage.text.length <= 702));
   assert.equal(passages.map((passage) => passage.text).join('').match(/sentence/g)?.length, 90);
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
+});
+
+test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
+  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
+  /** @param {{ text: string }[]} list */
+  const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));
+  texts.by = { dimensions, atOnce: 2, passages: async (list) => vectors(list), question: async (text) => vectors([{ text }])[0] };
+  const many = await texts.add('a.md', `# One\n\n${long}\n\n# Two\n\n${long}`);
+  assert.ok(many > 10);
+  assert.equal(await texts.add('b#1.txt', 'Short.'), 1);
+  const lists = () => [...texts.all()].map(([name, passages]) => [name, passages.map(({ at }) => at)]);
+  const whole = [['a.md', Array.from({ length: many }, (_, i) => i)], ['b#1.txt', [0]]];
+  assert.deepEqual(lists(), whole);
+  const end = new AbortController(), seen = /** @type {number[]} */ ([]);
+  await assert.rejects(texts.add('c.md', long, { signal: end.signal, onProgress: (done) => {
+    seen.push(done);
+    if (done) end.abort();
+  } }), { name: 'AbortError' });
+  assert.deepEqual(seen.slice(0, 2), [0, 2]);
+  assert.deepEqual(lists(), whole, 'what was aborted is not there');
+  assert.equal(await texts.add('a.md', '# Now\n\nShorter.'), 1);
+  assert.deepEqual(lists(), [['a.md', [0]], ['b#1.txt', [0]]]);
+  assert.deepEqual((await texts.nearest('Short.')).map(({ name, at, title }) => [name, at, title]),
+    [['b#1.txt', 0, 'b#1.txt'], ['a.md', 0, 'a.md: Now']]);
+  await texts.delete('a.md');
+  assert.deepEqual(lists(), [['b#1.txt', [0]]]);
 });

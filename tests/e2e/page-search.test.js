@@ -1,0 +1,163 @@
+/**
+ * The search of the page: what it finds is what the package finds in Node with the same model (both run the simd128
+ * build); nothing of it is fetched before it is opened; texts stay, and go; a model that was made for it reads them anew;
+ * what is asked about stands in the message. With “Keep nothing” nothing is kept.
+ */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Texts, vectorsBy } from '../../examples/search/texts.js';
+import { loadModel } from '../../js/index.node.js';
+import { openIndex } from '../../js/search.node.js';
+import { testModel } from '../js/models.js';
+import {
+  ANSWERED, BROWSERS, PICKING, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage, setOptions, sharedBrowser, textOf,
+  until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const WORDS = ['Roses want sun, and water in the morning.', 'Slugs come at night and eat lettuce.', 'The tide turns twice a day.'];
+const NOTES = WORDS.map((text, i) => `# Part ${i}\n\n${text}\n`).join('\n');
+const BOATS = 'A keel keeps a boat upright.';
+const QUESTION = 'when does the tide turn?';
+const FIELD = '#search input[type="search"]', HITS = '#search .hits p', TEXTS = '#search .texts .name';
+
+/** @type {string} */ let folder;
+before(() => { folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-page-search-')); });
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+/** @param {string} name @param {string} text */
+function file(name, text) {
+  writeFileSync(path.join(folder, name), text);
+  return path.join(folder, name);
+}
+
+/** The passages that Node finds, the nearest first. @param {string} name */
+async function inNode(name) {
+  const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
+  const by = vectorsBy(model), texts = new Texts(await openIndex({ dimensions: by.dimensions }));
+  texts.by = by;
+  for (const [title, text] of [['notes.md', NOTES], ['boats.txt', BOATS]]) await texts.add(title, text);
+  const found = await texts.nearest(QUESTION);
+  await model.dispose();
+  return found.map(({ text }) => text);
+}
+
+/** @param {Page} page @param {string} label @param {...string} files */
+async function give(page, label, ...files) {
+  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(`#search [aria-label="${label}"]`));
+  await input.uploadFile(...files);
+  // Firefox tells nobody of files that a program chose; twice would be twice.
+  const quiet = /firefox/i.test(await page.browser().version());
+  if (quiet) await input.evaluate((one) => { one.dispatchEvent(new Event('change')); });
+}
+
+/** @param {Page} page */
+async function open(page) {
+  await page.click('#search-toggle');
+  await page.waitForSelector('#search .add');
+}
+
+/** @param {Page} page @param {string[]} names */
+const has = (page, names) => page.waitForFunction((where, wanted) => (
+  JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted), {}, TEXTS, JSON.stringify(names));
+
+/** @param {Page} page @param {string[]} texts */
+const finds = (page, texts) => page.waitForFunction((where, wanted) => (
+  JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted), {}, HITS, JSON.stringify(texts));
+
+/** @param {Page} page */
+async function ask(page) {
+  await page.waitForSelector(`${FIELD}:enabled`);
+  await page.$eval(FIELD, (one, text) => {
+    /** @type {HTMLInputElement} */ (one).value = text;
+    one.dispatchEvent(new Event('input'));
+  }, QUESTION);
+}
+
+for (const name of BROWSERS) {
+  describe(`${name}, the search in texts`, () => {
+    /** @type {import('puppeteer-core').Browser} */ let browser;
+    /** @type {import('../../tools/serve.js').Running} */ let server;
+    before(async () => {
+      server = await servePage();
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+    const opened = async (/** @type {string} */ model) => (
+      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild }));
+
+    test('what the model that answers finds, what is asked about, and what stays', async () => {
+      const tab = await opened('tiny'), { page } = tab;
+      /** @type {string[]} */
+      const fetched = [];
+      page.on('request', (request) => fetched.push(request.url()));
+      assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'nothing of it is there before');
+      await open(page);
+      assert.ok(fetched.some((url) => /\/search-\w+\.js/.test(url)), `${fetched}`);
+      await until(page, '#search .link');
+      assert.match(await textOf(page, '#search'), /made to write, not to compare texts/);
+      await give(page, 'Texts to search in', file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
+      await has(page, ['notes.md', 'boats.txt']);
+      await page.waitForFunction(() => /photo\.jpg is no text/.test(document.querySelector('#search .error')?.textContent ?? ''));
+      const wanted = await inNode('tiny');
+      await ask(page);
+      await finds(page, wanted);
+      await page.click('#search .hits li:nth-child(2) input');
+      await page.click('#search .ask button');
+      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), QUESTION);
+      assert.equal((await page.$$('.chips li')).length, 2);
+      await setOptions(page, { temperature: 0, maxTokens: 4 });
+      await page.keyboard.press('Enter');
+      await until(page, ANSWERED);
+      const said = await page.$$eval('.from-user pre', (all) => all.map((one) => one.textContent));
+      assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
+      await press(page, '#search .texts button', 'Delete');
+      await has(page, ['boats.txt']);
+      await page.goto(`${server.url}?pick`);
+      await until(page, PICKING);
+      await loadAddress(page, await modelAddress('tiny'));
+      await open(page);
+      await has(page, ['boats.txt']);
+      await ask(page);
+      await page.waitForSelector(HITS);
+      await tab.close();
+    });
+
+    test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async () => {
+      const tab = await opened('tiny'), { page } = tab;
+      await page.click('#library-toggle');
+      await page.click('#library-keep');
+      await open(page);
+      await give(page, 'Texts to search in', file('notes.md', NOTES));
+      await has(page, ['notes.md']);
+      await page.evaluate((text) => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File([text], 'boats.txt'));
+        document.querySelector('#search .add')?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+      }, BOATS);
+      await has(page, ['notes.md', 'boats.txt']);
+      assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
+      await give(page, 'Texts to search in', file('book.txt', WORDS.join(' ').repeat(8000)));
+      await page.waitForSelector('#search .work:not([hidden]) progress[value]');
+      await press(page, '#search .work button', 'Cancel');
+      await page.waitForSelector('#search .work[hidden]');
+      await has(page, ['notes.md', 'boats.txt']);
+      await give(page, 'Model for the search', await testModel('embed-q8_0'));
+      await page.waitForFunction(() => /cannot be compared/.test(document.querySelector('#search')?.textContent ?? ''));
+      assert.ok(await page.$(`${FIELD}:disabled`));
+      await page.click('#search .notice button');
+      await ask(page);
+      await finds(page, await inNode('embed-q8_0'));
+      const kept = await page.evaluate(async () => {
+        const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search').catch(() => null);
+        return all !== null || localStorage.getItem('gemma-wasm.search') !== null;
+      });
+      assert.equal(kept, false);
+      await tab.close();
+    });
+  });
+}

@@ -1,0 +1,106 @@
+/**
+ * search-finds: the question and what is found: the nearest passages while it is typed, which of them to ask about.
+ * @module
+ */
+import { action, announce, el } from './dom.js';
+import { errorBox } from './errors.js';
+import { plural } from './format.js';
+
+/** @typedef {import('../examples/search/texts.js').Found} Found */
+
+/** So many are chosen at first. */
+const CHOSEN = 3;
+
+/** @param {Found} found */
+const nameOf = ({ title, at }) => `${title}, passage ${at + 1}`;
+
+export class Finds {
+  #nearest;
+  #field = el('input', { type: 'search', dir: 'auto', autocomplete: 'off', disabled: true });
+  #hits = el('ol', { className: 'hits', ariaLabel: 'Nearest passages' });
+  #askable = true;
+  #ask;
+  #some = el('span', { className: 'hint' });
+  #asking;
+  /** @type {AbortController | null} */ #asked = null;
+  /** @type {Found[]} */ #found = [];
+  element = el('div', { className: 'finds' });
+
+  /** @param {(question: string, signal: AbortSignal) => Promise<Found[]>} nearest
+   * @param {(draft: import('./archive.js').Draft) => void} ask */
+  constructor(nearest, ask) {
+    this.#nearest = nearest;
+    this.#field.setAttribute('aria-label', 'Search in your texts');
+    this.#field.addEventListener('input', () => void this.#search());
+    this.#ask = action('Ask about these', () => ask({ text: this.#field.value.trim(), files: this.#chosen() }), 'primary');
+    this.#asking = el('div', { className: 'ask' }, this.#ask, this.#some);
+    this.element.append(this.#field, this.#asking, this.#hits);
+    this.#show([]);
+  }
+
+  focus() {
+    this.#field.focus();
+  }
+
+  /** askable: there is somebody to ask. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
+  enable({ empty, on, askable }) {
+    this.#field.disabled = !on;
+    this.#field.placeholder = empty ? 'Nothing to search in yet' : 'What are you looking for?';
+    this.#askable = askable;
+    if (!on) this.#show([]);
+  }
+
+  stop() {
+    this.#asked?.abort();
+    this.#asked = null;
+  }
+
+  /** Texts or the model have changed. */
+  again() {
+    if (!this.#field.disabled && this.#field.value) void this.#search();
+  }
+
+  /** What was typed before is not waited for. */
+  async #search() {
+    this.stop();
+    const question = this.#field.value.trim();
+    if (!question) return this.#show([]);
+    const { signal } = this.#asked = new AbortController();
+    try {
+      const found = await this.#nearest(question, signal);
+      if (!signal.aborted) this.#show(found);
+    } catch (error) {
+      if (!signal.aborted) this.#hits.replaceChildren(el('li', {}, errorBox(error)));
+    }
+  }
+
+  /** @param {Found[]} found */
+  #show(found) {
+    this.#found = found;
+    this.#hits.hidden = !found.length;
+    this.#hits.replaceChildren(...found.map((one, i) => this.#hit(one, i < CHOSEN)));
+    this.#count();
+    if (found.length) announce(`${plural(found.length, 'passage')}, the nearest from ${found[0].title}`);
+  }
+
+  /** @param {Found} found @param {boolean} checked */
+  #hit(found, checked) {
+    const choose = el('input', { type: 'checkbox', checked, onchange: () => this.#count() });
+    const name = el('label', { className: 'check', dir: 'auto' }, choose, nameOf(found));
+    return el('li', {}, name, el('p', { dir: 'auto' }, found.text),
+      el('span', { className: 'hint' }, `nearness ${found.score.toFixed(2)}`));
+  }
+
+  /** @returns {import('./tree.js').Attached[]} */
+  #chosen() {
+    const checked = [...this.#hits.querySelectorAll('input')].map((one) => one.checked);
+    return this.#found.filter((_, i) => checked[i]).map((one) => ({ name: nameOf(one), text: one.text }));
+  }
+
+  #count() {
+    const { length } = this.#chosen();
+    this.#asking.hidden = !this.#found.length || !this.#askable;
+    this.#ask.disabled = !length;
+    this.#some.textContent = `${length} of ${plural(this.#found.length, 'passage')}`;
+  }
+}

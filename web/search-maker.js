@@ -1,0 +1,45 @@
+/**
+ * search-maker: the model whose vectors a search compares: one that was made for it (EmbeddingGemma), if it is on this
+ * device or the person gets it; else the one that answers.
+ * @module
+ */
+import { loadModel } from '../js/index.js';
+import { PageError } from './errors.js';
+import { modelsHere } from './stored.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+/** own: only the search has it. key: whose vectors they are, as a name of files.
+ * @typedef {{ model: Model, label: string, own: boolean, key: string }} Maker */
+
+/** A model that is to be loaded. @typedef {{ source: any, label: string }} Wanted */
+
+/** Only about as large: `size` is for people. */
+export const EMBEDDER = {
+  source: { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' },
+  label: 'EmbeddingGemma', size: '0.3\u00a0GB',
+};
+
+/** One that is on this device, by its name. @returns {Promise<Wanted | null>} */
+export async function embedderHere() {
+  const all = (await modelsHere()).filter(({ complete }) => complete);
+  const found = all.find(({ choice }) => /embed/i.test(JSON.stringify(choice.source)))?.choice;
+  const ours = found && JSON.stringify(found.source) === JSON.stringify(EMBEDDER.source);
+  return found ? { source: found.source, label: ours ? EMBEDDER.label : found.label } : null;
+}
+
+/** @param {Model} model @param {string} label @param {boolean} own @returns {Maker} */
+export function makerOf(model, label, own) {
+  const { name, architecture, quantisation, parameters, fileBytes } = model.info;
+  const facts = [architecture, name ?? '', quantisation, parameters, fileBytes];
+  return { model, label, own, key: facts.join('-').replace(/[^\w.-]+/g, '_').slice(0, 100) };
+}
+
+/** @param {Wanted} wanted @param {AbortSignal} signal
+ * @param {(done: number, total?: number) => void} onProgress @returns {Promise<Maker>} */
+export async function loadMaker({ source, label }, signal, onProgress) {
+  const model = await loadModel(source, { signal, onProgress: ({ loaded, total }) => onProgress(loaded, total) });
+  if (model.info.embedding) return makerOf(model, label, true);
+  await model.dispose();
+  throw new PageError('This model was not made for searching.',
+    'It goes on with texts. Choose one that makes vectors of them: EmbeddingGemma.');
+}

@@ -1,0 +1,124 @@
+/**
+ * search-texts: the texts that a person searches in, with their vectors, kept in this browser: by one model at a time,
+ * since vectors of two cannot be compared. With “Keep nothing” they are gone with the tab.
+ * @module
+ */
+import { Texts, vectorsBy } from '../examples/search/texts.js';
+import { openIndex } from '../js/search.js';
+import { keepsNothing } from './library.js';
+import { recall, remember } from './storage.js';
+
+/** @typedef {import('./search-maker.js').Maker} Maker */
+/** @typedef {import('../examples/search/texts.js').Found} Found */
+/** Whose vectors these are. @typedef {{ name: string, label: string, dimensions: number }} By */
+/** @typedef {{ signal: AbortSignal, onProgress: (name: string, done: number, total: number) => void }} Reading */
+
+const KEPT = 'search';
+
+/** @returns {By | null} */
+function keptBy() {
+  const by = recall(KEPT, /** @type {By | null} */ (null));
+  return typeof by?.name === 'string' && typeof by.label === 'string' ? by : null;
+}
+
+export class Collection {
+  /** @type {Texts | null} */ #texts = null;
+  /** @type {By | null} */ by = null;
+  /** Whether they are there at the next visit. */
+  kept = true;
+  /** What the person wanted when it was opened. */
+  #wanted = true;
+
+  /** What is kept, or what this tab has. */
+  async open() {
+    const wanted = !keepsNothing();
+    if (this.#texts && this.#wanted === wanted) return;
+    this.#wanted = this.kept = wanted;
+    this.by = wanted ? keptBy() : null;
+    this.#texts = this.by && await this.#index(this.by);
+  }
+
+  /** In memory, where the browser keeps nothing for this page. @param {By} by */
+  async #index({ name, dimensions }) {
+    if (this.#wanted) {
+      try {
+        return new Texts(await openIndex({ name, dimensions }));
+      } catch {
+        this.kept = false;
+      }
+    }
+    return new Texts(await openIndex({ dimensions }));
+  }
+
+  /** @param {Maker} maker */
+  async #begin({ key, label, model }) {
+    const vectors = vectorsBy(model), by = { name: key, label, dimensions: vectors.dimensions };
+    const texts = await this.#index(by);
+    texts.by = vectors;
+    // What a reading left that never came to its end; not what another tab has just begun.
+    if (texts.size && keptBy()?.name !== key) await texts.clear();
+    return { by, texts };
+  }
+
+  /** @param {{ by: By, texts: Texts }} made */
+  #take({ by, texts }) {
+    this.by = by;
+    this.#texts = texts;
+    if (this.#wanted) remember(KEPT, by);
+  }
+
+  /** How many passages there are. */
+  get size() {
+    return this.#texts?.size ?? 0;
+  }
+
+  /** By name, with how many passages they have. */
+  list() {
+    return [...this.#texts?.all() ?? []].map(([name, { length }]) => ({ name, passages: length }));
+  }
+
+  /** Whether its vectors can be compared with those that are here. @param {Maker} maker */
+  fits({ key }) {
+    return !this.size || this.by?.name === key;
+  }
+
+  /** All of a text, or nothing.
+   * @param {Maker} maker @param {import('./tree.js').Attached} file @param {Reading} reading */
+  async add(maker, { name, text }, { signal, onProgress }) {
+    if (this.by?.name !== maker.key) this.#take(await this.#begin(maker));
+    const texts = this.#of(maker);
+    return texts.add(name, text, { signal, onProgress: (done, total) => onProgress(name, done, total) });
+  }
+
+  /** @param {Maker} maker */
+  #of({ model }) {
+    const texts = /** @type {Texts} */ (this.#texts);
+    texts.by = vectorsBy(model);
+    return texts;
+  }
+
+  /** What another one had read. @param {Maker} maker @param {Reading} reading */
+  async readAnew(maker, { signal, onProgress }) {
+    const old = this.#texts, made = await this.#begin(maker);
+    try {
+      for (const [name, passages] of old?.all() ?? []) {
+        await made.texts.put(passages, { signal, onProgress: (done, total) => onProgress(name, done, total) });
+      }
+    } catch (error) {
+      await made.texts.clear();
+      throw error;
+    }
+    this.#take(made);
+    await old?.clear();
+  }
+
+  /** @param {string} name */
+  async delete(name) {
+    await this.#texts?.delete(name);
+  }
+
+  /** @param {Maker} maker @param {string} question @param {AbortSignal} signal @returns {Promise<Found[]>} */
+  async nearest(maker, question, signal) {
+    return this.#of(maker).nearest(question, signal);
+  }
+}

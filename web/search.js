@@ -1,0 +1,260 @@
+/**
+ * search: the drawer of the search: texts that a person gives, the passages nearest to what is typed, and a way to ask
+ * about them. What takes long goes on when the drawer is closed.
+ * @module
+ */
+/// <reference path="./css.d.ts" />
+import { textsOf } from './attachments.js';
+import { action, announce, box, el } from './dom.js';
+import { PageError } from './errors.js';
+import { bytes, plural } from './format.js';
+import { Finds } from './search-finds.js';
+import { EMBEDDER, embedderHere, loadMaker, makerOf } from './search-maker.js';
+import { Collection } from './search-texts.js';
+import { Work } from './search-work.js';
+import style from './search.css';
+import { titleOf } from './tree.js';
+
+/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('./search-maker.js').Maker} Maker */
+/** @typedef {import('./search-maker.js').Wanted} Wanted */
+
+/**
+ * What the page tells it.
+ * @typedef {object} Host
+ * @property {() => Model | null} model     that answers
+ * @property {() => string} label           its name
+ * @property {() => boolean} busy           an answer is being made
+ * @property {(draft: import('./archive.js').Draft) => void} ask   puts it into the message
+ */
+
+const NARROW = '(max-width: 47rem)';
+const PRIVATE = 'Texts, model and search stay on this device.';
+
+export class Search {
+  #place;
+  #host;
+  #close;
+  #texts = new Collection();
+  #finds = new Finds((question, signal) => this.#nearest(question, signal), (draft) => this.#ask(draft));
+  #work = new Work((cancelled) => this.#ended(cancelled));
+  /** Only the search has it. @type {Maker | null} */ #own = null;
+  /** What is here, and whose vectors it has, is not known yet. */
+  #opening = true;
+  #list = el('ul', { className: 'texts', ariaLabel: 'Your texts' });
+  #others = el('div');
+  #maker = el('div');
+  #add = action('Add text files…', () => this.#files.click());
+  #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: 'Texts to search in' });
+  #file = el('input', { type: 'file', accept: '.gguf', hidden: true, tabIndex: -1, ariaLabel: 'Model for the search' });
+
+  /** @param {HTMLElement} place @param {Host} host @param {() => void} close */
+  constructor(place, host, close) {
+    this.#place = place;
+    this.#host = host;
+    this.#close = close;
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(style);
+    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    this.#build();
+    this.#takeDrops();
+  }
+
+  #build() {
+    this.#files.onchange = () => {
+      this.#take([...this.#files.files ?? []]);
+      this.#files.value = '';
+    };
+    this.#file.onchange = () => {
+      const [file] = this.#file.files ?? [];
+      if (file) this.#get({ source: file, label: file.name });
+      this.#file.value = '';
+    };
+    const close = action('Close', this.#close, 'quiet');
+    this.#place.replaceChildren(
+      el('div', { className: 'settings-head' }, el('h2', {}, 'Search in your texts'), close),
+      this.#finds.element, this.#work.element, this.#others, el('h3', {}, 'Your texts'), this.#list,
+      el('div', { className: 'add' }, this.#add, el('span', { className: 'hint' }, 'or drop text or Markdown here')),
+      this.#pasting(), el('h3', {}, 'Who reads them'), this.#maker, this.#files, this.#file);
+  }
+
+  /** For those who have a text, and no file. */
+  #pasting() {
+    const field = el('textarea', { rows: 4, dir: 'auto', ariaLabel: 'Text to search in' });
+    const summary = el('summary', {}, 'Paste a text');
+    const fold = el('details', { className: 'fold' }, summary, field, action('Add it', () => {
+      this.#paste(field.value);
+      field.value = '';
+      fold.open = false;
+      summary.focus();
+    }));
+    return fold;
+  }
+
+  /** Files that are dropped here; else the page takes them. */
+  #takeDrops() {
+    /** @param {(event: DragEvent) => void} f @returns {(event: DragEvent) => void} */
+    const ours = (f) => (event) => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      event.stopPropagation();
+      this.#place.classList.toggle('over', event.type === 'dragover');
+      f(event);
+    };
+    this.#place.addEventListener('dragover', ours(() => { box('drop-veil').hidden = true; }));
+    this.#place.addEventListener('drop', ours((event) => this.#take([...event.dataTransfer?.files ?? []])));
+    this.#place.addEventListener('dragleave', () => this.#place.classList.remove('over'));
+  }
+
+  open() {
+    this.#opening = true;
+    this.#show();
+    this.#add.focus();
+    void this.#work.do(async (signal) => {
+      await this.#texts.open();
+      this.#show();
+      const wanted = this.#own ? null : await embedderHere();
+      if (wanted) await this.#load(wanted, signal);
+    }).then(() => {
+      this.#opening = false;
+      this.#show();
+      if (this.#texts.size && document.activeElement === this.#add) this.#finds.focus();
+    });
+  }
+
+  /** What is under way goes on; then a model that nobody else has goes. */
+  close() {
+    this.#finds.stop();
+    void this.#work.last.then(async () => {
+      const own = this.#own;
+      if (!this.#place.hidden || !this.#work.idle) return;
+      this.#own = null;
+      await own?.model.dispose();
+    });
+  }
+
+  /** The model is another one, or an answer has begun or ended. */
+  changed() {
+    this.#show();
+    this.#finds.again();
+  }
+
+  /** @param {boolean} cancelled */
+  #ended(cancelled) {
+    this.changed();
+    if (cancelled) this.#add.focus();
+  }
+
+  /** Whose vectors are compared. @returns {Maker | null} */
+  get #reader() {
+    const model = this.#host.model();
+    if (this.#own || this.#opening) return this.#own;
+    return model && makerOf(model, this.#host.label(), false);
+  }
+
+  /** @param {Wanted} wanted @param {AbortSignal} signal */
+  async #load(wanted, signal) {
+    const { label } = wanted, before = this.#own;
+    this.#work.show(`Loading ${label} …`, 0);
+    this.#own = await loadMaker(wanted, signal, (done, total = 0) => (
+      this.#work.show(`Loading ${label}: ${bytes(done)}${total ? ` of ${bytes(total)}` : ''}`, done, total)));
+    announce(`${label} is here.`);
+    await before?.model.dispose();
+  }
+
+  /** @param {Wanted} wanted */
+  #get(wanted) {
+    void this.#work.do((signal) => this.#load(wanted, signal));
+  }
+
+  /** @param {File[]} files */
+  #take(files) {
+    for (const file of files) void this.#work.do(async (signal) => {
+      const texts = await textsOf([file]);
+      if (!texts) throw new PageError(`${file.name} is no text.`, 'Take text or Markdown, at most 4 MB a file.');
+      await this.#read(texts[0], signal);
+    });
+  }
+
+  /** @param {string} text */
+  #paste(text) {
+    if (!text.trim()) return;
+    const taken = this.#texts.list().map(({ name }) => name), title = titleOf(text);
+    let name = title;
+    for (let n = 2; taken.includes(name); n++) name = `${title} (${n})`;
+    void this.#work.do((signal) => this.#read({ name, text }, signal));
+  }
+
+  /** @param {AbortSignal} signal @returns {import('./search-texts.js').Reading} */
+  #reading(signal) {
+    return { signal, onProgress: (name, done, total) => (
+      this.#work.show(`Reading ${name}: ${done} of ${plural(total, 'passage')}`, done, total)) };
+  }
+
+  /** Beside those of another model it cannot stand: they are read too.
+   * @param {import('./tree.js').Attached} file @param {AbortSignal} signal */
+  async #read(file, signal) {
+    const reader = this.#reader;
+    if (!reader) return;
+    if (!this.#texts.fits(reader)) await this.#texts.readAnew(reader, this.#reading(signal));
+    const passages = await this.#texts.add(reader, file, this.#reading(signal));
+    announce(`${file.name}: ${plural(passages, 'passage')}`);
+    this.#show();
+  }
+
+  /** @param {string} question @param {AbortSignal} signal */
+  async #nearest(question, signal) {
+    const reader = this.#reader;
+    if (!reader || !this.#texts.size || !this.#texts.fits(reader)) return [];
+    const waits = !reader.own && this.#host.busy();
+    if (this.#work.idle) this.#work.say(waits ? 'The model is answering. The search goes on when it has ended.' : '');
+    return waits ? [] : this.#texts.nearest(reader, question, signal);
+  }
+
+  /** @param {import('./archive.js').Draft} draft */
+  #ask(draft) {
+    if (matchMedia(NARROW).matches) this.#close();
+    this.#host.ask(draft);
+  }
+
+  #show() {
+    const texts = this.#texts.list(), reader = this.#reader;
+    const fits = reader !== null && this.#texts.fits(reader);
+    const empty = !texts.length, askable = !this.#host.model()?.info.embedding;
+    this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
+    this.#list.hidden = empty;
+    this.#finds.enable({ empty, on: !empty && fits, askable });
+    const stay = this.#texts.kept ? ' The texts are here at your next visit too.' : ' The texts go with this tab.';
+    this.#others.replaceChildren(...(reader && !fits ? [this.#again(reader)] : []));
+    this.#maker.replaceChildren(...(reader ? this.#about(reader) : []), el('p', { className: 'hint' }, PRIVATE, stay));
+  }
+
+  /** @param {{ name: string, passages: number }} text */
+  #row({ name, passages }) {
+    const remove = action('Delete', () => void this.#work.do(async () => {
+      await this.#texts.delete(name);
+      announce(`${name} is deleted.`);
+      this.#add.focus();
+    }), 'quiet small');
+    remove.setAttribute('aria-label', `Delete ${name}`);
+    return el('li', {}, el('span', { className: 'name', dir: 'auto' }, name),
+      el('span', { className: 'hint' }, plural(passages, 'passage')), remove);
+  }
+
+  /** Vectors of another model are here. @param {Maker} reader */
+  #again(reader) {
+    const again = action(`Read them anew with ${reader.label}`, () => void this.#work.do((signal) => (
+      this.#texts.readAnew(reader, this.#reading(signal)))));
+    const said = `${this.#texts.by?.label} has read these texts. What two models make of texts cannot be compared.`;
+    return el('div', { className: 'notice' }, el('p', {}, said), again);
+  }
+
+  /** What it is worth. @param {Maker} reader */
+  #about({ label, own }) {
+    if (own) return [el('p', {}, `${label}. It was made to find texts by their meaning.`)];
+    const get = action(`Download ${EMBEDDER.label} (${EMBEDDER.size})`, () => this.#get(EMBEDDER));
+    const worth = `${label}, which answers here too. It was made to write, not to compare texts: often what it finds `
+      + 'is not what you mean. EmbeddingGemma was made for this.';
+    return [el('p', {}, worth), el('p', {}, get, ' ', action('Choose its file…', () => this.#file.click(), 'link'))];
+  }
+}
