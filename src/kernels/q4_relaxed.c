@@ -1,6 +1,6 @@
-/* q4_relaxed: decode with Q4_0 by the relaxed dot product of bytes. Its second operand is only defined for
- * 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Tiles of rows of activations
- * go to codes_tiles_relaxed.c. */
+/* q4_relaxed: Q4_0 and one row of activations, or a few, by the relaxed dot product of bytes. Its second operand is
+ * only defined for 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Tiles of rows go
+ * to codes_tiles_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
