@@ -322,7 +322,7 @@ gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
 }
 
 void gw_match_free(gw_model *m, gw_matcher *x) {
-    (void)m;
+    m->session.wanted = (gw_rows){ 0 };   /* they may be those of its mask */
     gw_matcher_free(x);
 }
 
@@ -473,6 +473,15 @@ int gw_look_lens(gw_model *m, int row) {
 
 void gw_want_all(gw_model *m, int on) { gw_session_want_all(&m->session, on); }
 void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
+
+int gw_match_want(gw_model *m, gw_matcher *x) {
+    int bad = not_ready(m);
+    if (bad) return bad;
+    /* All of them where there is no mask: it may not be needed. */
+    m->session.wanted = (gw_rows){ gw_matcher_mask(x), m->trie.words };
+    return 0;
+}
+
 void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {

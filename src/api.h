@@ -141,6 +141,9 @@ int gw_is_control(const gw_model *m, int32_t id);   /* 1 if id is a control toke
  *   trie, which stays. gw_match_free(m, x); gw_match_bytes(m, x): heap it holds;
  *   gw_match_found(m, x): states whose tokens masks had to look for.
  * gw_match_mask(m, x): address of the mask, bit id % 32 of word id / 32; NULL with an error.
+ * gw_match_want(m, x): what follows the ids that are pending will be drawn with x as it stands: gw_run computes the
+ *   logits of tokens that are allowed, and others where that is no more work. x must not change before it is through.
+ *   The next gw_sync turns it off.
  * gw_match_complete(m, x): 1 where the text so far is a whole one, 2 where nothing can follow it.
  * gw_match_draw(m, x, logits): as gw_draw, of the tokens that are allowed: the other logits become -INFINITY, and what
  *   is asked of them afterwards (gw_logprob) is of the distribution that is left. For an arg max they stay as they are
@@ -154,6 +157,7 @@ int gw_match_accept(gw_model *m, gw_matcher *x, int32_t id);
 int gw_match_text(gw_model *m, gw_matcher *x, const char *text, size_t n);
 int gw_match_allows(gw_model *m, gw_matcher *x, int32_t id);
 const uint32_t *gw_match_mask(gw_model *m, gw_matcher *x);
+int gw_match_want(gw_model *m, gw_matcher *x);
 int gw_match_complete(const gw_model *m, const gw_matcher *x);
 int gw_match_ended(const gw_model *m, const gw_matcher *x);
 int gw_match_forced(gw_model *m, gw_matcher *x, char *out, size_t cap);

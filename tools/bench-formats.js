@@ -1,78 +1,60 @@
 /**
- * bench-formats: what a format costs and what it saves, end to end in Node: free text, and answers under three everyday
- * schemas (an address card, a list of five records, a tool call), each drawn token by token (forcedSpans: false) and
- * with forced spans. By turns, some rounds, greedy; weights of a shape at random by default, so strings in the schemas
- * are bounded. Rates are tokens of the answer behind its first step, forced ones included, per second from that step to
- * the last; printed are medians, and their share of free text.
+ * bench-formats: what a format costs and what it saves, end to end in Node or a browser: free text, and answers under
+ * three everyday schemas (an address card, a list of five records, a tool call), each drawn token by token
+ * (forcedSpans: false) and with forced spans. By turns, some rounds, greedy; weights of a shape at random by default,
+ * so strings in the schemas are bounded. Two rates, each with its share of free text: tokens of the whole answer,
+ * forced ones included, per second from the call on; and the same behind the first token that is drawn, without those
+ * before it, which come with the prompt. Medians.
  *
- *   node tools/bench-formats.js [--model NAME|PATH] [--threads 2] [--rounds 3] [--tokens 48]
+ *   node tools/bench-formats.js [--model NAME|PATH] [--where node|chromium|firefox] [--variant relaxed|simd128]
+ *                               [--threads 2] [--rounds 3] [--tokens 48]
  */
 import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../js/index.node.js';
 import { testModel } from '../tests/js/models.js';
+import { ask, buildPage, launch, servePage } from './bench/browser.js';
+import { FREE, answers } from './bench/formats.js';
 import { median } from './bench/table.js';
 import { cli } from './proc.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
+/** @import { Answer, Found, Job } from './bench/formats.js' */
 
-const text = (/** @type {number} */ maxLength) => ({ type: 'string', maxLength });
-const object = (/** @type {Record<string, object>} */ properties) => (
-  { type: 'object', properties, required: Object.keys(properties), additionalProperties: false });
-
-/** @type {Record<string, object>} */
-const SCHEMAS = {
-  'address card': object({ firstName: text(12), lastName: text(12), street: text(16), postalCode: { type: 'string',
-    pattern: '^\\d{5}$' }, city: text(12), country: { enum: ['Germany', 'France', 'Italy', 'Spain'] } }),
-  'list of five': { type: 'array', minItems: 5, maxItems: 5, items: object({ title: text(12), year: { type: 'integer',
-    minimum: 1900, maximum: 2026 }, available: { type: 'boolean' } }) },
-  'tool call': object({ name: { const: 'get_current_weather' }, arguments: object({ location: text(16),
-    unit: { enum: ['celsius', 'fahrenheit'] }, forecast_days: { type: 'integer', minimum: 1, maximum: 7 } }) }),
-};
-const PROMPT = 'Answer with the details of one example.';
-
-/** @param {Model} model @param {object} options */
-async function measured(model, options) {
-  const out = model.generate(PROMPT, { temperature: 0, ...options });
-  let tokens = 0, forced = 0, first = 0, last = 0;
-  for await (const step of out.steps()) {
-    last = performance.now();
-    if (!first) first = last;
-    else tokens += step.ids.length;
-    if (step.forced) forced += step.ids.length;
+/** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
+async function inBrowser(name, job) {
+  await buildPage();
+  const server = await servePage(job.model, true), browser = await launch(name);
+  try {
+    const model = `${server.url}models/${basename(job.model)}`;
+    return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'formats' }));
+  } finally {
+    await browser.close();
+    await server.close();
   }
-  return { rate: 1000 * tokens / (last - first), tokens, forced };
 }
 
-/** Options of each row: what is compared. @param {Model} model @param {number} tokens */
-function rows(model, tokens) {
-  const never = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
-  /** @type {Record<string, object>} */
-  const all = { 'free text': { maxTokens: tokens, logitBias: never } };
-  for (const [name, schema] of Object.entries(SCHEMAS)) {
-    all[`${name}, no forced spans`] = { format: { schema }, maxTokens: 400, forcedSpans: false };
-    all[`${name}, forced spans`] = { format: { schema }, maxTokens: 400 };
-  }
-  return all;
+/** Of a row, and of free text. @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
+function share(row, free, rate) {
+  const own = median(row.map(rate)) ?? NaN, other = median(free.map(rate)) ?? NaN;
+  return `${own.toFixed(2)} tokens/s (${(own / other).toFixed(2)} x)`;
 }
 
 await cli(async () => {
   const { values } = parseArgs({ options: {
-    model: { type: 'string', default: 'oneb-q4_0' }, threads: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' }, tokens: { type: 'string', default: '48' },
+    model: { type: 'string', default: 'oneb-q4_0' }, where: { type: 'string', default: 'node' },
+    variant: { type: 'string' }, threads: { type: 'string', default: '2' }, rounds: { type: 'string', default: '3' },
+    tokens: { type: 'string', default: '48' },
   } });
-  const path = existsSync(values.model) ? values.model : await testModel(values.model);
-  const model = await loadModel(path, { threads: Number(values.threads), contextLength: 1024 });
-  const all = rows(model, Number(values.tokens));
-  /** @type {Record<string, { rate: number, tokens: number, forced: number }[]>} */
-  const found = {};
-  for (let round = 0; round < Number(values.rounds); round++) {
-    for (const [name, options] of Object.entries(all)) (found[name] ??= []).push(await measured(model, options));
-  }
-  await model.dispose();
-  const rate = (/** @type {string} */ name) => median(found[name].map((one) => one.rate)) ?? NaN;
-  for (const [name, [{ tokens, forced }]] of Object.entries(found)) {
-    const share = (rate(name) / rate('free text')).toFixed(2);
-    console.log(`${name}: ${rate(name).toFixed(2)} tokens/s, ${share} x free text; ${tokens} tokens, ${forced} of them forced`);
+  const model = existsSync(values.model) ? values.model : await testModel(values.model);
+  const { where, variant } = values, threads = Number(values.threads);
+  const job = { model, variant, threads, rounds: Number(values.rounds), tokens: Number(values.tokens) };
+  const found = where === 'chromium' || where === 'firefox' ? await inBrowser(where, job)
+    : await answers(/** @type {any} */ (loadModel), job);
+  console.log(`${where}, ${found.variant}, threads: ${threads}`);
+  for (const [name, row] of Object.entries(found.answers)) {
+    const free = found.answers[FREE], [{ tokens: count, forced }] = row;
+    console.log(`${name}: ${share(row, free, (one) => one.tokens / one.seconds)}, behind the first `
+      + `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them forced`);
   }
 });

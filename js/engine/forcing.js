@@ -1,6 +1,7 @@
-/* forcing: tokens that an answer under a grammar must go on with: taken without being drawn, evaluated as one batch.
- * They are those that the tokenizer gives for the text so far wherever it cuts that text behind the last token; the
- * last one of them is left to the model where a token may reach beyond the forced text (gw_matcher_joins says when). */
+/* forcing: tokens that an answer under a grammar must go on with: taken without being drawn, evaluated as one batch
+ * with what is before them. They are those that the tokenizer gives for the text so far wherever it cuts that text
+ * behind the last token; the last one of them is left to the model where a token may reach beyond the forced text
+ * (gw_matcher_joins says when). */
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */

@@ -106,6 +106,11 @@ export class Matcher {
     return this.#native.drawUnder(this.#address, masked);
   }
 
+  /** What is pending is evaluated for a token of those that are allowed now: it must not change until that is done. */
+  want() {
+    this.#native.call('match_want', this.#address);
+  }
+
   reset() {
     this.#native.call('match_reset', this.#address);
   }

@@ -49,7 +49,7 @@ async function begin(context, job, args) {
     ...context, job, args, native: context.runner.native, prompt: ids, seamed: text, reader,
     assembler: new TextAssembler(args.stop), outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]), logprobs: /** @type {TokenLogprob[]} */ ([]),
-    reused: 0, time: { start, prefill: 0, decode: 0, first: 0 },
+    reused: 0, opening: 0, time: { start, prefill: 0, decode: 0, first: 0 },
     ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
   };
 }
@@ -73,11 +73,11 @@ export async function generate(context, job, args) {
 
 /** @param {Run} run @returns {Promise<GenerateAnswer>} */
 async function answer(run) {
-  const { native, runner, outbox, assembler, args, matcher, waiting } = run;
+  const { native, runner, outbox, assembler, args, waiting } = run;
   setSampler(run);
   run.reused = native.sync(run.prompt);
-  // Under a grammar all logits are wanted: the greatest may be of a token that is not allowed.
-  if (args.logprobs === null && !matcher && !waiting) native.call('want_top', 1);
+  // Where a call may begin, the greatest logit may be of a token with which none does.
+  if (args.logprobs === null && !waiting) native.call('want_top', 1);
   await runner.breathe();
   const finishReason = await decode(run).catch((error) => {
     if (error instanceof GemmaError && error.code === 'aborted') return /** @type {const} */ ('aborted');
@@ -97,35 +97,51 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
   for (const id of prompt) native.accept(id);
 }
 
-/** @param {Run} run @returns {Promise<FinishReason>} */
+/** What can only come next goes along with what was drawn, or with the prompt, in one batch.
+ * @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
   const { job, outbox, tokens, time, args: { maxTokens } } = run;
-  await prefill(run);
-  while (tokens.length < maxTokens) {
+  const opening = force(run);
+  run.opening = opening.ids.length;
+  let { reason } = opening;
+  if (!reason) await prefill(run, opening.ids);
+  if (tokens.length) time.first = performance.now() - time.start;
+  while (!reason && tokens.length < maxTokens) {
     if (job.aborted) return 'aborted';
     if (run.matcher?.finished) return 'stop';
-    const { ids, forced } = next(run);
+    const id = draw(run);
     time.first ||= performance.now() - time.start;
-    for (const id of ids) {
-      const reason = taken(run, id, forced);
-      if (reason) return reason;
-    }
+    reason = taken(run, id, false);
+    if (reason) break;
+    const forced = force(run);
+    reason = forced.reason;
+    if (reason) break;
     await outbox.settle();
-    await step(run, ids);
+    await step(run, [id, ...forced.ids]);
   }
-  return 'length';
+  return reason ?? 'length';
 }
 
-/** Tokens that come next: those that must, or one that is drawn. Of forced ones nobody asks for probabilities.
+/** Takes the tokens that must come next, of which nobody asks for probabilities; the reason if the answer ends there.
  * @param {Run} run */
-function next(run) {
-  const { native, tokens, matcher, args } = run;
-  if (!matcher) return { ids: [free(run)], forced: false };
-  if (args.forced && args.logprobs === null) {
-    const ids = forcedTokens(native, matcher, tokens);
-    if (ids.length) return { ids, forced: true };
+function force(run) {
+  const { native, tokens, matcher, args: { forced, logprobs, maxTokens } } = run;
+  const ids = /** @type {number[]} */ ([]);
+  /** @type {FinishReason | null} */
+  let reason = null;
+  if (!matcher || !forced || logprobs !== null || tokens.length >= maxTokens) return { ids, reason };
+  for (let more; !reason && (more = forcedTokens(native, matcher, tokens)).length;) {
+    for (const id of more) {
+      ids.push(id);
+      if ((reason = taken(run, id, true))) break;
+    }
   }
-  return { ids: [matcher.draw(args.logprobs !== null)], forced: false };
+  return { ids, reason };
+}
+
+/** The token that comes next. @param {Run} run */
+function draw(run) {
+  return run.matcher ? run.matcher.draw(run.args.logprobs !== null) : free(run);
 }
 
 /** A token that nothing holds; if it begins a call, what follows is held. @param {Run} run */
@@ -149,8 +165,10 @@ function taken(run, id, forced) {
   return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
-/** @param {Run} run */
-async function prefill({ native, runner, job, time, args: { progress } }) {
+/** @param {Run} run @param {number[]} opening tokens that the answer begins with */
+async function prefill(run, opening) {
+  const { native, runner, job, time, args: { progress } } = run;
+  append(run, opening);
   const total = native.call('pending');
   const report = () => {
     if (!progress) return;
@@ -166,12 +184,18 @@ async function prefill({ native, runner, job, time, args: { progress } }) {
 }
 
 /** @param {Run} run @param {number[]} ids */
-async function step({ native, runner, job, time }, ids) {
-  const before = performance.now();
-  for (const id of ids) native.call('append', id);
+async function step(run, ids) {
+  const { runner, job, time } = run, before = performance.now();
+  append(run, ids);
   await runner.settle(job);
   await runner.pause();
   time.decode += performance.now() - before;
+}
+
+/** @param {Run} run @param {number[]} ids */
+function append({ native, matcher }, ids) {
+  for (const id of ids) native.call('append', id);
+  matcher?.want();
 }
 
 /** The last of some tokens behind a prompt, -1 if there is none. @param {number[]} tokens @param {number[]} prompt */
@@ -202,7 +226,7 @@ function logprobOf({ native, vocabulary, args }, id, before) {
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
 function resultOf(run, finishReason) {
-  const { assembler: { text, stopped }, prompt, tokens, logprobs, reused, reader, time, args } = run;
+  const { assembler: { text, stopped }, prompt, tokens, logprobs, reused, opening, reader, time, args } = run;
   const { prefill, decode, first } = time;
   const calls = callsOf(run);
   return {
@@ -216,8 +240,8 @@ function resultOf(run, finishReason) {
       firstTokenMs: first,
       prefillMs: prefill,
       decodeMs: decode,
-      prefillTokensPerSecond: rate(prompt.length - reused, prefill),
-      decodeTokensPerSecond: rate(tokens.length - 1, decode),
+      prefillTokensPerSecond: rate(prompt.length - reused + opening, prefill),
+      decodeTokensPerSecond: rate(tokens.length - opening - 1, decode),
     },
     seed: args.seed,
     ...(args.logprobs !== null && { logprobs }),

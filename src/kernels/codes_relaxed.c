@@ -1,6 +1,6 @@
-/* codes_relaxed: products of quantised weights with one row of activations, int8 or wide ones as two planes of int8,
- * by the relaxed dot product of bytes; several rows go to codes_tiles_relaxed.c. Decode with IQ4 takes products of 16
- * bits where bytes are not taken whole (table_dots). Decode with Q4_0 and int8: q4_relaxed.c. */
+/* codes_relaxed: products of quantised weights with one row of activations, or a few, one by one, int8 or wide ones as
+ * two planes of int8, by the relaxed dot product of bytes; tiles of rows go to codes_tiles_relaxed.c. Decode with IQ4
+ * takes products of 16 bits where bytes are not taken whole (table_dots). Q4_0 and int8: q4_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -135,54 +135,50 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
 
 /* --- products --- */
 
-/* One row by the panels from p on, one after the other. */
-INLINE void each_panel(const shape *f, bits_taken how, int planes, const uint8_t *w, int panels, int p, const acts *a,
-                       float *y) {
+/* Rows t … of activations by each panel, which stays in a cache for them. */
+INLINE void each_panel(const shape *f, bits_taken how, int planes, const uint8_t *w, int panels, const acts *a, int t,
+                       float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
-    for (; p < panels; p++) streams(f, how, planes, w + p * panel, 0, 1, a, 1, y + p * GW_PANEL, 0);
+    KEEP_LOOP
+    for (int p = 0; p < panels; p++)
+        KEEP_LOOP
+        for (int i = t; i < a->n; i++) {
+            acts row = *a;
+            row.q += i * planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
+            streams(f, how, planes, w + p * panel, 0, 1, &row, a->stride, y + i * ldy + p * GW_PANEL, 0);
+        }
 }
 
+/* One row by several panels at once, several by tiles as far as they go, the others by each panel. */
 INLINE void rows(const shape *f, bits_taken how, int planes, gw_rows_kernel *several, const uint8_t *w, int panels,
                  const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
     bool shared = f->table && !f->whole;   /* activations that are widened once for all panels */
-    bool side_by_side = shared || (a->streams != 1 && (planes == 1 || f->bits == 8));   /* not where few weights are */
-    int each = side_by_side ? panels / STREAMS : 0;
-    if (a->n > 1) {
-        several(how, planes == 2, w, panels, a, y, ldy);
-        return;
-    }
+    bool few = a->streams == 1 || f->run || (planes == 2 && f->bits != 8);   /* weights are */
+    int each = a->n == 1 && (shared || !few) ? panels / STREAMS : 0, t = gw_in_tiles(a->n, planes == 2);
     for (int i = 0; i < each; i++)
         streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, 1, y + i * GW_PANEL, (size_t)each * GW_PANEL);
-    each_panel(f, how, planes, w, panels, each * STREAMS, a, y);
-}
-
-/* Q8_0 on an engine that keeps to 7 bits: three products for one, a panel and a token at a time. */
-OUTLINE void rows_of_7_bits(const uint8_t *w, int panels, const acts *all, float *y, size_t ldy) {
-    for (int t = 0; t < all->n; t++) {
-        acts a = *all;
-        a.q += 2 * t * GW_BLOCK, a.scale += t, a.sum += t, a.half += t, a.n = 1;
-        for (int p = 0; p < panels; p++) {
-            float *out = y + t * ldy + p * GW_PANEL;
-            streams(&shape_q8, SEVEN, 2, w + p * a.blocks * GW_Q8_BYTES, 0, 1, &a, a.stride, out, 0);
-        }
+    for (int p = each * STREAMS; p < panels; p += PAIR) {
+        int n = (int)gw_min(PAIR, panels - p);
+        several(f->table ? SEVEN : how, planes == 2, w + p * panel, n, a, t, y + p * GW_PANEL, ldy);
+        each_panel(f, how, planes, w + p * panel, n, a, t, y + p * GW_PANEL, ldy);
     }
 }
 
 INLINE void matmul(const shape *f, int planes, gw_rows_kernel *several, const uint8_t *w, int panels, const acts *a,
                    float *y, size_t ldy) {
     bool by_pairs = !f->table && (planes == 1 || (f->bits == 4 && f->subs == 1 && !f->mins));
-    bits_taken how = a->n == 1 && f->table ? takes(127) : SEVEN;
+    bits_taken how = f->table ? takes(127) : SEVEN;
     if (f->table && how != SEVEN) {   /* for both precisions: such an engine has an instruction for it */
         shape whole = *f;
         whole.whole = true;
         rows(&whole, how, planes, several, w, panels, a, y, ldy);
         return;
     }
-    if (a->n == 1 && by_pairs && adds_pairs()) {
+    if (by_pairs && adds_pairs()) {
         shape pairs = *f;
         pairs.run = gw_min(run_of(f, planes == 2), HALF);
-        each_panel(&pairs, SEVEN, planes, w, panels, 0, a, y);
+        rows(&pairs, SEVEN, planes, several, w, panels, a, y, ldy);
         return;
     }
     rows(f, SEVEN, planes, several, w, panels, a, y, ldy);
@@ -207,7 +203,7 @@ void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all,
     bits_taken how = takes(64);
     shape whole = shape_q8;
     whole.whole = true;
-    if (how == SEVEN) rows_of_7_bits(w, panels, &a, y, ldy);
+    if (how == SEVEN) each_panel(&shape_q8, SEVEN, 2, w, panels, &a, 0, y, ldy);   /* three products for one */
     else rows(&whole, how, 2, gw_relaxed_rows_q8, w, panels, &a, y, ldy);
 }
 

@@ -96,8 +96,14 @@ INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4
 
 /* --- several rows of activations --- */
 
-/* y[t][0..4 * panels) = panels * row t. */
-typedef void gw_rows_kernel(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, float *y,
+enum { TILE = 4, PAIR = 2 };   /* rows, panels of a tile */
+enum { FEW = 8 };              /* rows that are too few for tiles */
+
+/* How many of n rows tiles take. */
+INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? TILE / 2 : TILE); }
+
+/* y[t][0..4 * panels) = at most PAIR panels * row t, for t < n: whole tiles. */
+typedef void gw_rows_kernel(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, int n, float *y,
                             size_t ldy);
 #define GW_ROWS_X(NAME, name, ...) gw_rows_kernel gw_relaxed_rows_##name;
 GW_FORMATS(GW_ROWS_X)

@@ -179,14 +179,16 @@ INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts
     for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-/* All tokens against one chunk; shared by all types of the same subs and mins. */
+/* All tokens against one chunk, the last ones by a tile of their own; shared by all types of the same subs and mins. */
 #define TILES(name, subs_, mins_)                                                                             \
     OUTLINE void name(const widened *w, uint32_t n_blocks, const acts *given, size_t b, float *y, size_t ldy) {  \
         static const shape f = { .subs = subs_, .mins = mins_ };                                                 \
         const acts own = *given, *a = &own;   /* a copy: what is stored cannot change it */                      \
         int t = 0;                                                                                               \
         for (; t + TILE <= a->n; t += TILE) tile(&f, w, n_blocks, a, b, t, TILE, y, ldy);                        \
-        for (; t < a->n; t++) tile(&f, w, n_blocks, a, b, t, 1, y, ldy);                                         \
+        if (a->n - t == 3) tile(&f, w, n_blocks, a, b, t, 3, y, ldy);                                            \
+        else if (a->n - t == 2) tile(&f, w, n_blocks, a, b, t, 2, y, ldy);                                       \
+        else if (a->n - t == 1) tile(&f, w, n_blocks, a, b, t, 1, y, ldy);                                       \
     }
 TILES(tiles_1, 1, false)
 TILES(tiles_1_mins, 1, true)
@@ -205,12 +207,35 @@ INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, floa
     }
 }
 
+/* Two rows by a panel of nibbles, which are masked for both at once: less than widening them takes. */
+INLINE void two_rows(const shape *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
+    v128_t total[2] = { wasm_f32x4_splat(0), wasm_f32x4_splat(0) };
+    fronts first;
+    const scale_masks k = scale_masks_of();
+    for (size_t b = 0; b < a->blocks; b += f->blocks, panel += f->bytes) {
+        read_front(f, panel, &first, &k);
+        KEEP_LOOP
+        for (uint32_t j = 0; j < f->blocks; j++)
+            UNROLL
+            for (size_t i = 0, at = (b + j) * a->stride; i < 2; i++, at++) {
+                v128_t sum[2], dot[2];
+                sums_of(f, a->sum + at, a->half + at, sum);
+                dots(f, codes_of(f, panel, j), a->q + at * GW_BLOCK, sum, dot);
+                total[i] = add_block(f, total[i], dot, &first, j, sum, SPLAT(a->scale + at), &k);
+            }
+    }
+    for (int i = 0; i < 2; i++) wasm_v128_store(y + i * ldy, total[i]);
+}
+
 INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
     bool side_by_side = a->n == 1 && !(f->table && gw_simd_no_swizzle);
     int each = side_by_side ? panels / STREAMS : 0;
     for (int i = 0; i < each; i++)
         streams(f, w + i * panel, each * panel, STREAMS, a, y + i * GW_PANEL, (size_t)each * GW_PANEL);
+    bool two = a->n == 2 && f->bits == 4 && !f->table;
+    for (int p = 0; p < panels && two; p++) two_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
+    if (two) return;
     for (int p = each * STREAMS; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
 }
 

@@ -7,7 +7,6 @@
 
 #include "kernels/codes_relaxed.h"
 
-enum { TILE = 4, PAIR = 2 };   /* rows, panels of a tile */
 enum { CHUNK = 40 };           /* blocks unpacked at once, whole groups */
 
 /* table_values / 2, rounded down and up */
@@ -184,49 +183,40 @@ INLINE void tile(const kind *f, const place *where, const unpacked *w, int t) {
     EACH_SUM(f, i, p) wasm_v128_store(y + i * where->ldy + p * where->next, total[i][p]);
 }
 
-/* All rows from t on against the panels of a chunk. */
-typedef void tiler(const place *where, const unpacked *w, int t);
+/* n rows, whole tiles, against the panels of a chunk. */
+typedef void tiler(const place *where, const unpacked *w, int n);
 
-INLINE kind of_size(const kind *f, int rows) {
-    kind sized = *f;
-    sized.rows = rows;
-    return sized;
+INLINE void all_tiles(const kind *given, const place *where, const unpacked *w, int n) {
+    kind f = *given;
+    const acts a = *where->a;   /* copies: what is stored cannot change them */
+    place own = *where;
+    own.a = &a;
+    f.rows = TILE / f.planes;
+    for (int t = 0; t < n; t += f.rows) tile(&f, &own, w, t);
 }
 
-/* Whole tiles, and what is left by `rest`, or row by row. */
-INLINE void all_tiles(const kind *f, tiler *rest, const place *given, const unpacked *w, int t) {
-    const int step = TILE / f->planes;
-    const kind whole = of_size(f, step), row = of_size(f, 1);
-    const acts a = *given->a;   /* copies: what is stored cannot change them */
-    place where = *given;
-    where.a = &a;
-    for (; t + step <= a.n; t += step) tile(&whole, &where, w, t);
-    if (rest) rest(given, w, t);
-    else for (; t < a.n; t++) tile(&row, &where, w, t);
-}
-
-#define TILES(name, rest, ...)                                                                                  \
-    OUTLINE void name(const place *where, const unpacked *w, int t) {                                           \
+#define TILES(name, ...)                                                                                        \
+    OUTLINE void name(const place *where, const unpacked *w, int n) {                                           \
         const kind f = { __VA_ARGS__ };                                                                         \
-        all_tiles(&f, rest, where, w, t);                                                                       \
+        all_tiles(&f, where, w, n);                                                                             \
     }
-TILES(tiles_1, NULL, .planes = 1, .subs = 1)
-TILES(tiles_1_mins, NULL, .planes = 1, .subs = 1, .mins = true)
-TILES(tiles_1_table, NULL, .planes = 1, .subs = 1, .table = true)
-TILES(tiles_2, NULL, .planes = 1, .subs = 2)
-TILES(tiles_2_mins, NULL, .planes = 1, .subs = 2, .mins = true)
-TILES(wide_tiles_1, NULL, .planes = 2, .subs = 1)
-TILES(wide_tiles_1_mins, NULL, .planes = 2, .subs = 1, .mins = true)
-TILES(wide_tiles_1_table, NULL, .planes = 2, .subs = 1, .table = true)
-TILES(wide_tiles_2, NULL, .planes = 2, .subs = 2)
-TILES(wide_tiles_2_mins, NULL, .planes = 2, .subs = 2, .mins = true)
-TILES(pair_tiles_1, tiles_1, .planes = 1, .subs = 1, .by_pairs = true)
-TILES(pair_tiles_1_mins, tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true)
-TILES(pair_tiles_1_of_4, tiles_1, .planes = 1, .subs = 1, .by_pairs = true, .bits = 4)
-TILES(pair_tiles_1_mins_of_4, tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true, .bits = 4)
-TILES(pair_tiles_2, tiles_2, .planes = 1, .subs = 2, .by_pairs = true)
-TILES(pair_tiles_2_mins, tiles_2_mins, .planes = 1, .subs = 2, .mins = true, .by_pairs = true)
-TILES(pair_wide_tiles_1, wide_tiles_1, .planes = 2, .subs = 1, .by_pairs = true)
+TILES(tiles_1, .planes = 1, .subs = 1)
+TILES(tiles_1_mins, .planes = 1, .subs = 1, .mins = true)
+TILES(tiles_1_table, .planes = 1, .subs = 1, .table = true)
+TILES(tiles_2, .planes = 1, .subs = 2)
+TILES(tiles_2_mins, .planes = 1, .subs = 2, .mins = true)
+TILES(wide_tiles_1, .planes = 2, .subs = 1)
+TILES(wide_tiles_1_mins, .planes = 2, .subs = 1, .mins = true)
+TILES(wide_tiles_1_table, .planes = 2, .subs = 1, .table = true)
+TILES(wide_tiles_2, .planes = 2, .subs = 2)
+TILES(wide_tiles_2_mins, .planes = 2, .subs = 2, .mins = true)
+TILES(pair_tiles_1, .planes = 1, .subs = 1, .by_pairs = true)
+TILES(pair_tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true)
+TILES(pair_tiles_1_of_4, .planes = 1, .subs = 1, .by_pairs = true, .bits = 4)
+TILES(pair_tiles_1_mins_of_4, .planes = 1, .subs = 1, .mins = true, .by_pairs = true, .bits = 4)
+TILES(pair_tiles_2, .planes = 1, .subs = 2, .by_pairs = true)
+TILES(pair_tiles_2_mins, .planes = 1, .subs = 2, .mins = true, .by_pairs = true)
+TILES(pair_wide_tiles_1, .planes = 2, .subs = 1, .by_pairs = true)
 
 /* Functions are shared by all types of a kind: [wide][two scales in a block][mins]. */
 INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
@@ -248,8 +238,8 @@ INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
 
 /* --- products --- */
 
-/* All rows against PAIR panels, `panel` bytes apart: 0 where there is one, then `next` is 0 too. */
-INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, const acts *a,
+/* n rows against PAIR panels, `panel` bytes apart: 0 where there is one, then `next` is 0 too. */
+INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, const acts *a, int n,
                         float *y, size_t ldy, size_t next) {
     unpacked u;
     place where = { .a = a, .y = y, .ldy = ldy, .next = next, .offset = offset_of(f, how), .run = run_of(f, wide) };
@@ -259,19 +249,16 @@ INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t
         for (uint32_t i = 0; i < where.n_blocks; i += f->blocks, w += f->bytes)
             KEEP_LOOP
             for (int p = 0; p < PAIR; p++) unpack_group(f, how, w + p * panel, u.block + i, p);
-        tiles(&where, &u, 0);
+        tiles(&where, &u, n);
     }
 }
 
 #define DEFINE(NAME, name, ...)                                                                                \
-    void gw_relaxed_rows_##name(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, float *y,  \
-                                size_t ldy) {                                                                      \
+    void gw_relaxed_rows_##name(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, int n,     \
+                                float *y, size_t ldy) {                                                            \
         size_t panel = a->blocks / shape_##name.blocks * shape_##name.bytes;                                       \
-        for (int p = 0; p < panels; p += PAIR) {                                                                   \
-            bool two = p + 1 < panels;                                                                             \
-            unpack_rows(&shape_##name, how, wide, w + p * panel, two ? panel : 0, a, y + p * GW_PANEL, ldy,        \
-                        two ? GW_PANEL : 0);                                                                       \
-        }                                                                                                          \
+        bool two = panels > 1;                                                                                     \
+        if (n) unpack_rows(&shape_##name, how, wide, w, two ? panel : 0, a, n, y, ldy, two ? GW_PANEL : 0);        \
     }
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )

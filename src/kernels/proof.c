@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: a
- * tile, and one alone. Of both the plain kernels, which are slow, see few: other panels and rows are these times a
- * power of two, so that no two are alike. MOST_K: a super-block. */
-enum { ROWS = 5, OTHER_ROWS = 2, PANELS = 9, FEW = 3, LD = GW_PANEL, MOST_K = 256, MOST_BYTES = 256,
+/* Panels that one row meets: eight side by side, and one alone; that several rows meet: a pair, and one alone. Rows: as
+ * many as meet every tile, and every number of rows behind the last whole one. Of both the plain kernels, which are
+ * slow, see few: other panels and rows are these times a power of two, so that no two that meet are alike. MOST_K: a
+ * super-block. */
+enum { ROWS = 11, OTHER_ROWS = 2, PANELS = 9, FEW = 3, LD = GW_PANEL, MOST_K = 256, MOST_BYTES = 256,
        BLOCKS = ROWS * MOST_K / GW_BLOCK };
 enum { KEYS = 7, HEAD_DIM = 40, ROW_BYTES = HEAD_DIM * sizeof(float) };
 
@@ -40,7 +41,9 @@ static uint32_t random_bits(trial *t) {
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
 /* What a row of activations is times the one that it comes from, and a panel times the first. */
-static const float times[ROWS] = { 1, 1, -1, -2, 2 };
+static const float times[ROWS] = { 1, 1, -1, -2, 2, 0.5f, -4, 4, 0.25f, -0.5f, 8 };
+static const int batches[] = { ROWS, 6, 5, 2 };
+enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
 /* Rows of numbers; in their second halves all are as large as can be, with both signs. */
@@ -157,6 +160,21 @@ static bool same_products(const trial *t, size_t rows, size_t panels) {
     return true;
 }
 
+/* One row and several, by one kernel. */
+static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
+    gw_acts several = t->own.acts;
+    for (int i = 0; i < BATCHES; i++) {
+        several.n = batches[i];
+        own(t->w, FEW, &several, t->got, FEW * GW_PANEL);
+        if (!same_products(t, (size_t)batches[i], FEW)) return false;
+    }
+    for (t->one.acts.streams = 0; t->one.acts.streams < 2; t->one.acts.streams++) {
+        own(t->w, PANELS, &t->one.acts, t->got, 0);
+        if (!same_products(t, 1, PANELS)) return false;
+    }
+    return true;
+}
+
 /* needed: with narrow activations, and with wide ones. */
 static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
@@ -166,12 +184,7 @@ static bool product_holds(trial *t, const struct product *p, const bool *needed)
     for (int wide = 0; wide < 2; wide++) {
         if (!needed[wide]) continue;
         p->plain[wide](t->w, 1, &t->plain.acts, t->want, LD);
-        p->own[wide](t->w, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
-        if (!same_products(t, ROWS, FEW)) return false;
-        for (t->one.acts.streams = 0; t->one.acts.streams < 2; t->one.acts.streams++) {
-            p->own[wide](t->w, PANELS, &t->one.acts, t->got, 0);
-            if (!same_products(t, 1, PANELS)) return false;
-        }
+        if (!kernel_holds(t, p->own[wide])) return false;
     }
     return true;
 }

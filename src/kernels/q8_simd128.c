@@ -82,9 +82,12 @@ INLINE void wide_rows(const uint8_t *panel, const gw_acts *a, float *y, size_t l
         for (; t + TILE <= a->n; t += TILE)
             wide_tile(&w, n_blocks, a->q16 + (at + t) * GW_BLOCK, a->s16 + at + t, a->stride, y + t * ldy, ldy, TILE,
                       b == 0);
-        for (; t < a->n; t++)
-            wide_tile(&w, n_blocks, a->q16 + (at + t) * GW_BLOCK, a->s16 + at + t, a->stride, y + t * ldy, ldy, 1,
-                      b == 0);
+        const int16_t *q = a->q16 + (at + t) * GW_BLOCK;
+        const float *scale = a->s16 + at + t;
+        float *out = y + t * ldy;
+        if (a->n - t == 3) wide_tile(&w, n_blocks, q, scale, a->stride, out, ldy, 3, b == 0);
+        else if (a->n - t == 2) wide_tile(&w, n_blocks, q, scale, a->stride, out, ldy, 2, b == 0);
+        else if (a->n - t == 1) wide_tile(&w, n_blocks, q, scale, a->stride, out, ldy, 1, b == 0);
     }
 }
 

@@ -192,9 +192,22 @@ void gw_forward_logits(gw_state *s, int first, int rows) {
     for (int r = 1; r < rows; r++) memmove(y.at + (size_t)r * y.columns, gw_row(y, r), y.columns * sizeof(float));
 }
 
-void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n) {
+/* What the output's matrix is given of one token. */
+static const float *head_input(gw_state *s, int token) {
     gw_view x = gw_from(s->batch.x, token), h = s->batch.h;
     x.n = h.n = 1;
     norm(s, &s->weights->output_norm, x, h);
-    gw_matmul_top(&s->ops, h.at, &s->weights->output.matrix, s->config->logit_cap, exact, n, s->logits.at);
+    return h.at;
+}
+
+void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n, const gw_rows *rows) {
+    const float *x = head_input(s, token);
+    gw_matmul_top(&s->ops, x, &s->weights->output.matrix, s->config->logit_cap, exact, n, rows, s->logits.at);
+}
+
+bool gw_forward_few(gw_state *s, int token, const gw_rows *rows) {
+    const gw_matrix *output = &s->weights->output.matrix;
+    if (!gw_few_rows(output, rows)) return false;
+    gw_matmul_few(&s->ops, head_input(s, token), output, s->config->logit_cap, rows, s->logits.at);
+    return true;
 }

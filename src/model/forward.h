@@ -70,6 +70,8 @@ void gw_forward_hidden(gw_state *s);
 void gw_forward_logits(gw_state *s, int first, int rows);
 /* The same for one token, but only the logits of `exact`, and those that may be the greatest of the others: see
  * gw_matmul_top. */
-void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n);
+void gw_forward_top(gw_state *s, int token, const int32_t *exact, int n, const gw_rows *rows);
+/* The same with those of some rows, where these are few; false where they are not. */
+bool gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 
 #endif

@@ -2,6 +2,7 @@
 #include "model/ops.h"
 #include "kernels/pack.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Buffers for n rows of k quantised activations. */
@@ -154,6 +155,47 @@ static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k,
         gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     gw_parallel(o->pool, matmul_item, &j, items);
 }
+
+/* --- one row by some panels --- */
+
+typedef struct {
+    matmul_job job;
+    const gw_rows *rows;
+} some_job;
+_Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
+
+/* y: of the whole product. */
+static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
+    const gw_matrix *m = j->part[0].m;
+    if (m->low && n) GW_KERNEL_INT(planes_some)(m->data, m->low, list, n, &j->acts, y);
+    for (int i = 0; i < n && !m->low; i++) multiply(j, 0, (int)list[i], 1, y + list[i] * GW_PANEL, 0);
+}
+
+static void some_item(void *ctx, int item) {
+    const some_job *s = ctx;
+    uint32_t list[MOST_PANELS];
+    int first, panels, n = 0;
+    part_of(&s->job, item, &first, &panels);
+    for (int p = first; p < first + panels; p++) {
+        if (gw_rows_of(s->rows, (uint32_t)p)) list[n++] = (uint32_t)p;
+        else for (int r = 0; r < GW_PANEL; r++) s->job.part[0].y[p * GW_PANEL + r] = -INFINITY;
+    }
+    multiply_listed(&s->job, list, n, s->job.part[0].y);
+}
+
+void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y) {
+    const struct product *p = product_of(m);
+    gw_acts acts;
+    some_job *s = gw_ops_row(o, x, m->k, false, p->wide_needs & NEEDS_WIDE, &acts);
+    matmul_job j = { .acts = acts, .count = 1, .step = panels_per_item(panels_of(m), gw_pool_threads(o->pool)) };
+    j.part[0].m = m;
+    j.part[0].kernel = p->wide;
+    j.part[0].y = y;
+    *s = (some_job){ j, rows };
+    gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);
+}
+
+/* --- together --- */
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide) {

@@ -31,4 +31,16 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool narrow, bool wi
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y,
                int count, bool wide);
 
+/* Some rows of a matrix: bit r % 32 of word r / 32, behind the words none. bits: NULL: all of them. */
+typedef struct { const uint32_t *bits; uint32_t words; } gw_rows;
+
+/* Which rows of panel p are among them, as 4 bits. */
+static inline uint32_t gw_rows_of(const gw_rows *rows, uint32_t p) {
+    if (!rows->bits) return 15;
+    return p / 8 < rows->words ? rows->bits[p / 8] >> p % 8 * GW_PANEL & 15 : 0;
+}
+
+/* y[r] as gw_matmul gives it for one row of x, wide, where r's panel has one of these rows, -INFINITY elsewhere. */
+void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y);
+
 #endif

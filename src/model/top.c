@@ -44,6 +44,7 @@ typedef struct {
     int parts;
     const int32_t *exact;           /* rows that are wanted anyway, and no candidates for the greatest */
     int n_exact;
+    const gw_rows *rows;            /* candidates */
     part part[MOST_PARTS];
 } top_job;
 _Static_assert(sizeof(top_job) <= GW_JOB_BYTES, "a job's place");
@@ -127,12 +128,22 @@ static void approximate(const void *place, int i, float *out) {
                              out);
 }
 
+/* Rows that are no candidates. */
+static void leave_out(const top_job *j, uint32_t begin, uint32_t end) {
+    for (uint32_t p = begin; p < end && j->rows->bits; p++) {
+        uint32_t rows = gw_rows_of(j->rows, p);
+        for (int r = 0; r < GW_PANEL && rows != 15; r++)
+            if (!(rows >> r & 1)) j->y[(size_t)p * GW_PANEL + r] = -INFINITY;
+    }
+}
+
 /* To its rows, and the row where it is greatest. */
 static void put_part(void *place, int i, const float *a) {
     top_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     size_t row = (size_t)begin * GW_PANEL, n = gw_min((size_t)end * GW_PANEL, j->m->rows) - row, at = 0;
     memcpy(j->y + row, a, (size_t)(end - begin) * GW_PANEL * sizeof(float));
+    leave_out(j, begin, end);
     for (int e = 0; e < j->n_exact; e++)
         if ((size_t)j->exact[e] >= row && (size_t)j->exact[e] < row + n) j->y[j->exact[e]] = -INFINITY;
     float best = greatest_of(j->y + row, n);
@@ -159,8 +170,8 @@ static float exact_best(const top_job *j) {
 
 /* --- the second pass --- */
 
-static void cap_panel(const top_job *j, uint32_t panel) {
-    if (j->cap > 0) GW_KERNEL(soft_cap)(j->y + (size_t)panel * GW_PANEL, GW_PANEL, j->cap);
+static void cap_panel(float *y, uint32_t panel, float cap) {
+    if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
 /* Panels of begin .. end - 1, at most AT_ONCE, that have a row which is not excluded; how many. */
@@ -185,7 +196,7 @@ static void refine_part(void *ctx, int i) {
         uint32_t n = open_panels(j, begin, last, list);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->y[r] = -INFINITY;
         if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->y);
-        for (uint32_t p = 0; p < n; p++) cap_panel(j, list[p]);
+        for (uint32_t p = 0; p < n; p++) cap_panel(j->y, list[p], j->cap);
         j->part[i].open += n;
     }
 }
@@ -196,7 +207,7 @@ static void exact_rows(const top_job *j) {
         uint32_t panel = (uint32_t)j->exact[e] / GW_PANEL;
         if (j->y[j->exact[e]] != -INFINITY) continue;   /* it is there already */
         exact_panel(j, panel, j->y + (size_t)panel * GW_PANEL);
-        cap_panel(j, panel);
+        cap_panel(j->y, panel, j->cap);
     }
 }
 
@@ -219,7 +230,7 @@ static uint32_t all_rows(gw_ops *o, const float *x, const gw_matrix *m, float ca
 }
 
 uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, float cap, const int32_t *exact, int n,
-                       float *y) {
+                       const gw_rows *rows, float *y) {
     static const gw_pure first_pass = { approximate, put_part };
     if (!m->low) return all_rows(o, x, m, cap, y);
     top_job *j = job_of(o, x, m, y);
@@ -227,12 +238,28 @@ uint32_t gw_matmul_top(gw_ops *o, const float *x, const gw_matrix *m, float cap,
     j->cap = cap;
     j->exact = exact;
     j->n_exact = n;
+    j->rows = rows;
     gw_parallel_pure(o->pool, &first_pass, j, j->parts);
     j->threshold = threshold_of(exact_best(j), cap);
     gw_parallel(o->pool, refine_part, j, j->parts);
     exact_rows(j);
     for (int i = 0; i < j->parts; i++) open += j->part[i].open;
     return open;
+}
+
+/* Panels here and there take longer than one behind the other, and greedy decoding reads half of each. */
+enum { FEW = 4 };
+
+bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {
+    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), n = 0;
+    for (uint32_t p = 0; p < panels && n <= panels / FEW; p++) n += gw_rows_of(rows, p) != 0;
+    return n <= panels / FEW;
+}
+
+void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y) {
+    gw_matmul_some(o, x, m, rows, y);
+    for (uint32_t p = 0; p < gw_ld(m->rows) / GW_PANEL && cap > 0; p++)
+        if (gw_rows_of(rows, p)) cap_panel(y, p, cap);
 }
 
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {

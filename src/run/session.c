@@ -109,7 +109,8 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     uint32_t kept = gw_kv_rewind(&s->state.kv, common);
     memcpy(s->ids, ids, n * sizeof *ids);
     s->n_ids = n;
-    s->is_prompt = true;
+    s->n_prompt = n;
+    s->wanted = (gw_rows){ 0 };
     s->want_all = s->want_top = s->want_vectors = s->want_look = false;
     s->logit_rows = 0;
     atomic_store(&s->abort, 0);
@@ -167,7 +168,6 @@ int gw_session_append(gw_session *s, int32_t id) {
     if (s->n_ids == s->n_ctx)
         return gw_fail(s->error, GW_E_CONTEXT, "tokens of context\nat most %u\n%u", s->n_ctx, s->n_ctx + 1);
     s->ids[s->n_ids++] = id;
-    s->is_prompt = false;
     return 0;
 }
 
@@ -184,7 +184,7 @@ void gw_session_want_top(gw_session *s, bool on) { s->want_top = on; }
 void gw_session_clear(gw_session *s) {
     drop_batch(s);
     gw_kv_rewind(&s->state.kv, 0);
-    s->n_ids = 0;
+    s->n_ids = s->n_prompt = 0;
 }
 
 /* One row of zeros through the second half of layers: what is read is the same as for any other. */
@@ -250,24 +250,31 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
+/* Logits behind the last token: those that are wanted, at least. */
+static void give_last(gw_session *s) {
+    int token = s->state.batch.n - 1;
+    s->logit_first = s->n_ids - 1;
+    s->logit_rows = 1;
+    if (s->wanted.bits && gw_forward_few(&s->state, token, &s->wanted)) return;
+    if (s->want_top && s->n_exact >= 0) gw_forward_top(&s->state, token, s->exact, s->n_exact, &s->wanted);
+    else gw_forward_logits(&s->state, token, 1);
+}
+
 /* The batch is through all layers. Returns what gw_session_run returns, MORE to go on. */
 static int end_batch(gw_session *s) {
     if (s->want_all && s->row < (uint32_t)s->state.batch.n) return give_rows(s);
     bool last = is_last_batch(s);
     if (s->want_vectors) gw_vectors_add(&s->vectors, &s->state);
-    else if (last && !s->want_all && !s->want_look) {
-        if (s->want_top && s->n_exact >= 0)
-            gw_forward_top(&s->state, s->state.batch.n - 1, s->exact, s->n_exact);
-        else gw_forward_logits(&s->state, s->state.batch.n - 1, 1);
-        s->logit_first = s->n_ids - 1;
-        s->logit_rows = 1;
-    }
+    else if (last && !s->want_all && !s->want_look) give_last(s);
     gw_kv_advance(&s->state.kv, s->state.batch.n);
     drop_batch(s);
-    if (!last) return GW_RUN_MORE;
-    if (s->want_vectors && s->pack.n > 1) gw_session_clear(s);   /* no context */
-    else if (s->is_prompt && s->n_ids > 1) gw_kv_save(&s->state.kv, s->n_ids - 1);
-    return GW_RUN_DONE;
+    if (s->want_vectors && s->pack.n > 1) {
+        if (last) gw_session_clear(s);   /* no context */
+    } else if (s->n_prompt && s->state.kv.pos >= s->n_prompt) {
+        if (s->n_prompt > 1) gw_kv_save(&s->state.kv, s->n_prompt - 1);
+        s->n_prompt = 0;
+    }
+    return last ? GW_RUN_DONE : GW_RUN_MORE;
 }
 
 static int aborted(gw_session *s) {

@@ -25,12 +25,13 @@ typedef struct {
     int32_t *ids;             /* [n_ctx] */
     uint32_t n_ids;           /* the first state.kv.pos of them are evaluated */
     uint32_t layer;           /* of the batch under way; state.batch.n == 0: none */
-    bool is_prompt;           /* the pending ids came by sync */
+    uint32_t n_prompt;        /* ids that came by sync and are not all evaluated yet; 0: none */
     uint32_t logit_first, logit_rows, row;   /* row: of the batch, next one to get logits when all are wanted */
     bool want_all, want_top, want_vectors, want_look;
     int stage;                /* of the layer under way, where each step is looked at: GW_LOOK_… */
     int n_exact;              /* want_top: of exact[], logits that are wanted besides the greatest; -1: all are */
     int32_t exact[GW_MOST_EXACT];
+    gw_rows wanted;           /* rows of logits that anybody asks for, until the next sync */
     gw_texts pack;
     gw_vectors vectors;
     _Atomic int32_t abort;

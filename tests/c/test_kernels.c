@@ -90,6 +90,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
 static const struct { int rows, n; size_t k; } cases[] = {
     { 4, 1, 32 }, { 16, 1, 64 }, { 18, 1, 96 }, { 40, 1, 1280 }, { 4, 2, 32 }, { 10, 4, 64 },
     { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 }, { 12, 9, 1280 },
+    { 20, 2, 256 }, { 12, 3, 512 }, { 12, 10, 256 },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

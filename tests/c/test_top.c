@@ -36,6 +36,8 @@ static struct {
 
 static float whole[MOST_N * (MOST_ROWS + 4)], top[MOST_N * (MOST_ROWS + 4)];
 
+static const gw_rows all_rows;
+
 static uint8_t *block_of(uint32_t row, uint32_t b) {
     return rig.file + (row * (rig.plain.k / 32) + b) * 34;
 }
@@ -113,7 +115,7 @@ static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = rig.plain.rows;
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, rows, cap);
-    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, top);
+    uint32_t exact = gw_matmul_top(&rig.ops, rig.x, &rig.planes, cap, NULL, 0, &all_rows, top);
     int32_t id = arg_max(whole);
     if (arg_max(top) != id) gw_test_fail(__FILE__, __LINE__, "%s: expected id %d, got %d", what, id, arg_max(top));
     for (uint32_t r = 0; r < rows; r++)
@@ -394,14 +396,80 @@ TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&rig.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, exact, 7, top);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, exact, 7, &all_rows, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, top);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, all, MOST_ROWS, &all_rows, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     close_rig();
+}
+
+/* Bits of about one row in `of`; behind MOST_ROWS - 40 none. */
+static gw_rows random_rows_of(uint32_t of) {
+    static uint32_t bits[MOST_ROWS / 32 + 1];
+    memset(bits, 0, sizeof bits);
+    for (uint32_t r = 0; r < MOST_ROWS; r++)
+        if (random_bits() % of == 0) bits[r / 32] |= 1u << r % 32;
+    return (gw_rows){ bits, (MOST_ROWS - 40) / 32 };
+}
+
+static bool has_row(const gw_rows *rows, uint32_t r) { return gw_rows_of(rows, r / 4) >> r % 4 & 1; }
+
+/* The greatest of those that are candidates, lowest first. */
+static uint32_t best_of(const gw_rows *rows, const float *y) {
+    uint32_t best = MOST_ROWS;
+    for (uint32_t r = 0; r < MOST_ROWS; r++)
+        if (has_row(rows, r) && (best == MOST_ROWS || y[r] > y[best])) best = r;
+    return best;
+}
+
+/* Candidates alone are looked at: the greatest of them is there though others are greater. */
+TEST(top_looks_for_the_greatest_among_candidates) {
+    for (int cap = 0; cap <= 30; cap += 30) {
+        open_rig(MOST_ROWS, MOST_K, 2);
+        random_rows(1);
+        random_x(1);
+        for (uint32_t r = 0; r < 30; r++) aim_row(r * 91, 1);
+        pack();
+        product(&rig.plain, 1, whole);
+        gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
+        for (uint32_t of = 2; of < 500; of *= 3) {
+            gw_rows rows = random_rows_of(of);
+            uint32_t open = gw_matmul_top(&rig.ops, rig.x, &rig.planes, (float)cap, NULL, 0, &rows, top);
+            CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
+            CHECK(open < MOST_ROWS / 4 / 2);
+            for (uint32_t r = 0; r < MOST_ROWS; r++)
+                if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, "candidates");
+        }
+        close_rig();
+    }
+}
+
+/* Few rows: their panels as the whole product has them, nothing else, with planes and without. */
+TEST(few_rows_are_those_of_the_whole_product) {
+    for (int cap = 0; cap <= 30; cap += 30) {
+        open_rig(MOST_ROWS, MOST_K, 2);
+        random_rows(1);
+        random_x(1);
+        pack();
+        product(&rig.plain, 1, whole);
+        gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
+        for (uint32_t of = 1; of < 9000; of *= 20) {
+            gw_rows rows = random_rows_of(of);
+            CHECK_INT(gw_few_rows(&rig.planes, &rows), of > 1);
+            for (int planes = 0; planes < 2; planes++) {
+                gw_matmul_few(&rig.ops, rig.x, planes ? &rig.planes : &rig.plain, (float)cap, &rows, top);
+                for (uint32_t r = 0; r < MOST_ROWS; r++) {
+                    if (gw_rows_of(&rows, r / 4)) check_same(top + r, whole + r, 1, "few");
+                    else CHECK(top[r] == -INFINITY);
+                }
+            }
+        }
+        CHECK(!gw_few_rows(&rig.planes, &all_rows));
+        close_rig();
+    }
 }
 
 /* Whatever is not finite, and x beyond all bounds: what the whole product gives. */
@@ -414,7 +482,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         rig.x[33] = values[i];
         pack();
         product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };   /* infinities and NaN */
@@ -423,7 +491,7 @@ TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&rig.plain, 1, whole);
-        gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, top);
+        gw_matmul_top(&rig.ops, rig.x, &rig.planes, 0, NULL, 0, &all_rows, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -499,7 +567,7 @@ TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 };   /* one of them in the panel of the greatest */
     product(&rig.plain, 1, whole);
     gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, top);
+    gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, exact, 3, &all_rows, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     close_rig();
 }
@@ -514,7 +582,7 @@ TEST(top_of_damaged_numbers_with_a_cap) {
         rig.x[33] = values[i];
         product(&rig.plain, 1, whole);
         gw_soft_cap(&rig.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, top), gw_ld(1001) / 4);
+        CHECK_INT(gw_matmul_top(&rig.ops, rig.x, &rig.planes, 30, NULL, 0, &all_rows, top), gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }
     close_rig();

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { before, test } from 'node:test';
 import { Host } from '../../js/engine/host.js';
+import { Runner } from '../../js/engine/runner.js';
 import { compile } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
 import { postable } from '../../js/options.js';
@@ -128,6 +129,25 @@ test('a greedy answer is the same with forced spans and without where the model 
     const on = await greedy(schema, true, bias), off = await greedy(schema, false, bias);
     assert.deepEqual(off.ids, on.ids, on.text);
     assert.ok(on.forced.filter(Boolean).length > 3 && !off.forced.includes(true));
+  }
+});
+
+test('what is forced goes along with the prompt or with the token before it: no step is its own', async (t) => {
+  const settle = t.mock.method(Runner.prototype, 'settle').mock;
+  for (const schema of SHAPES) {
+    const before = settle.callCount(), { forced } = await greedy(schema, true);
+    const drawn = forced.filter((is) => !is).length;
+    // The prompt, and each token that is drawn but the last, behind which nothing is drawn any more.
+    assert.equal(settle.callCount() - before, drawn, `${forced}`);
+  }
+});
+
+test('a greedy answer is the one that all logits give', async () => {
+  for (const schema of SHAPES) {
+    const grammar = lower(compile({ schema }), { spelling: 'shortest' }), args = { prompt: { text: 'Hello' }, grammar };
+    const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));
+    const { value: { tokens } } = await call('generate', { ...some, ...args, forced: false });
+    assert.deepEqual((await call('generate', { ...all, ...args, forced: false })).value.tokens, tokens);
   }
 });
 

@@ -11,7 +11,7 @@ import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
 const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'neighbour', 'reads', 'reads-thread',
-  'embed', 'onnx'];
+  'embed', 'formats', 'onnx'];
 const ENTRIES = [
   'tools/bench/page.js', ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
