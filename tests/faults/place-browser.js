@@ -19,10 +19,12 @@ const FAULTY = { name: 'faulty store', setup(build) {
 /** A page, and how it is asked. @typedef {{ run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>,
  *   goto: (url: string) => Promise<unknown>, close: () => Promise<unknown> }} Page */
 
-/** @param {'chromium' | 'firefox'} name @returns {Promise<Page>} */
-async function tab(name) {
-  const browser = await launch(name), page = await browser.newPage();
-  return { run: (f, ...args) => page.evaluate(f, ...args), goto: (url) => page.goto(url), close: () => browser.close() };
+/** A private window of a browser, which is closed with it if it is nobody's.
+ * @param {'chromium' | 'firefox'} name @param {import('puppeteer-core').Browser} [shared] @returns {Promise<Page>} */
+async function tab(name, shared) {
+  const browser = shared ?? await launch(name), context = await browser.createBrowserContext(), page = await context.newPage();
+  return { run: (f, ...args) => page.evaluate(f, ...args), goto: (url) => page.goto(url),
+    close: () => (shared ? context : browser).close() };
 }
 
 /** @returns {Promise<Page>} */
@@ -31,8 +33,8 @@ async function webkit() {
   return { run: (f, ...args) => browser.run(f, ...args), goto: (url) => browser.goto(url), close: () => browser.close() };
 }
 
-/** @param {'chromium' | 'firefox' | 'webkit'} name @returns {Place} */
-export function browserPlace(name) {
+/** @param {'chromium' | 'firefox' | 'webkit'} name @param {import('puppeteer-core').Browser} [shared] @returns {Place} */
+export function browserPlace(name, shared) {
   /** @type {Page} */
   let page;
   /** @type {Awaited<ReturnType<typeof serveBuilt>>} */
@@ -54,7 +56,7 @@ export function browserPlace(name) {
     async open(server) {
       built = await serveBuilt({ more: `export * as lab from ${JSON.stringify(here('page.js'))};`, plugins: [FAULTY],
         intercept: async (request, response) => request.url === '/model.gguf' && server.server.emit('request', request, response) });
-      page = name === 'webkit' ? await webkit() : await tab(name);
+      page = name === 'webkit' ? await webkit() : await tab(name, shared);
       await ready();
     },
     tune: (tuning) => ask('tune', tuning),
