@@ -24,7 +24,7 @@ set(threads_flags -matomics)
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
 set(gw_small text/trie text/grammar text/matcher text/plain model/attention model/config model/describe model/kv model/model
-    model/tokens file/gguf file/store file/types base/half model/load model/forward run/session run/state text/tokenizer text/vocabulary api
+    model/tokens file/gguf file/store file/types base/half model/load model/forward run/session run/state text/tokenizer text/vocabulary text/joins text/verbatim text/alphabet model/arch model/vectors api
     base/threads model/ops)
 set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref kernels/ref_planes)   # for the proofs alone
 list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")

@@ -37,15 +37,14 @@ ratio = (700 / 450) ** 4   # red and blue, in nanometres: about 5.9 times, on a 
 | Red | 700 nm | 1.0 |
 `;
 
-/** Runs in the page before its scripts: pieces from the worker become pieces of the sample. */
+/** Runs in the page before its scripts: the text of each step from the worker becomes a word of the sample. */
 function substitute(/** @type {string} */ sample) {
   const words = sample.match(/\s*\S+/g) ?? [];
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
   if (!receive?.set) return;
   Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
     receive.set?.call(this, (/** @type {MessageEvent} */ event) => {
-      const pieces = event.data?.pieces;
-      pieces?.forEach((/** @type {string} */ _, /** @type {number} */ i) => { pieces[i] = words.shift() ?? ''; });
+      for (const step of event.data?.steps ?? []) step.text = words.shift() ?? '';
       handler(event);
     });
   } });

@@ -3,9 +3,10 @@
  * which is open. A client of js/index.js only.
  * @module
  */
+import { Chooser } from './chooser.js';
 import { setUpComposer } from './composer.js';
 import { Conversation } from './conversation.js';
-import { action, announce, box, button, byId, el, hasTouch } from './dom.js';
+import { action, announce, box, button, byId, el, hasTouch, underDialog } from './dom.js';
 import { closeDrawers, drawersChanged, setUpDrawers } from './drawers.js';
 import { codeOf } from './errors.js';
 import { Follow } from './follow.js';
@@ -19,7 +20,7 @@ import {
   fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
 } from './picker.js';
 import { Unfit, afterRefusal } from './preflight.js';
-import { onRoute, place, shows } from './route.js';
+import { leaves, onRoute, place, shows } from './route.js';
 import {
   conversationSettings, samplingOptions, setDefaults, setUpSettings, showInfo, showSettings, systemPrompt, takeSettings,
 } from './settings.js';
@@ -61,7 +62,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   edit: (message) => composer.edit(message),
   anew: () => goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
-  begun: ({ id }) => shows({ view: 'chat', id }),
+  begun: () => shows(here()),
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
@@ -92,16 +93,28 @@ const composer = setUpComposer({
 });
 const keeper = new Keeper(conversation, () => (conversation.editing ? { text: '', files: [] } : composer.message));
 
-/** @param {'picking' | 'loading' | 'ready' | 'reading'} state   reading: a conversation without its model */
+const chooser = new Chooser(leaveModels);
+
+/** What is open. */
+const here = () => ({ id: conversation.head?.id ?? null, models: chooser.open });
+
+/** @param {'picking' | 'loading' | 'ready' | 'reading'} state   picking: the models are all there is; reading: a
+ * conversation without its model */
 function enter(state) {
   document.body.dataset.state = state;
   const behind = models.behind && state === 'ready';
-  const inChat = behind || (state === 'loading' && conversation.tree.leaf !== null);
   document.body.dataset.behind = String(behind);
-  document.body.dataset.inChat = String(inChat);
+  document.body.dataset.inChat = String(behind || (state === 'loading' && conversation.tree.leaf !== null));
+  if (state === 'picking') chooser.welcome();
+  placeLoading();
+}
+
+/** What comes is seen among the models while they are open, else with the conversation. */
+function placeLoading() {
   const loading = box('loading');
-  if (inChat) box('composer').before(loading);
-  else box('chat').before(loading);
+  const inChat = document.body.dataset.inChat === 'true';
+  const next = box(chooser.open ? 'picker-error' : inChat ? 'composer' : 'chat');
+  if (loading.nextElementSibling !== next) next.before(loading);
 }
 
 /** What an empty conversation shows. */
@@ -119,39 +132,57 @@ function welcome() {
   });
 }
 
-/** The list of models, while what was open waits behind it. */
+/** The models, over what is open. */
 function changeModel() {
-  shows({ view: 'models' });
   showSettings(false);
   closeDrawers();
   showPickerError(null);
-  showPicker();
-  button('back').focus();
+  showModels();
 }
 
-function showPicker() {
-  const back = button('back');
-  const [last, talk] = [models.choice, conversation.head];
-  back.hidden = !last && !talk;
-  back.textContent = `← Back to ${last ? last.label : 'the conversation'}`;
-  enter('picking');
+function showModels() {
+  const back = button('back'), bare = document.body.dataset.state === 'picking';
+  const gone = models.model || models.loading ? null : models.choice;
+  back.hidden = bare && !gone;
+  back.textContent = gone ? `← Back to ${gone.label}` : 'Close';
+  if (!bare) {
+    chooser.show();
+    placeLoading();
+  }
+  shows(here(), bare);
   void showStored();
 }
 
-/** To the model that was there, loaded again if it had to go; to a conversation that can be read without. */
-function leavePicker() {
-  shows({ view: 'chat', id: conversation.head?.id ?? null });
-  showChat();
+function closeModels() {
+  chooser.close();
+  placeLoading();
+  leaves(here());
 }
 
-function showChat() {
-  const { model, choice } = models;
-  if (model) {
-    enter('ready');
-    if (!hasTouch()) composer.focus();
-  } else if (choice) choose(choice);
+/** Without a choice: to the model that was there, loaded again if it had to go. */
+function leaveModels() {
+  closeModels();
+  if (!models.model && !models.loading && models.choice) choose(models.choice);
+}
+
+function comeBack() {
+  if (!models.model && models.choice) choose(models.choice);
+  else rest();
+}
+
+/** While nothing loads: a model to talk to, or a conversation to read, or the models. */
+function rest() {
+  if (models.model) enter('ready');
   else if (conversation.head) void read();
-  else showPicker();
+  else {
+    enter('picking');
+    showModels();
+  }
+}
+
+/** On a touch screen the keyboard would cover what is there. */
+function focusComposer() {
+  if (!hasTouch() && !underDialog()) composer.focus();
 }
 
 /** Without a model: the conversation, and a way to get one. */
@@ -181,8 +212,10 @@ async function load(choice, asked) {
   const before = models.choice, mine = ++loads;
   try {
     const loading = models.load(choice, loadOptions());
-    if (models.behind) leavePicker();
-    else {
+    if (models.behind) {
+      enter('ready');
+      focusComposer();
+    } else {
       enter('loading');
       if (asked) button('loading-cancel').focus();
     }
@@ -193,28 +226,31 @@ async function load(choice, asked) {
     models.behind = false;
     if (!stay) return failed(error, choice);
     announce('Cancelled');
-    showChat();
+    rest();
+    if (chooser.open) showModels();
+    focusComposer();
   }
 }
 
-/** Back to the list, with what may help; what was there before is a click away. @param {unknown} error
+/** The models again, with what may help; what was there before is a click away. @param {unknown} error
  * @param {Choice} choice */
 function failed(error, choice) {
   // A host may serve the page without the model that comes with it.
   const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
   if (leftOut) document.getElementById('storyteller')?.remove();
   const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
-  backToPicker(leftOut ? null : error, ...found.map((one) => action(one.label, () => choose(one.choice))));
+  backToModels(leftOut ? null : error, ...found.map((one) => action(one.label, () => choose(one.choice))));
   if (needsToken(error, choice)) askToken(choice);
 }
 
 /** @param {unknown} error   null for none @param {...HTMLButtonElement} buttons */
-function backToPicker(error, ...buttons) {
-  showPicker();
+function backToModels(error, ...buttons) {
+  rest();
+  if (document.body.dataset.state === 'picking') box('main').focus();
+  else showModels();
   const cancelled = codeOf(error) === 'aborted';
   showPickerError(cancelled ? null : error, ...buttons);
   if (cancelled) announce('Cancelled');
-  box('main').focus();
 }
 
 /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
@@ -237,9 +273,10 @@ async function begin(loaded, choice, before) {
   if (before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head) void openConversation(null);
   else {
     conversation.welcome();
-    shows({ view: 'chat', id: conversation.head?.id ?? null }, place().view === 'models');
+    shows(here(), true);
   }
-  if (!hasTouch()) composer.focus();
+  if (chooser.open) showModels();
+  focusComposer();
   announce('The model is ready.');
 }
 
@@ -300,8 +337,7 @@ async function unload(error = null) {
   showSettings(false);
   const released = models.release(Boolean(error));
   if (!error) models.choice = null;
-  shows({ view: 'models' });
-  backToPicker(error);
+  backToModels(error);
   await released;
 }
 
@@ -312,8 +348,11 @@ async function openConversation(id, instead = false) {
   takeSettings(conversation.head);
   drawersChanged();
   composer.draft(await keeper.draft());
-  shows({ view: 'chat', id: conversation.head?.id ?? null }, instead || (id !== null && !one));
-  if (document.body.dataset.state !== 'loading' && document.body.dataset.state !== 'opening') showChat();
+  shows(here(), instead || (id !== null && !one));
+  if (!/^(loading|opening)$/.test(document.body.dataset.state ?? '')) {
+    comeBack();
+    focusComposer();
+  }
   leaveLibrary();
   await showLibrary();
 }
@@ -327,6 +366,7 @@ function goTo(id) {
 /** @param {Choice} choice */
 function choose(choice) {
   const asked = document.body.dataset.state !== 'opening';
+  if (chooser.open) closeModels();
   hideToken();
   showPickerError(null);
   void load(choice, asked);
@@ -339,7 +379,7 @@ setUpSettings(() => {
   keeper.changed(false);
 });
 setUpPicker(choose, (texts) => composer.add(texts));
-setUpStored(choose);
+setUpStored(choose, (address) => models.stateOf(address));
 setUpToken(choose, showPickerError);
 setUpDrawers({
   model: () => models.model,
@@ -357,26 +397,24 @@ button('loading-cancel').addEventListener('click', () => models.cancel());
 button('new-chat').addEventListener('click', () => goTo(null));
 button('unload').addEventListener('click', () => void unload());
 button('change-model').addEventListener('click', changeModel);
-button('back').addEventListener('click', leavePicker);
 button('print').addEventListener('click', () => print());
 button('shape-open').addEventListener('click', () => {
   const { model } = models;
   if (model) void import('./shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
 });
 addEventListener('keydown', (event) => {
-  if (event.key !== 'Escape') return;
+  if (event.key !== 'Escape' || underDialog()) return;
   if (models.loading && !models.behind) models.cancel();
   else conversation.stop();
 });
 onRoute((to) => {
-  if (document.body.dataset.state === 'loading') return;
-  if (to.view === 'models') showPicker();
-  else if (to.id === (conversation.head?.id ?? null)) showChat();
-  else void openConversation(to.id, true);
+  if (to.models) showModels();
+  else if (chooser.open) leaveModels();
+  if (to.id !== here().id && document.body.dataset.state !== 'loading') void openConversation(to.id, true);
 });
 
 /** What the page shows at first: what a link asks for; the conversation and the model that were open; models that
- * are on this device; the one that comes with the page; the list. */
+ * are on this device; the one that comes with the page; the list of them. */
 async function open() {
   const offline = setUpOffline();
   showThreadsHint();
@@ -392,9 +430,9 @@ async function open() {
   const story = storyteller();
   if (story) offerStoryteller(story, choose);
   const at = place();
-  await openConversation(at.view === 'chat' ? at.id : null, true);
-  if (at.view === 'models') shows(at, true);
-  const linked = at.view === 'models' || ['model', 'repo', 'pick'].some((name) => query.has(name));
+  await openConversation(at.id, true);
+  if (at.models) shows({ ...here(), models: true }, true);
+  const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
   const kept = await showStored();
   await offline;
   showNotices('thread-notice', [reasonBeforeLoad()]);
@@ -404,10 +442,14 @@ async function open() {
   else if (conversation.head && !linked) void read();
   else if (!linked && story && mayFetch() && kept.length === 0) choose(story);
   else {
-    enter('picking');
+    if (conversation.head) {
+      void read();
+      showModels();
+    } else enter('picking');
     if (atOnce) submitLink(query);
-    else if (kept.length) box('stored-list').querySelector('button')?.focus();
+    else if (!chooser.open) box('stored-list').querySelector('button')?.focus();
   }
+  if (place().models) showModels();
 }
 
 void open();

@@ -37,10 +37,13 @@ export function el(tag, props = {}, ...children) {
   return node;
 }
 
-/** Say something to screen readers. @param {string} text */
+/** Say something to screen readers: they hear nothing from behind a dialog. @param {string} text */
 export function announce(text) {
-  box('status').textContent = text;
+  (document.querySelector('dialog[open] .said') ?? box('status')).textContent = text;
 }
+
+/** Whether a dialog lies over the page: keys are its own then. */
+export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
 /**
  * A button that does something and is named by its text.

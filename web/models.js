@@ -8,6 +8,7 @@ import { loadModel } from '../js/index.js';
 import { button } from './dom.js';
 import { LoadingView } from './loading.js';
 import { isDownload, preflight } from './preflight.js';
+import { addressOf } from './presets.js';
 import { storyteller } from './storyteller.js';
 import { modelsHere } from './stored.js';
 
@@ -26,6 +27,7 @@ export class Models {
   /** @type {AbortController | null} */ #loading = null;
   /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
   #last = Promise.resolve();
+  /** What is loading, or was last. @type {Choice | null} */ #coming = null;
   /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
   #pausing = false;
   #on;
@@ -41,6 +43,12 @@ export class Models {
 
   get loading() {
     return this.#loading !== null;
+  }
+
+  /** What has become of the model at an address. @param {string} address @returns {import('./rows.js').State} */
+  stateOf(address) {
+    if (this.loading && this.#coming && addressOf(this.#coming.source) === address) return 'coming';
+    return this.model && this.choice && addressOf(this.choice.source) === address ? 'in use' : '';
   }
 
   cancel() {
@@ -69,6 +77,7 @@ export class Models {
     const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
     const view = new LoadingView(choice.label, choice.bytes);
     button('loading-pause').hidden = !isDownload(choice);
+    this.#coming = choice;
     try {
       const loaded = await this.#unlessPaused(view, (signal) => this.#fetch(choice, options, view, signal));
       if (this.behind) await this.#on.idle();
@@ -140,20 +149,9 @@ export async function choiceOfNote(note) {
   const own = storyteller();
   if (note.kind === 'storyteller') return own && { choice: own, here: true };
   if (!note.source) return null;
-  const found = (await modelsHere()).find(({ choice, complete }) => complete && same(choice.source, note.source));
+  const address = addressOf(note.source);
+  const found = (await modelsHere()).find(({ choice, complete }) => complete && addressOf(choice.source) === address);
   if (found) return { choice: found.choice, here: true };
   const { source, label, bytes } = note;
   return { choice: { source, label, bytes }, here: false };
-}
-
-/** @param {unknown} a @param {unknown} b */
-function same(a, b) {
-  return addressOf(a) === addressOf(b);
-}
-
-/** @param {any} source */
-function addressOf(source) {
-  if (typeof source === 'string') return source;
-  const { repo, file, revision = 'main' } = source ?? {};
-  return `https://huggingface.co/${repo}/resolve/${revision}/${file}`;
 }

@@ -3,12 +3,12 @@
  * @module
  */
 import { textsOf } from './attachments.js';
-import { action, box, button, byId, el, input } from './dom.js';
+import { action, box, button, byId, el, input, underDialog } from './dom.js';
 import { PageError, errorBox } from './errors.js';
 import { bytes } from './format.js';
 import { setUpHub } from './hub.js';
 import { memoryLimit } from './preflight.js';
-import { PRESETS, choiceOfPreset, presetOf, recommended } from './presets.js';
+import { PRESETS, addressOf, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { askToken, hideToken } from './token.js';
 
@@ -70,7 +70,7 @@ function guarded(choose) {
 export function showPickerError(error, ...buttons) {
   const place = box('picker-error');
   place.replaceChildren(...(error ? [errorBox(error, ...buttons)] : []));
-  if (error) box('picker').scrollTop = 0;
+  if (error) place.scrollIntoView({ block: 'nearest' });
 }
 
 /** @param {(make: () => Choice) => void} attempt */
@@ -85,7 +85,8 @@ function showPresets(attempt) {
       : action(`Download ${sizeOf(preset)}`, () => attempt(() => choiceOfPreset(preset)));
     const lines = [preset.note, `${preset.repo} / ${preset.file}`];
     const tag = preset === best ? 'recommended' : '';
-    return modelRow({ name: preset.name, lines, size: preset.gated ? sizeOf(preset) : '', buttons: [start], tag });
+    return modelRow({ name: preset.name, lines, size: preset.gated ? sizeOf(preset) : '', buttons: [start], tag,
+      address: addressOf(preset) });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
   const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
@@ -100,6 +101,7 @@ export function offerStoryteller(choice, choose) {
   const row = modelRow({
     name: `Tiny ${choice.label.toLowerCase()}`, size: choice.bytes ? bytes(choice.bytes) : '', buttons: [start],
     lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
+    address: addressOf(choice.source),
   });
   row.id = 'storyteller';
   box('presets').prepend(row);
@@ -177,11 +179,14 @@ function setUpFiles(take, attach) {
     if (files.length) take(files);
   });
   setUpDrop(async (files) => {
-    const texts = document.body.dataset.state === 'ready' ? await textsOf(files) : null;
+    const texts = takesTexts() ? await textsOf(files) : null;
     if (texts) attach(texts);
     else take(files);
   });
 }
+
+/** Whether a dropped text would go with the next message. */
+const takesTexts = () => document.body.dataset.state === 'ready' && !underDialog();
 
 /** Files may be dropped anywhere, but not while another model is on its way.
  * @param {(files: File[]) => void} take */
@@ -193,7 +198,8 @@ function setUpDrop(take) {
     if (!carriesFiles(event)) return;
     event.preventDefault();   // else the browser would leave the page for the file
     veil.hidden = !open();
-    veil.textContent = document.body.dataset.state === 'ready'
+    (document.querySelector('dialog[open]') ?? document.body).append(veil);   // what is beneath one is not seen
+    veil.textContent = takesTexts()
       ? 'Drop a GGUF file to load it, or a text to ask about it' : 'Drop the GGUF file to load it';
   });
   addEventListener('dragleave', (event) => {

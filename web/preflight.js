@@ -6,7 +6,7 @@
 import { inspectModel } from '../js/index.js';
 import { PageError } from './errors.js';
 import { bytes, count } from './format.js';
-import { PRESETS, choiceOfPreset } from './presets.js';
+import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
 import { room, storedBytes } from './stored.js';
 
 /** @typedef {import('./picker.js').Choice} Choice */
@@ -29,13 +29,6 @@ export function memoryLimit() {
 /** Files on this device and the page's own model need no download. @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
-}
-
-/** @param {Choice['source']} source   of a download */
-function addressOf(source) {
-  if (typeof source === 'string') return source;
-  if (!('repo' in source)) return '';
-  return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
 }
 
 /**

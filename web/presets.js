@@ -71,6 +71,13 @@ export function hubAddress(url) {
   }
 }
 
+/** The address of a source, '' for files. @param {import('./picker.js').Choice['source']} source */
+export function addressOf(source) {
+  if (typeof source === 'string') return source;
+  if (!('repo' in source)) return '';
+  return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
+}
+
 /** The largest that a tab here can be expected to hold well. @param {number} limit   bytes */
 export function recommended(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && !preset.more && preset.bytes * 1.5 < limit);

@@ -2,7 +2,7 @@
  * shortcuts: keys for what is done often, and the list of them under "?".
  * @module
  */
-import { box, button, byId } from './dom.js';
+import { box, button, byId, underDialog } from './dom.js';
 
 /** @param {EventTarget | null} target */
 function isField(target) {
@@ -28,7 +28,7 @@ export function setUpShortcuts({ newChat, models }) {
   addEventListener('keydown', (event) => {
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
     const talking = /^(ready|reading)$/.test(document.body.dataset.state ?? '');
-    if (!plain || !talking || isField(event.target) || list.open || !keys[event.key]) return;
+    if (!plain || !talking || isField(event.target) || underDialog() || !keys[event.key]) return;
     event.preventDefault();
     keys[event.key]();
   });

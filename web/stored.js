@@ -7,7 +7,7 @@ import { modelCache } from '../js/index.js';
 import { action, announce, box, button } from './dom.js';
 import { bytes } from './format.js';
 import { hubAddress, presetOf } from './presets.js';
-import { modelRow } from './rows.js';
+import { markRows, modelRow } from './rows.js';
 
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
 /** @typedef {import('./picker.js').Choice} Choice */
@@ -22,9 +22,13 @@ const DOUBT_MS = 5000;
 /** @type {(choice: Choice) => void} */
 let choose = () => {};
 
-/** @param {(choice: Choice) => void} start */
-export function setUpStored(start) {
+/** What the page does with a model. @type {(address: string) => import('./rows.js').State} */
+let stateOf = () => '';
+
+/** @param {(choice: Choice) => void} start @param {typeof stateOf} state */
+export function setUpStored(start, state) {
   choose = start;
+  stateOf = state;
   const all = button('stored-clear');
   twice(all, () => 'Delete all of them?', async () => {
     await modelCache.clear();
@@ -94,20 +98,25 @@ export async function storedBytes(url) {
 /** Brings the list up to date. @returns {Promise<StoredModel[]>} */
 export async function showStored() {
   const all = await storedModels();
-  box('stored').hidden = all.length === 0;
-  box('stored-list').replaceChildren(...all.map(row));
+  const rows = all.map(row);
+  box('stored-list').replaceChildren(...rows);
+  markRows((address, one) => {
+    const here = all.some(({ url }) => url === address) && !box('stored-list').contains(one);
+    return here ? 'here' : stateOf(address);
+  });
+  box('stored').hidden = rows.every(({ hidden }) => hidden);
   if (all.length) await showRoom();
   return all;
 }
 
 /** @param {StoredModel} model */
 function row(model) {
-  const { label, from, stored, total, complete } = model;
+  const { label, from, url, stored, total, complete } = model;
   const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
   const start = action(complete ? 'Start' : 'Continue', () => choose(choiceOf(model)), complete ? 'primary' : '');
   const remove = action('Delete', () => {}, 'quiet');
   twice(remove, () => 'Delete it?', () => removeModel(model));
-  return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove] });
+  return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove], address: url });
 }
 
 /** @param {StoredModel} model @returns {Choice} */

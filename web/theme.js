@@ -1,8 +1,9 @@
 /**
- * theme: automatic, light or dark; the choice outlives the visit where storage is allowed.
+ * theme: automatic, light or dark, by the button of the header or in the settings, where phones have it alone; the
+ * choice outlives the visit where storage is allowed.
  * @module
  */
-import { button } from './dom.js';
+import { box, button } from './dom.js';
 import { recall, remember } from './storage.js';
 
 const ORDER = ['auto', 'light', 'dark'];
@@ -14,15 +15,20 @@ function show(theme) {
   const toggle = button('theme');
   toggle.title = `Colours: ${theme}`;
   toggle.setAttribute('aria-label', `Colours: ${theme}. Change`);
+  for (const one of choices()) one.setAttribute('aria-pressed', String(one.value === theme));
 }
+
+const choices = () => box('colours').querySelectorAll('button');
 
 export function setUpTheme() {
   const stored = recall('theme', 'auto');
   let theme = ORDER.includes(stored) ? stored : 'auto';
   show(theme);
-  button('theme').addEventListener('click', () => {
-    theme = ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length];
+  const choose = (/** @type {string} */ next) => {
+    theme = next;
     remember('theme', theme);
     show(theme);
-  });
+  };
+  button('theme').addEventListener('click', () => choose(ORDER[(ORDER.indexOf(theme) + 1) % ORDER.length]));
+  for (const one of choices()) one.addEventListener('click', () => choose(one.value));
 }

@@ -226,6 +226,21 @@ export const STATES = [
     await page.click('#back');
     await page.waitForSelector('body[data-state="reading"] #model-card button');
   } },
+  { name: 'a file that is no model, beside a conversation', async go(page) {
+    await page.evaluate(() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(['no model'], 'wrong.gguf'));
+      dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+    });
+    await page.waitForSelector(`#chooser[open] ${FAILED}`);
+  } },
+  { name: 'a model that comes, seen among the models', async go(page, { hold }) {
+    hold(true);
+    await press(page, '#stored-list button', 'Start');
+    await page.waitForSelector('body[data-state="loading"]');
+    await page.goForward();
+    await page.waitForSelector('#chooser[open] #loading');
+  } },
 ];
 
 /** What axe finds, and what stands out sideways. @param {Page} page @returns {Promise<string[]>} */

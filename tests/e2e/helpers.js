@@ -154,7 +154,8 @@ export async function until(page, selector, timeout = 30000) {
 }
 
 export const READY = 'body[data-state="ready"]';
-export const PICKING = 'body[data-state="picking"]';
+/** The models are there: as all there is, or over a conversation. */
+export const PICKING = 'body[data-state="picking"], #chooser[open]';
 export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
 

@@ -93,7 +93,7 @@ for (const name of BROWSERS) {
       await tab.page.click('.upgrade button');
       await until(tab.page, PICKING);
       assert.match(await textOf(tab.page, '#presets'), /Gemma 3 1B/);
-      assert.match(await textOf(tab.page, '#back'), /Back to Storyteller/);
+      assert.ok(await tab.page.$eval('#chat', (one) => one.checkVisibility()), 'it lies beneath');
       await tab.page.click('#back');
       await until(tab.page, READY);
       await say(tab.page, 'Once');

@@ -1,15 +1,33 @@
 /* Somebody goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
- * them, and in Firefox: node tests/e2e/visitor.js. */
+ * them, and in Firefox: node tests/e2e/visitor.js. In WebKit, where it is, without those steps that need a store. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
-import { visit } from './visitor.js';
+import { inWindow, visit } from './visitor.js';
+import { WebKitPage } from './webkit-page.js';
+import { WebKit, noWebKit } from './webkit.js';
 
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
   const went = [], browser = await launch('chromium');   // one of its own: all its pages are killed
   t.after(() => browser.close());
   try {
-    await visit(browser, { reloads: 10, kills: 2, said: (text) => went.push(text) });
+    await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });
+  } catch (error) {
+    t.diagnostic(went.slice(-3).join('; '));
+    throw error;
+  }
+});
+
+test('in WebKit, which keeps no models here: by reloads alone', { skip: noWebKit() || false }, async (t) => {
+  /** @type {string[]} */
+  const went = [], page = new WebKitPage(await WebKit.open());
+  t.after(() => page.close());
+  const open = async (/** @type {string} */ url) => {
+    await page.goto(url);
+    return { page: /** @type {any} */ (page), troubles: [] };
+  };
+  try {
+    await visit(open, { reloads: 6, kills: 0, stores: false, said: (text) => went.push(text) });
   } catch (error) {
     t.diagnostic(went.slice(-3).join('; '));
     throw error;

@@ -81,8 +81,8 @@ const takeIn = (page, text) => page.evaluate((json) => {
 }, text);
 
 /** running: it ends while an answer or a download is on its way; then nothing interrupts it, or only what was said is
- * compared.
- * @typedef {{ name: string, running?: boolean, go: (at: At) => Promise<unknown> }} Step */
+ * compared; stored: by a model that only a browser with files of its own still has after a reload, or: only there.
+ * @typedef {{ name: string, running?: boolean, stored?: 'after' | 'only', go: (at: At) => Promise<unknown> }} Step */
 /** @type {Step[]} */
 export const STEPS = [
   { name: 'the storyteller opens by itself', go: ({ page }) => until(page, READY) },
@@ -206,26 +206,23 @@ export const STEPS = [
   { name: 'the list of models', go: ({ page }) => models(page) },
   { name: 'a download beside the storyteller', running: true, async go({ page, medium, slow }) {
     slow(true);
-    if (await page.$('#back[hidden]')) {   // the list was loaded anew: nothing is behind it
-      await page.click('#presets li button');
-      await model(page, 'Storyteller');
-    }
+    await model(page, 'Storyteller');
     if (!await page.$(PICKING)) await models(page);
     await fromAddress(page, medium);
     await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.02);
   } },
   { name: 'paused', running: true, async go({ page }) { await page.click('#loading-pause'); await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused'); } },
   { name: 'a message meanwhile', running: true, async go({ page }) { await newChat(page); await ask(page, 'Meanwhile'); } },
-  { name: 'resumed, and here', async go({ page, slow }) { slow(false); await press(page, '#loading-pause', 'Resume'); await model(page, 'medium'); } },
-  { name: 'a message to it', async go({ page }) { await setOptions(page, { temperature: 0, maxTokens: 5 }); await ask(page, 'And you?'); } },
-  { name: 'a server that fails costs nothing', async go({ page }) {
+  { name: 'resumed, and here', stored: 'after', async go({ page, slow }) { slow(false); await press(page, '#loading-pause', 'Resume'); await model(page, 'medium'); } },
+  { name: 'a message to it', stored: 'after', async go({ page }) { await setOptions(page, { temperature: 0, maxTokens: 5 }); await ask(page, 'And you?'); } },
+  { name: 'a server that fails costs nothing', stored: 'after', async go({ page }) {
     await models(page);
     await fromAddress(page, '/none.gguf');
     await until(page, FAILED);
     await page.click('#back');
     await model(page, 'medium');
   } },
-  { name: 'a file that is no model costs nothing', async go({ page }) {
+  { name: 'a file that is no model costs nothing', stored: 'after', async go({ page }) {
     await page.evaluate(() => {
       const data = new DataTransfer();
       data.items.add(new File(['no model'], 'wrong.gguf'));
@@ -241,13 +238,13 @@ export const STEPS = [
     await page.click('#presets li button');
     await model(page, 'Storyteller');
   } },
-  { name: 'back to the downloaded one', async go({ page }) {
+  { name: 'back to the downloaded one', stored: 'only', async go({ page }) {
     await models(page);
     await page.waitForFunction(() => /medium/.test(document.querySelector('#stored-list')?.textContent ?? ''));
     await page.$$eval('#stored-list li', (all) => /** @type {HTMLElement} */ (all.find((one) => /medium/.test(one.textContent ?? ''))?.querySelector('button')).click());
     await model(page, 'medium');
   } },
-  { name: 'look inside: words', async go({ page }) { if (!await page.$('.from-model')) await ask(page, 'Look here'); await look(page); } },
+  { name: 'look inside: words', async go({ page }) { await newChat(page); await ask(page, 'Look here'); await look(page); } },
   { name: 'look inside: each view', async go({ page }) {
     await look(page);
     for (const view of ['layers', 'attention', 'walk', 'tokens']) {
@@ -260,7 +257,12 @@ export const STEPS = [
   } },
   { name: 'another word, and from there on', async go({ page }) {
     await look(page);
-    await page.$$eval('#inside .strip [role="option"]', (all) => /** @type {HTMLElement} */ (all.at(-2) ?? all[0]).click());
+    await page.waitForFunction(() => {   // none goes on from the half of a character
+      for (const one of document.querySelectorAll('#inside .strip [role="option"]')) {
+        /** @type {HTMLElement} */ (one).click();
+        if (document.querySelector('#inside .bars button')) return true;
+      }
+    });
     await page.waitForSelector('#inside .bars button');
     await page.$$eval('#inside .bars button', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
     await until(page, '.from-model:last-child .versions');
@@ -280,13 +282,11 @@ export const STEPS = [
 const held = (page) => page.evaluate(() => ({
   state: document.body.dataset.state, hash: location.hash,
   talks: [...document.querySelectorAll('.talk-title')].map((one) => one.textContent),
-  // The list of models has nothing else to lose.
-  ...document.body.dataset.state !== 'picking' && {
+  models: document.querySelector('#chooser[open]') !== null,
   model: document.querySelector('#model-name')?.textContent,
   said: [...document.querySelectorAll('.from-user, .from-model .md')].map((one) => one.textContent?.trim()),
   draft: /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value,
   chips: document.querySelectorAll('.chips li').length,
-  },
 }));
 
 /** The page as it is after it was loaded anew, or after its process was killed and it was opened again.
@@ -322,18 +322,21 @@ function kept(before, now, running) {
     && isDeepStrictEqual(b.slice(0, a.length - 1), a.slice(0, -1)) && b.length >= a.length - 1;
 }
 
-/** Goes through all steps. @param {import('puppeteer-core').Browser} browser
- * @param {{ seed?: number, reloads?: number, kills?: number, said?: (text: string) => void }} [options] */
-export async function visit(browser, { seed = 1, reloads = 20, kills = 5, said = () => {} } = {}) {
+/** Goes through all steps. @param {(url: string) => Promise<{ page: Page, troubles: string[] }>} open
+ * @param {{ seed?: number, reloads?: number, kills?: number, stores?: boolean, said?: (text: string) => void }} [options]
+ * stores: the browser keeps models */
+export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = true, said = () => {} } = {}) {
   let isSlow = false;
   const tiny = await modelAddress('tiny'), medium = await modelAddress('medium');
   const server = await servePage({ storyteller: tiny, intercept: slowly(/^\/models\/medium/, () => isSlow) });
-  const tab = await openTab(browser, server.url, { expected: /none\.gguf|404/ });
+  const tab = await open(server.url);
   let { page } = tab;
-  const draw = random(seed), chances = STEPS.map((_, i) => i).filter((i) => !/download|paused|meanwhile/.test(STEPS[i].name));
+  const steps = STEPS.filter(({ stored }) => stores || stored !== 'only');
+  const draw = random(seed), chances = steps.map((_, i) => i)
+    .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
   chances.sort(() => draw() - 0.5);
   const how = new Map(chances.slice(0, reloads + kills).map((i, n) => [i, n < kills ? /** @type {const} */ ('kill') : /** @type {const} */ ('reload')]));
-  for (const [i, { name, running = false, go }] of STEPS.entries()) {
+  for (const [i, { name, running = false, go }] of steps.entries()) {
     said(name);
     await go({ page, medium, slow: (on) => { isSlow = on; } })
       .catch((cause) => { throw new Error(`step ${i + 1}, “${name}”`, { cause }); });
@@ -358,8 +361,11 @@ export async function visit(browser, { seed = 1, reloads = 20, kills = 5, said =
   await page.close();
   await server.close();
   assert.deepEqual(troubles.filter((text) => !/none\.gguf|404/.test(text)), []);
-  return { steps: STEPS.length, reloads, kills };
+  return { steps: steps.length, reloads, kills };
 }
+
+/** In a window of a browser. @param {import('puppeteer-core').Browser} browser */
+export const inWindow = (browser) => (/** @type {string} */ url) => openTab(browser, url, { expected: /none\.gguf|404/ });
 
 if (isMain(import.meta.url)) {
   const { values } = parseArgs({ options: {
@@ -369,7 +375,7 @@ if (isMain(import.meta.url)) {
   const lines = ['| browser | steps | reloads | kills | lost |', '|---|---:|---:|---:|---:|'];
   for (const name of values.browser.split(',')) {
     const browser = await launch(/** @type {any} */ (name));
-    const { steps, reloads, kills } = await visit(browser, { seed: Number(values.seed), reloads: Number(values.reloads),
+    const { steps, reloads, kills } = await visit(inWindow(browser), { seed: Number(values.seed), reloads: Number(values.reloads),
       kills: Number(values.kills), said: (text) => console.log(`${name}: ${text}`) });
     await browser.close();
     lines.push(`| ${name} | ${steps} | ${reloads} | ${kills} | 0 |`);

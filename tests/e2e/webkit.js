@@ -110,10 +110,29 @@ export class WebKit {
     }
   }
 
+  /** @param {string} selector @returns {Promise<string>} */
+  async #element(selector) {
+    return (await this.#ask('POST', '/element', { using: 'css selector', value: selector }))[ELEMENT];
+  }
+
   /** @param {string} selector @param {string} text Enter is U+E007 */
   async type(selector, text) {
-    const found = await this.#ask('POST', '/element', { using: 'css selector', value: selector });
-    await this.#ask('POST', `/element/${found[ELEMENT]}/value`, { text });
+    await this.#ask('POST', `/element/${await this.#element(selector)}/value`, { text });
+  }
+
+  /** @param {string} selector */
+  async click(selector) {
+    await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
+  }
+
+  /** To whatever has the focus. @param {string[]} keys */
+  async keys(keys) {
+    const actions = keys.flatMap((value) => [{ type: 'keyDown', value }, { type: 'keyUp', value }]);
+    await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
+  }
+
+  async reload() {
+    await this.#ask('POST', '/refresh', {});
   }
 
   /** Peak memory of the process that runs the page, in bytes. */

@@ -1,0 +1,141 @@
+/**
+ * The models lie over the conversation: it stays where it is, with its answer, its address and the focus. Everything that
+ * closes them leads back there.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import {
+  ANSWERED, BROWSERS, READY, ask, modelAddress, openTab, press, say, servePage, setOptions, sharedBrowser, shown, slowly,
+  textOf, until,
+} from './helpers.js';
+
+/** @typedef {import('puppeteer-core').Page} Page */
+
+const OPEN = '#chooser[open]';
+let slow = false;
+
+/** @param {Page} page */
+const focused = (page) => page.evaluate(() => document.activeElement?.id);
+/** @param {Page} page */
+const closed = (page) => page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
+
+for (const name of BROWSERS) {
+  describe(`${name}, the models over a conversation`, () => {
+    /** @type {import('puppeteer-core').Browser} */
+    let browser;
+    /** @type {import('../../tools/serve.js').Running} */
+    let server;
+
+    before(async () => {
+      server = await servePage({ storyteller: await modelAddress('tiny'), intercept: slowly(/^\/models\/medium/, () => slow) });
+      browser = await sharedBrowser(name);
+    });
+    after(() => server?.close());
+
+    /** With one question asked. @param {Parameters<typeof openTab>[2]} [options] */
+    async function asked(options) {
+      const tab = await openTab(browser, server.url, options);
+      await until(tab.page, READY);
+      await setOptions(tab.page, { maxTokens: 4 });
+      await ask(tab.page, 'Stay');
+      return tab;
+    }
+
+    test('button, Escape, Back and a click beside it close it; the focus goes back, and Back leads on', async () => {
+      const tab = await asked();
+      const { page } = tab, address = page.url(), said = await shown(page);
+      /** @type {(() => Promise<unknown>)[]} */
+      const ways = [
+        () => page.keyboard.press('Enter'),   // on “Close”
+        () => page.keyboard.press('Escape'),
+        () => page.evaluate(() => history.back()),
+        () => page.mouse.click(5, 400),
+      ];
+      for (const close of ways) {
+        await page.focus('#change-model');
+        await page.keyboard.press('Enter');
+        await page.waitForSelector(OPEN);
+        assert.equal(await focused(page), 'back');
+        assert.equal(await textOf(page, '#back'), 'Close');
+        assert.match(page.url(), /#\/c\/[\w-]+\/models$/);
+        assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation is beneath');
+        assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Start again/);
+        await close();
+        await closed(page);
+        assert.equal(await focused(page), 'change-model');
+        assert.equal(page.url(), address);
+        assert.deepEqual(await shown(page), said);
+      }
+      await page.evaluate(() => history.back());
+      await page.waitForFunction(() => !location.hash && document.querySelector('#log .empty'));
+      await tab.close();
+    });
+
+    test('what is open is open after a reload, conversation and models; Tab stays in them, shortcuts are off', async () => {
+      const tab = await asked();
+      const { page } = tab, said = await shown(page);
+      await page.click('#change-model');
+      await page.waitForSelector(OPEN);
+      await page.reload();
+      await page.waitForSelector(OPEN);
+      await until(page, READY);
+      assert.deepEqual(await shown(page), said);
+      await page.focus('#load-options summary');
+      for (let i = 0; i < 3; i++) {
+        await page.keyboard.press('Tab');
+        // After the last comes what the browser has around the page.
+        assert.ok(await page.evaluate(() => [null, document.body].includes(/** @type {any} */ (document.activeElement))
+          || Boolean(document.activeElement?.closest('#chooser'))));
+      }
+      await page.keyboard.press('n');
+      await page.focus('#back');
+      await page.keyboard.press('n');
+      assert.deepEqual(await shown(page), said);
+      await page.keyboard.press('Escape');
+      await closed(page);
+      assert.deepEqual(await shown(page), said);
+      await tab.close();
+    });
+
+    test('what comes has its card there, with pause and cancel; Escape stops neither it nor an answer', async () => {
+      slow = true;
+      const tab = await asked({ width: 390 });
+      const { page } = tab;
+      await page.click('#change-model');
+      await page.waitForSelector(OPEN);
+      const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
+      assert.ok(Math.abs(low) < 1, 'a sheet from below');
+      await page.evaluate((value) => {
+        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+      }, await modelAddress('medium'));
+      await closed(page);
+      await page.waitForSelector('#chat > #loading');
+      await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05, { timeout: 60000 });
+      await setOptions(page, { temperature: 1, maxTokens: 3000 });
+      await say(page, 'Tell me everything');
+      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+      await page.click('#change-model');
+      await page.waitForSelector(`${OPEN} #loading`);
+      await press(page, '#loading-pause', 'Pause');
+      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+      assert.deepEqual(await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)), [], 'it is not there twice');
+      await page.keyboard.press('Escape');
+      await closed(page);
+      await page.waitForSelector('#chat > #loading');
+      assert.equal(await textOf(page, '#loading-title'), 'Paused');
+      await until(page, ANSWERED);   // whole, or as far as the context goes
+      assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
+      await page.click('#change-model');
+      await page.waitForSelector(OPEN);
+      await press(page, '#loading-cancel', 'Cancel');
+      await page.waitForSelector('#stored-list li:not([hidden])');
+      assert.ok(await page.$(OPEN));
+      slow = false;
+      await press(page, '#stored-list button', 'Continue');
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await closed(page);
+      await tab.close();
+    });
+  });
+}

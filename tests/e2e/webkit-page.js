@@ -1,0 +1,110 @@
+/**
+ * webkit-page: a window of WebKit with the calls of a page of puppeteer that the scripted visitor makes, so that it goes
+ * through the same steps.
+ */
+import { WebKit } from './webkit.js';
+
+/** Keys by their names in puppeteer. @type {Record<string, string>} */
+const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013' };
+const LONGEST = 30_000;
+
+/** An element, as long as it is there. */
+class Handle {
+  #page;
+  #where;
+
+  /** @param {WebKitPage} page @param {[selector: string, index: number]} where */
+  constructor(page, where) {
+    this.#page = page;
+    this.#where = where;
+  }
+
+  /** @param {(one: any, ...args: any[]) => any} f @param {any[]} args */
+  evaluate(f, ...args) {
+    return this.#page.each(this.#where[0], `(all, n, ...rest) => (${f})(all[n], ...rest)`, this.#where[1], ...args);
+  }
+
+  click() {
+    return this.evaluate((one) => one.click());
+  }
+}
+
+export class WebKitPage {
+  #browser;
+  keyboard = {
+    press: (/** @type {string} */ key) => this.#browser.keys([KEYS[key] ?? key]),
+    type: (/** @type {string} */ text) => this.#browser.keys([...text]),
+  };
+
+  /** @param {WebKit} browser */
+  constructor(browser) {
+    this.#browser = browser;
+  }
+
+  /** @param {string} url */
+  goto(url) {
+    return this.#browser.goto(url);
+  }
+
+  reload() {
+    return this.#browser.reload();
+  }
+
+  /** @param {any} f @param {any[]} args */
+  evaluate(f, ...args) {
+    return this.#browser.run(f, ...args);
+  }
+
+  /** Of all elements of a selector. @param {string} selector @param {any} f @param {any[]} args */
+  each(selector, f, ...args) {
+    return this.evaluate(`(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`, selector, ...args);
+  }
+
+  /** @param {string} selector @param {any} f @param {any[]} args */
+  $$eval(selector, f, ...args) {
+    return this.each(selector, f, ...args);
+  }
+
+  /** @param {string} selector @param {any} f @param {any[]} args */
+  $eval(selector, f, ...args) {
+    return this.each(selector, `([one], ...rest) => (${f})(one, ...rest)`, ...args);
+  }
+
+  /** @param {string} selector */
+  async $$(selector) {
+    const count = await this.each(selector, (/** @type {Element[]} */ all) => all.length);
+    return Array.from({ length: count }, (_, i) => new Handle(this, [selector, i]));
+  }
+
+  /** @param {string} selector */
+  async $(selector) {
+    return (await this.$$(selector))[0] ?? null;
+  }
+
+  /** @param {string} selector */
+  async click(selector) {
+    await this.#browser.click(selector);
+  }
+
+  /** @param {string} selector */
+  focus(selector) {
+    return this.$eval(selector, (/** @type {HTMLElement} */ one) => one.focus());
+  }
+
+  /** @param {any} f @param {{ timeout?: number }} [options] @param {any[]} args */
+  async waitForFunction(f, { timeout = LONGEST } = {}, ...args) {
+    for (const end = Date.now() + timeout; !await this.evaluate(f, ...args);) {
+      if (Date.now() > end) throw new Error(`never true: ${f} ${args}`);
+      await new Promise((done) => { setTimeout(done, 30); });
+    }
+  }
+
+  /** @param {string} selector @param {{ timeout?: number }} [options] */
+  waitForSelector(selector, options) {
+    return this.waitForFunction((/** @type {string} */ wanted) => document.querySelector(wanted) !== null, options, selector);
+  }
+
+  close() {
+    return this.#browser.close();
+  }
+}
