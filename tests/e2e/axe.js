@@ -84,7 +84,7 @@ export const STATES = [
     await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
   } },
   { name: 'an answer that comes', async go(page) {
-    await setOptions(page, { temperature: 1, maxTokens: 4000 });
+    await setOptions(page, { temperature: 1, seed: 1, maxTokens: 4000 });
     await say(page, 'Tell me everything');
     await page.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 20);
   } },

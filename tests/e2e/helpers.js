@@ -324,3 +324,14 @@ function childrenOf(pid) {
     return (ids.match(/\d+/g) ?? []).map(Number);
   }));
 }
+
+/** Files that a person chose in a field. @param {import('puppeteer-core').Page} page @param {string} selector
+ * @param {...string} files */
+export async function chooseFiles(page, selector, ...files) {
+  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
+  await input.uploadFile(...files);
+  // Firefox 140 tells nobody of files that a program chose, and has them a moment later; told twice would be twice.
+  if (!/firefox/i.test(await page.browser().version())) return;
+  await page.waitForFunction((one, count) => one.files?.length === count, {}, input, files.length);
+  await input.evaluate((one) => { one.dispatchEvent(new Event('change')); });
+}

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { random } from '../../tools/vocab.js';
-import { BROWSERS, PICKING, launch, openTab, servePage, until } from './helpers.js';
+import { BROWSERS, PICKING, chooseFiles, launch, openTab, servePage, until } from './helpers.js';
 import { keep } from './tables.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -46,10 +46,7 @@ function file(count) {
 async function takeIn(page, count) {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-many-')), name = path.join(folder, 'all.json');
   writeFileSync(name, file(count));
-  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$('#library-file'));
-  await input.uploadFile(name);
-  // Firefox 140 tells nobody of files that a program chose.
-  if (/firefox/i.test(await page.browser().version())) await page.$eval('#library-file', (one) => { one.dispatchEvent(new Event('change')); });
+  await chooseFiles(page, '#library-file', name);
   await page.waitForFunction((n) => parseInt(document.querySelector('#library-said')?.textContent ?? '', 10) === n, { timeout: 600_000 }, count);
   rmSync(folder, { recursive: true });
 }

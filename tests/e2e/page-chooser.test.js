@@ -112,7 +112,7 @@ for (const name of BROWSERS) {
       await closed(page);
       await page.waitForSelector('#chat > #loading');
       await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05, { timeout: 60000 });
-      await setOptions(page, { temperature: 1, maxTokens: 3000 });
+      await setOptions(page, { temperature: 1, seed: 1, maxTokens: 3000 });
       await say(page, 'Tell me everything');
       await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
       await page.click('#change-model');

@@ -89,7 +89,7 @@ for (const name of BROWSERS) {
     test('the tab dies in the middle of an answer: what was shown is there', async () => {
       const tab = await opened();
       const { page: doomed } = tab;
-      await setOptions(doomed, { temperature: 1, maxTokens: 400 });
+      await setOptions(doomed, { temperature: 1, seed: 1, maxTokens: 400 });
       await say(doomed, 'Tell me everything');
       await doomed.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 40);
       const length = await doomed.$eval('.from-model .md', (one) => one.textContent?.length ?? 0);

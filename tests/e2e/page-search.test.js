@@ -13,8 +13,8 @@ import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, PICKING, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage, setOptions, sharedBrowser, textOf,
-  until,
+  ANSWERED, BROWSERS, PICKING, chooseFiles, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage, setOptions, sharedBrowser,
+  textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -47,13 +47,7 @@ async function inNode(name) {
 }
 
 /** @param {Page} page @param {string} label @param {...string} files */
-async function give(page, label, ...files) {
-  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(`#search [aria-label="${label}"]`));
-  await input.uploadFile(...files);
-  // Firefox tells nobody of files that a program chose; twice would be twice.
-  const quiet = /firefox/i.test(await page.browser().version());
-  if (quiet) await input.evaluate((one) => { one.dispatchEvent(new Event('change')); });
-}
+const give = (page, label, ...files) => chooseFiles(page, `#search [aria-label="${label}"]`, ...files);
 
 /** @param {Page} page */
 async function open(page) {

@@ -10,7 +10,7 @@ import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
+import { BROWSERS, chooseFiles, openTab, root, sharedBrowser } from './helpers.js';
 
 const DIMENSIONS = 256, SHOWN = 5;
 const TEXT = `# Gardens\n\n${['Roses want sun, and water in the morning.', 'Slugs come at night and eat lettuce.',
@@ -37,15 +37,6 @@ before(async () => {
   await engine.dispose();
 });
 
-/** @param {import('puppeteer-core').Page} page @param {string} id @param {string} file */
-async function choose(page, id, file) {
-  const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(`#${id}`));
-  await input.uploadFile(file);
-  // Firefox 140 tells nobody of files that a program chose; twice would be twice.
-  const quiet = /firefox/i.test(await page.browser().version());
-  if (quiet) await page.$eval(`#${id}`, (one) => { one.dispatchEvent(new Event('change')); });
-}
-
 /** @param {import('puppeteer-core').Page} page @param {string} text */
 const says = (page, text) => page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
 
@@ -70,14 +61,14 @@ for (const name of BROWSERS) {
       const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, { expected: /favicon|404/ });
       const { page } = tab;
       await says(page, 'The index is empty.');
-      await choose(page, 'model', model);
+      await chooseFiles(page, '#model', model);
       await says(page, 'is here.');
-      await choose(page, 'files', notes);
+      await chooseFiles(page, '#files', notes);
       await says(page, `notes.md: ${passagesOf(TEXT, 'notes.md').length} passages.`);
       assert.deepEqual(await ask(page), expected);
       await page.reload();
       await says(page, `${passagesOf(TEXT, 'notes.md').length} passages in the index.`);
-      await choose(page, 'model', model);
+      await chooseFiles(page, '#model', model);
       await says(page, 'is here.');
       assert.deepEqual(await ask(page), expected);
       await page.click('#tell');
