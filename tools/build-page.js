@@ -12,7 +12,7 @@
  *   node tools/build-page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
 import {
-  copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
+  copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync,
 } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { extname, join } from 'node:path';
@@ -72,9 +72,14 @@ if (isMain(import.meta.url)) await cli(async () => {
     'no-minify': { type: 'boolean', default: false },
     storyteller: { type: 'string', default: ownStoryteller() },
   } });
-  rmSync(values.out, { recursive: true, force: true });
-  mkdirSync(values.out, { recursive: true });
-  await bundle(values.out, !values['no-minify']);
-  copy(values.out);
-  addStoryteller(values.out, values.storyteller);
+  const fresh = `${values.out}.new`, old = `${values.out}.old`;
+  for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });
+  mkdirSync(fresh, { recursive: true });
+  await bundle(fresh, !values['no-minify']);
+  copy(fresh);
+  addStoryteller(fresh, values.storyteller);
+  // Somebody may be reading the page from there.
+  if (existsSync(values.out)) renameSync(values.out, old);
+  renameSync(fresh, values.out);
+  rmSync(old, { recursive: true, force: true });
 });
