@@ -329,9 +329,12 @@ function childrenOf(pid) {
  * @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
+  await input.evaluate((one) => one.addEventListener('change', () => { one.dataset.told = 'yes'; }, { once: true, capture: true }));
   await input.uploadFile(...files);
-  // Firefox 140 tells nobody of files that a program chose, and has them a moment later; told twice would be twice.
-  if (!/firefox/i.test(await page.browser().version())) return;
-  await page.waitForFunction((one, count) => one.files?.length === count, {}, input, files.length);
-  await input.evaluate((one) => { one.dispatchEvent(new Event('change')); });
+  // Firefox 140 may tell nobody of files that a program chose, or have them a moment later; told twice would be twice.
+  await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);
+  await input.evaluate((one) => {
+    if (!one.dataset.told) one.dispatchEvent(new Event('change'));
+    delete one.dataset.told;
+  });
 }
