@@ -31,9 +31,10 @@ const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the wh
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
 
-const BIG = /^big\.test\.js$/;
+/** In processes of their own: the large model, and what makes the page anew. */
+const ALONE = /^(big|start)\.test\.js$/;
 /** Pieces that make dist/ or build/page/ anew or look at them: one after the other, before any browser. */
-const IN_TURN = /^(js-build|js-package|docs|size)$/;
+const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
 /** What drives a browser: at most two at once, each has two engine threads. */
 const BROWSERS = /^e2e-/;
 /** Processes of browser tests. Few: each starts its own browsers. */
@@ -83,16 +84,16 @@ function nodeTests(stage, program, folder, without) {
   }));
 }
 
-/** In the browser: the large model in browsers of its own, the other files in a few processes, which share theirs.
+/** In the browser: two files in browsers of their own, the others in a few processes, which share theirs.
  * @returns {Piece[]} */
 function browserTests() {
   const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
     /** @type {Piece} */ ({ name, command: [node, '--test-reporter=spec', ...paths] });
-  const big = testFiles('tests/e2e').filter((file) => BIG.test(file))
-    .map((file) => piece('e2e-big', at('tests/e2e', file)));
-  const files = testFiles('tests/e2e', BIG).map((file) => at('tests/e2e', file));
+  const alone = testFiles('tests/e2e').filter((file) => ALONE.test(file))
+    .map((file) => piece(`e2e-${file.replace('.test.js', '')}`, at('tests/e2e', file)));
+  const files = testFiles('tests/e2e', ALONE).map((file) => at('tests/e2e', file));
   const groups = Array.from({ length: GROUPS }, (_, i) => files.filter((_, k) => k % GROUPS === i));
-  return [...big, ...groups.filter((group) => group.length)
+  return [...alone, ...groups.filter((group) => group.length)
     .map((group, i) => piece(`e2e-${i + 1}`, at('tests/e2e/together.js'), ...group))];
 }
 

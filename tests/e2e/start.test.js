@@ -1,0 +1,47 @@
+/* `npm start` as a newcomer sees it, with its time to the first word. It makes dist/ and the page anew: no test that reads
+ * them may run beside it. */
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+import { test } from 'node:test';
+import { BROWSERS, FAILED, READY, assertReady, openTab, root, sharedBrowser, until } from './helpers.js';
+
+/** Starts `npm start`'s program; resolves with the address that it prints.
+ * @returns {Promise<{ url: string, stop: () => void, begun: number }>} */
+function start() {
+  const begun = performance.now();
+  const child = spawn(process.execPath, [path.join(root, 'tools/start.js'), '--port', '0'], { cwd: root });
+  return new Promise((done, fail) => {
+    let shown = '';
+    child.stdout.on('data', (data) => {
+      shown += data;
+      const [url] = /http:\S+/.exec(shown) ?? [];
+      if (url) done({ url, stop: () => child.kill(), begun });
+    });
+    child.stderr.on('data', (data) => { shown += data; });
+    child.on('exit', () => fail(new Error(shown)));
+  });
+}
+
+for (const name of BROWSERS) {
+  test(`${name}, npm start, to the first word`, async (t) => {
+    (await start()).stop();   // this one may have to build
+    const { url, stop, begun } = await start();
+    try {
+      const address = performance.now() - begun;
+      const tab = await openTab(await sharedBrowser(name), 'about:blank');
+      await tab.page.goto(url);
+      if (!await tab.page.$('meta[name="storyteller"]')) return t.skip('there is no models/storyteller/');
+      await until(tab.page, `${READY}, ${FAILED}`);
+      await assertReady(tab.page);
+      const ready = performance.now() - begun;
+      await tab.page.click('.suggestions button');
+      await tab.page.waitForFunction(() => /\S/.test(document.querySelector('.from-model .md')?.textContent ?? ''), { polling: 5 });
+      const word = performance.now() - begun;
+      console.log(`${name}: address after ${address.toFixed(0)} ms, ready after ${ready.toFixed(0)} ms, `
+        + `first word after ${word.toFixed(0)} ms`);
+      await tab.close();
+    } finally {
+      stop();
+    }
+  });
+}
