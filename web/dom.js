@@ -55,6 +55,13 @@ export function action(text, onclick, className = '') {
   return el('button', { type: 'button', className, onclick }, text);
 }
 
+/** Rules of a part that is loaded when it is opened; the page's policy allows no style element. @param {string} css */
+export function addStyle(css) {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(css);
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+}
+
 /** On a touch screen the keyboard comes up with the focus of a field, and covers things. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 

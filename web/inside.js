@@ -4,7 +4,7 @@
  * @module
  */
 /// <reference path="./css.d.ts" />
-import { action, el } from './dom.js';
+import { action, addStyle, el } from './dom.js';
 import { codeOf, errorBox } from './errors.js';
 import { showAttention } from './inside-attention.js';
 import { showLayers } from './inside-layers.js';
@@ -90,9 +90,7 @@ export class Inside {
     this.#place = place;
     this.#host = host;
     this.#close = close;
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(style);
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    addStyle(style);
     this.#tabs.addEventListener('keydown', (event) => this.#key(event));
   }
 

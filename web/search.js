@@ -5,7 +5,7 @@
  */
 /// <reference path="./css.d.ts" />
 import { textsOf } from './attachments.js';
-import { action, announce, box, el } from './dom.js';
+import { action, addStyle, announce, box, el } from './dom.js';
 import { PageError } from './errors.js';
 import { bytes, plural } from './format.js';
 import { Finds } from './search-finds.js';
@@ -53,9 +53,7 @@ export class Search {
     this.#place = place;
     this.#host = host;
     this.#close = close;
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(style);
-    document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+    addStyle(style);
     this.#build();
     this.#takeDrops();
   }
