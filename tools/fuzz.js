@@ -10,14 +10,15 @@ import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util';
 import { Trouble, at, cli } from './proc.js';
 
-/** Longest input, and whether tokens of GGUF files help. */
+/** Longest input, whether tokens of GGUF files help, and how many seconds one input may take: thousands of masks and
+ * single tokens of an ambiguous grammar are each bounded, but many. */
 const HARNESSES = {
-  gguf: { length: 2048, words: true },
-  load: { length: 512, words: true },
-  tokenizer: { length: 512, words: false },
-  bpe: { length: 512, words: false },
-  grammar: { length: 512, words: false },
-  sampler: { length: 256, words: false },
+  gguf: { length: 2048, words: true, seconds: 20 },
+  load: { length: 512, words: true, seconds: 20 },
+  tokenizer: { length: 512, words: false, seconds: 20 },
+  bpe: { length: 512, words: false, seconds: 20 },
+  grammar: { length: 512, words: false, seconds: 180 },
+  sampler: { length: 256, words: false, seconds: 20 },
 };
 /** Bytes of a file that may go into the corpus, and of all that one harness adds. */
 const MOST = { file: 512, harness: 48 * 1024 };
@@ -54,10 +55,10 @@ function folders(name) {
 
 /** @param {Harness} name @param {{ minutes: number, runs: number }} limits */
 function fuzz(name, { minutes, runs }) {
-  const { work, findings, seeds } = folders(name), { length, words } = HARNESSES[name];
+  const { work, findings, seeds } = folders(name), { length, words, seconds } = HARNESSES[name];
   run(at('build', 'fuzz', `fuzz_${name}`), [
     `-max_total_time=${Math.round(minutes * 60)}`, `-runs=${runs}`, `-max_len=${length}`, '-print_final_stats=1',
-    '-timeout=20', `-artifact_prefix=${findings}/${name}-`,
+    `-timeout=${seconds}`, `-artifact_prefix=${findings}/${name}-`,
     ...(words ? [`-dict=${at('tests', 'fuzz', 'gguf.dict')}`] : []), work, ...seeds,
   ]);
 }

@@ -60,6 +60,9 @@ const STATE_BYTES = 2 ** 30;
 /** @typedef {{ aborted: boolean }} QuickJob */
 /** @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void }} HostJob */
 
+/** Between two signs of life. */
+const SIGN_MS = 250;
+
 export class Host {
   #post;
   #platform;
@@ -72,6 +75,8 @@ export class Host {
   /** Calls that do not touch the session, under way. @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
+  /** When the last sign was given. */
+  #told = -Infinity;
 
   /** @param {Post} post @param {Platform} platform */
   constructor(post, platform) {
@@ -79,6 +84,13 @@ export class Host {
     this.#platform = platform;
     this.#asking = new Asking(post);
   }
+
+  /** A sign in the middle of work that hears no messages. */
+  #alive = () => {
+    if (performance.now() - this.#told < SIGN_MS) return;
+    this.#told = performance.now();
+    this.#post({ kind: 'beat' });
+  };
 
   /** @param {ToWorker} message */
   receive(message) {
@@ -133,7 +145,7 @@ export class Host {
     });
     this.#context = {
       runner: new Runner(native, platform),
-      vocabulary: new Vocabulary(native, (part) => platform.load(part)),
+      vocabulary: new Vocabulary(native, (part) => platform.load(part), this.#alive),
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),
       store: storeOf(options.cache, { platform, asking: this.#asking }),

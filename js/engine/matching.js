@@ -23,7 +23,8 @@ export async function match({ runner, vocabulary }, { format, texts, draft, form
   let matcher;
   try {
     const tokenOf = (/** @type {string} */ text) => tokenNamed(vocabulary, text);
-    matcher = new Grammar(native, toBytes(format, { matching: true, draft, formats, tokenOf })).matcher();
+    const how = { matching: true, draft, formats, tokenOf, alive: vocabulary.alive };
+    matcher = new Grammar(native, toBytes(format, how)).matcher();
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
     if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;

@@ -11,13 +11,14 @@ import { GemmaError } from '../errors.js';
 /** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
 export async function shapeOf(vocabulary, { format, tools }) {
   if (!format && !tools) return { shape: null, begins: null };
+  const { alive } = vocabulary;
   const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
   const part = await vocabulary.load(), { Unsupported, compile, lower, ordered } = part;
   try {
     const grammar = tools ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
-      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format)));
+      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { alive }));
     // One spelling of each character leaves fewer choices.
-    return { shape: lower(grammar, { spelling: 'shortest' }), begins };
+    return { shape: lower(grammar, { spelling: 'shortest', alive }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
     const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
@@ -47,7 +48,7 @@ async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }) {
     control: (id) => vocabulary.isControl(id),
     schema(schema, place) {
       try {
-        return compile({ schema });
+        return compile({ schema }, { alive: vocabulary.alive });
       } catch (error) {
         if (error instanceof Unsupported) error.place = place + error.place;
         throw error;

@@ -51,10 +51,12 @@ export class Vocabulary {
   /** @type {Dialect | null} */
   #dialect = null;
 
-  /** @param {import('./engine.js').Engine} native @param {Platform['load']} load */
-  constructor(native, load) {
+  /** @param {import('./engine.js').Engine} native @param {Platform['load']} load
+   * @param {() => void} alive tells that work goes on where nothing else can be heard */
+  constructor(native, load, alive) {
     this.#native = native;
     this.#load = load;
+    this.alive = alive;
     this.size = native.number('n_vocab');
     this.bos = this.#id('bos');
     this.addsBos = native.number('add_bos') === 1;

@@ -25,7 +25,7 @@ const MOST_TEXT = 4 << 20;
 /** `matching`: judge a given text as the format's specification does, instead of the narrower shape that answers are
  * held to; `draft` of schemas that do not say theirs; `formats`: whether `format` is held, whatever the draft says;
  * `tokenOf`: the id of a token by its text, for grammars that name tokens.
- * @typedef {{ matching?: boolean, milliseconds?: number, draft?: number, formats?: boolean,
+ * @typedef {import('./refusal.js').ClockOptions & { matching?: boolean, draft?: number, formats?: boolean,
  *   tokenOf?: (text: string) => number | undefined }} Options */
 
 /** @param {Format} format @param {Options} [options] @returns {Grammar} */
@@ -41,8 +41,8 @@ export function compile(format, options = {}) {
 /** A format as the bytes that the engine reads, or an `Unsupported`, in a bounded number of steps.
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
-  const { matching = false, spelling = matching ? 'any' : 'shortest', milliseconds } = options;
-  return lower(compile(format, options), { spelling, milliseconds });
+  const { matching = false, spelling = matching ? 'any' : 'shortest', milliseconds, alive } = options;
+  return lower(compile(format, options), { spelling, milliseconds, alive });
 }
 
 /** @param {any} format @param {Options} options @param {Budget} budget @returns {Grammar} */

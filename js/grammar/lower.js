@@ -4,28 +4,26 @@
  * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
-import { MOST_MILLISECONDS, Unsupported } from './refusal.js';
+import { Clock, Unsupported } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Grammar} Grammar */
-/** spelling: of the characters of JSON strings: every one that is legal, or one each; milliseconds: at most.
- * @typedef {{ spelling?: 'any' | 'shortest', milliseconds?: number }} LowerOptions */
+/** spelling: of the characters of JSON strings: every one that is legal, or one each.
+ * @typedef {import('./refusal.js').ClockOptions & { spelling?: 'any' | 'shortest' }} LowerOptions */
 
 const MAGIC = 0x31475747, VERSION = 1, NO_MOST = 0xffffffff, HEAD = 12;
 const MOST_STEPS = 2_000_000;
-/** Steps between two looks at the clock. */
-const LOOK = 1024;
 /** Rules of so many states are written where they are called. */
 const INLINED = 4;
 /** Texts of a JSON string's content that are compared to find equal ones. */
 const MOST_KEY = 2000;
 
 /** @param {Grammar} grammar @param {LowerOptions} [options] */
-export function lower(grammar, { spelling = 'any', milliseconds = MOST_MILLISECONDS } = {}) {
+export function lower(grammar, { spelling = 'any', ...limits } = {}) {
   try {
-    return new Lowering(grammar, spelling, milliseconds).run();
+    return new Lowering(grammar, spelling, new Clock(limits)).run();
   } catch (error) {
     if (error instanceof RangeError) throw new Unsupported('too large: nested too deeply', '');
     throw error;
@@ -46,15 +44,14 @@ class Lowering {
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
   #steps = 0;
-  #look = LOOK;
 
-  /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {number} milliseconds */
-  constructor(grammar, spelling, milliseconds) {
+  /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {Clock} clock */
+  constructor(grammar, spelling, clock) {
     this.grammar = grammar;
     this.spelling = spelling;
     if (spells.graph.count > KEPT_NODES) spells = new Spells();
     this.spell = spells;
-    this.until = performance.now() + milliseconds;
+    this.clock = clock;
     this.facts = new Facts(grammar, this.spend);
   }
 
@@ -70,9 +67,7 @@ class Lowering {
   spend = (steps = 1) => {
     this.#steps += steps;
     if (this.#steps > MOST_STEPS) throw new Unsupported('too large: the automaton has too many edges', '');
-    if (this.#steps < this.#look) return;
-    this.#look = this.#steps + LOOK;
-    if (performance.now() > this.until) throw new Unsupported('too large: compiling takes too long', '');
+    this.clock.passed(steps, '');
   };
 
   /** @param {string} name */

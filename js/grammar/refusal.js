@@ -22,25 +22,48 @@ export class Unsupported extends Error {
 /** Steps of one compilation, each about a microsecond. */
 const MOST_STEPS = 400_000;
 /** Far more than so many steps take, on a slow machine too. */
-export const MOST_MILLISECONDS = 5000;
+const MOST_MILLISECONDS = 20_000;
 /** Steps between two looks at the clock. */
 const LOOK = 256;
+
+/** alive: is called again and again while a compilation goes on, which nothing else interrupts.
+ * @typedef {{ milliseconds?: number, alive?: () => void }} ClockOptions */
+
+/** The time that one compilation may take. */
+export class Clock {
+  #steps = 0;
+  #until;
+  #alive;
+
+  /** @param {ClockOptions} [options] */
+  constructor({ milliseconds = MOST_MILLISECONDS, alive } = {}) {
+    this.#until = performance.now() + milliseconds;
+    this.#alive = alive;
+  }
+
+  /** After so many steps. @param {number} steps @param {string | number} place */
+  passed(steps, place) {
+    this.#steps += steps;
+    if (this.#steps < LOOK) return;
+    this.#steps = 0;
+    this.#alive?.();
+    if (performance.now() > this.#until) throw new Unsupported('too large: compiling takes too long', place);
+  }
+}
 
 /** Steps and time that one compilation may take: who runs out is refused, in bounded time and memory. The steps decide;
  * the clock is there for what they count too low. */
 export class Budget {
-  /** @param {{ milliseconds?: number, steps?: number }} [limits] */
-  constructor({ milliseconds = MOST_MILLISECONDS, steps = MOST_STEPS } = {}) {
-    this.until = performance.now() + milliseconds;
-    this.steps = this.look = steps;
+  /** @param {ClockOptions & { steps?: number }} [limits] */
+  constructor({ steps = MOST_STEPS, ...limits } = {}) {
+    this.clock = new Clock(limits);
+    this.steps = steps;
   }
 
   /** One step of work at a place. @param {string | number} place @param {number} [cost] */
   spend(place, cost = 1) {
     this.steps -= cost;
     if (this.steps < 0) throw new Unsupported('too large: the format has too many cases to hold', place);
-    if (this.steps > this.look) return;
-    this.look = this.steps - LOOK;
-    if (performance.now() > this.until) throw new Unsupported('too large: compiling takes too long', place);
+    this.clock.passed(cost, place);
   }
 }

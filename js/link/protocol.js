@@ -61,7 +61,8 @@ import { GemmaError } from '../errors.js';
  * @typedef {Open | Call | { kind: 'abort', id: number } | { kind: 'ack', id: number, count: number }
  *   | Answer | { kind: 'beat' } | { kind: 'dispose' }} ToWorker */
 
-/** Worker to client. progress: of a load, or of a prompt; fatal: the engine is lost; thread: start
+/** Worker to client. progress: of a load, or of a prompt; beat: also unasked, in the middle of work that hears no
+ * messages; fatal: the engine is lost; thread: start
  * a helper thread, please, and hand it this (browsers); locked: a file to free when the worker has ended (Node).
  * @typedef {{ done: number, total: number }} PrefillProgress
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }

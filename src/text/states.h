@@ -14,7 +14,7 @@
 enum {
     GW_MOST_ITEMS = 8192,        /* of one set */
     GW_MOST_STATES = 65000,      /* that are known at a time */
-    GW_MOST_FRAMES = 512,        /* of one set of frames */
+    GW_MOST_FRAMES = 4096,       /* of one set of frames */
     GW_STATES_WORDS = 5 << 20,   /* 20 MB */
     GW_MOST_WORK = 1 << 22,      /* steps of one call: places looked at, frames joined; a fraction of a second */
 };

@@ -14,6 +14,7 @@ import { accepts } from './support/acceptor.js';
 
 /** @type {(method: string, args: any) => Promise<{ value: any, steps: any[] }>} */
 let call;
+let beats = 0;
 
 /** A host without a worker, and a function that calls it. */
 async function hosted() {
@@ -26,12 +27,14 @@ async function hosted() {
     if (kind === 'steps') {
       steps.push(.../** @type {any} */ (message).steps);
       queueMicrotask(() => host.receive({ kind: 'ack', id, count: /** @type {any} */ (message).steps.length }));
-    } else if (kind !== 'progress') waiting.get(id)?.(message);
+    } else if (kind === 'beat') beats++;
+    else if (kind !== 'progress') waiting.get(id)?.(message);
   }, /** @type {any} */ ({
     compile: async (/** @type {string} */ name) => {
       return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
     },
     parallelism: () => 1,
+    load: () => import('../../js/grammar.js'),
     breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
     openFile(/** @type {string} */ path) {
       const file = openSync(path, 'r');
@@ -159,4 +162,19 @@ test('log probabilities are of the masked distribution', async () => {
   }
   const none = logprobs.some((/** @type {any} */ one) => one.top.some((/** @type {any} */ two) => two.logprob === -Infinity));
   assert.ok(none, 'nowhere were fewer than four tokens allowed');
+});
+
+/* While a format is compiled no message is heard: a slow machine's worker would pass for a dead one. */
+test('a worker that compiles a format says unasked that it lives', async (t) => {
+  const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
+  const now = performance.now.bind(performance);
+  let hours = 0;
+  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours);   // signs have some time between them
+  for (const [method, args] of /** @type {[string, any][]} */ ([['match', { format: { schema }, texts: ['[]'] }],
+    ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }]])) {
+    hours++;
+    beats = 0;
+    await call(method, args);
+    assert.ok(beats > 0, method);
+  }
 });

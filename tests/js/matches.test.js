@@ -38,6 +38,32 @@ test('a text is accepted, or refused where it goes wrong', async () => {
   assert.equal((await model.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
 });
 
+/* Members in any order, and objects told apart by what they lack: there are more ways back out of one than 512. */
+test('a text is judged where very many ways lead on', async () => {
+  const whole = { type: 'integer', minimum: 0 }, some = { type: 'string', minLength: 1 };
+  const one = (/** @type {string} */ kind) => ({ enum: [kind] });
+  const named = { type: 'object', required: ['name'], properties: { name: { type: 'string' } } };
+  const sent = { allOf: [named, { required: ['by', 'to'], properties: { by: some, to: some }, oneOf: [
+    { required: ['kind', 'grams', 'code'],
+      properties: { kind: one('box'), grams: whole, code: { type: 'string', pattern: '^[0-7]{3,4}$' } } },
+    { required: ['kind', 'grams', 'code', 'stamps'],
+      properties: { kind: one('bag'), grams: whole, code: { type: 'string', pattern: '^[0-4]?[0-7]{3}$' }, stamps: whole } },
+    { required: ['kind'], properties: { kind: one('tube') } },
+  ] }] };
+  const lost = { allOf: [named, { required: ['kind'], properties: { kind: one('lost') } }] };
+  const kept = { allOf: [named, { required: ['kind'], not: sent,
+    properties: { kind: { enum: ['box', 'bag', 'tube', 'lost'] } } }] };
+  const list = (/** @type {object[]} */ ...items) => ({ type: 'array', minItems: 1, items: { anyOf: items } });
+  const parcels = { oneOf: [list(sent, lost), list(kept, lost)] };
+  const format = { schema: { type: 'object', properties: { parcels } } };
+  const text = (/** @type {string} */ code) => JSON.stringify({ parcels: [
+    { name: 'books', kind: 'box', by: 'Ana', to: 'Bo', grams: 900, code },
+    { name: 'maps', kind: 'tube', by: 'Cy', to: 'Di' },
+  ] });
+  assert.equal((await model.matches(format, text('644'))).accepted, true);
+  assert.equal((await model.matches(format, text('9'))).accepted, false);
+});
+
 test('what is not held is said so', async () => {
   const { compiled, reason, accepted } = await model.matches({ schema: { properties: { a: { format: 'regex' } } } }, '{}');
   assert.deepEqual([compiled, accepted], [false, false]);
