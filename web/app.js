@@ -272,6 +272,10 @@ async function begin(loaded, choice, before) {
   // A story is no beginning for another model: it stays in the list.
   if (before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head) void openConversation(null);
   else {
+    if (conversation.head) {   // it goes on with this one, after a reload too
+      conversation.head.model = noteOf(choice);
+      keeper.changed(false);
+    }
     conversation.welcome();
     shows(here(), true);
   }
