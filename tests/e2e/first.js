@@ -140,9 +140,9 @@ async function waitsIn(browser, name, url) {
 /** @param {import('puppeteer-core').Browser} browser @param {string} name @param {string} url */
 async function costsIn(browser, name, url) {
   const { looked, not } = await closed(browser, url);
-  const [with_, without] = [looked, not].map((all) => ({ before: all.map(({ before }) => before), ratios: all.map(({ ratio }) => ratio) }));
-  return [cost(name, 'opened and closed', with_.ratios, with_.before), cost(name, 'not opened', without.ratios, without.before),
-    cost(name, 'the one by the other', with_.ratios.map((one, i) => one / without.ratios[i]))];
+  const [opened, alone] = [looked, not].map((all) => ({ before: all.map(({ before }) => before), ratios: all.map(({ ratio }) => ratio) }));
+  return [cost(name, 'opened and closed', opened.ratios, opened.before), cost(name, 'not opened', alone.ratios, alone.before),
+    cost(name, 'the one by the other', opened.ratios.map((one, i) => one / alone.ratios[i]))];
 }
 
 const waits = ['| browser | visit | first paint | storyteller | first word |', '|---|---|---:|---:|---:|'];
