@@ -4,8 +4,8 @@
  * this machine.
  *
  * Then whether the look inside costs anything when it is closed again. Two tabs differ from visit to visit by more than
- * that, so each is compared with itself: stories before, all views of the look opened and closed, the same stories after;
- * and beside it, in turns, a tab that does the same without the look.
+ * that, so each is compared with itself: the best of some stories before, all views of the look opened and closed, the
+ * best of the same stories after; and beside it, in turns, a tab that does the same without the look.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *
@@ -101,7 +101,7 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return quantile(all);
+    return Math.max(...all);   // what else the machine does only takes away
   };
   for (const seed of [101, 102]) await speed(page, seed);   // browsers compile the engine's code anew while it runs
   const before = await stories();
