@@ -191,12 +191,12 @@ async function read() {
   const note = conversation.head?.model;
   const known = await choiceOfNote(note);
   if (document.body.dataset.state !== 'reading') return;
-  const other = action('Choose another model…', changeModel);
-  const buttons = known
-    ? [action(getText(known), () => choose(known.choice), 'primary'), other] : [other];
-  box('model-card').replaceChildren(
-    el('p', {}, note ? `This conversation was with ${note.label}. ` : 'No model is loaded. ',
-      note?.kind === 'file' ? 'It came from a file: choose it again to go on.' : 'Load it to go on.'), ...buttons);
+  const other = action(note ? 'Choose another model…' : 'Choose a model…', changeModel);
+  const buttons = known ? [action(getText(known), () => choose(known.choice), 'primary'), other] : [other];
+  const was = note ? `This conversation was with ${note.label}. ` : 'No model is loaded. ';
+  const ways = !note ? 'Choose one to go on.' : note.kind === 'file' ? 'It came from a file: choose it again to go on.'
+    : 'Load it to go on.';
+  box('model-card').replaceChildren(el('p', {}, was, ways), ...buttons);
 }
 
 /** @param {{ choice: Choice, here: boolean }} known */
@@ -272,6 +272,10 @@ async function begin(loaded, choice, before) {
   // A story is no beginning for another model: it stays in the list.
   if (before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head) void openConversation(null);
   else {
+    if (conversation.head) {   // it goes on with this one, after a reload too
+      conversation.head.model = noteOf(choice);
+      keeper.changed(false);
+    }
     conversation.welcome();
     shows(here(), true);
   }

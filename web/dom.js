@@ -55,11 +55,11 @@ export function action(text, onclick, className = '') {
   return el('button', { type: 'button', className, onclick }, text);
 }
 
-/** Rules of a part that is loaded when it is opened; the page's policy allows no style element. @param {string} css */
-export function addStyle(css) {
+/** Rules of a part that is loaded when it is opened, as the page's policy allows them. @param {string} css */
+export function sheetOf(css) {
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  return sheet;
 }
 
 /** On a touch screen the keyboard comes up with the focus of a field, and covers things. */

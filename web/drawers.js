@@ -6,7 +6,9 @@
  */
 import { box, button, el } from './dom.js';
 
-/** What a drawer has in it. @typedef {{ open: () => void, close: () => void, changed: () => void }} Part */
+/** What a drawer has in it. style: its rules, which hold while it is open: else each piece of an answer would be asked
+ * whether they are for it.
+ * @typedef {{ style: CSSStyleSheet, open: () => void, close: () => void, changed: () => void }} Part */
 /** @typedef {import('./inside.js').Host & import('./search.js').Host} Host */
 
 class Drawer {
@@ -59,7 +61,15 @@ class Drawer {
       this.#loading = null;
       return this.#missing();
     }
-    if (this.isOpen) this.#part.open();
+    if (!this.isOpen) return;
+    this.#dress(true);
+    this.#part.open();
+  }
+
+  /** @param {boolean} now */
+  #dress(now) {
+    const [style, sheets] = [this.#part?.style, document.adoptedStyleSheets];
+    document.adoptedStyleSheets = [...sheets.filter((one) => one !== style), ...(now && style ? [style] : [])];
   }
 
   /** The part could not be fetched; the next try may. */
@@ -76,6 +86,7 @@ class Drawer {
     const had = this.#place.contains(document.activeElement);
     this.#show(false);
     this.#part?.close();
+    this.#dress(false);
     if (had) this.#button.focus();
   }
 

@@ -23,7 +23,7 @@ const NOT_OURS = 'Pick a text model of the Gemma, Llama, Qwen3 or GPT-2 family, 
 const WORDS = {
   'bad-magic': [
     'This is not a GGUF file.',
-    'Check the name or the address: it should lead to the .gguf file itself, not to a web page '
+    'Models are files whose names end in .gguf. An address should lead to the file itself, not to a web page '
       + 'about it.',
   ],
   'bad-version': [

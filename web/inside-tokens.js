@@ -50,8 +50,7 @@ function cost({ host, model }) {
   const table = el('table', { className: 'cost' }, head, el('tbody', {}, ...rows));
   const place = el('div', { className: 'grid-place', tabIndex: 0, role: 'region', ariaLabel: 'Costs' }, table);
   return [title, timeBar(/** @type {GenerateResult} */ (made.at(-1))), place,
-    hint('Read: tokens of the prompt that were evaluated; those that the answer before had left in the cache cost nothing. '
-      + 'After a look inside the next answer reads all of them again.')];
+    hint('Read: tokens of the prompt that were evaluated; those that the answer before had left in the cache cost nothing.')];
 }
 
 /** @param {GenerateResult} result @param {number} n @param {number} context */

@@ -4,12 +4,12 @@
  * @module
  */
 /// <reference path="./css.d.ts" />
-import { action, addStyle, el } from './dom.js';
+import { action, el, sheetOf } from './dom.js';
 import { codeOf, errorBox } from './errors.js';
 import { showAttention } from './inside-attention.js';
 import { showLayers } from './inside-layers.js';
 import { hint, select, stepped } from './inside-parts.js';
-import style from './inside.css';
+import css from './inside.css';
 import { ofAnswer, ofText } from './inside-subject.js';
 import { showTokens } from './inside-tokens.js';
 import { showWalk } from './inside-walk.js';
@@ -71,6 +71,7 @@ const fresh = () => (
   { word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
 
 export class Inside {
+  style = sheetOf(css);
   #place;
   #host;
   #close;
@@ -90,7 +91,6 @@ export class Inside {
     this.#place = place;
     this.#host = host;
     this.#close = close;
-    addStyle(style);
     this.#tabs.addEventListener('keydown', (event) => this.#key(event));
   }
 
@@ -103,11 +103,11 @@ export class Inside {
     /** @type {HTMLElement} */ (this.#tabs.querySelector('[tabindex="0"]')).focus();
   }
 
-  /** Nothing is asked for any more, nothing is held. */
+  /** Nothing is asked for any more, nothing is held, nothing stands there. */
   close() {
     this.#stop();
     this.#kept = null;
-    this.#panel.replaceChildren();
+    for (const one of [this.#place, this.#about, this.#tabs, this.#panel]) one.replaceChildren();
   }
 
   /** The conversation or the model is another one, or an answer has begun or ended. */

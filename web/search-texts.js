@@ -102,7 +102,7 @@ export class Collection {
     const old = this.#texts, made = await this.#begin(maker);
     try {
       for (const [name, passages] of old?.all() ?? []) {
-        await made.texts.put(passages, { signal, onProgress: (done, total) => onProgress(name, done, total) });
+        await made.texts.put(name, passages, { signal, onProgress: (done, total) => onProgress(name, done, total) });
       }
     } catch (error) {
       await made.texts.clear();

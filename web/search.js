@@ -5,14 +5,14 @@
  */
 /// <reference path="./css.d.ts" />
 import { textsOf } from './attachments.js';
-import { action, addStyle, announce, box, el } from './dom.js';
+import { action, announce, box, el, sheetOf } from './dom.js';
 import { PageError } from './errors.js';
 import { bytes, plural } from './format.js';
 import { Finds } from './search-finds.js';
 import { EMBEDDER, embedderHere, loadMaker, makerOf } from './search-maker.js';
 import { Collection } from './search-texts.js';
 import { Work } from './search-work.js';
-import style from './search.css';
+import css from './search.css';
 import { titleOf } from './tree.js';
 
 /** @typedef {import('../js/index.js').Model} Model */
@@ -32,6 +32,7 @@ const NARROW = '(max-width: 47rem)';
 const PRIVATE = 'Texts, model and search stay on this device.';
 
 export class Search {
+  style = sheetOf(css);
   #place;
   #host;
   #close;
@@ -53,7 +54,6 @@ export class Search {
     this.#place = place;
     this.#host = host;
     this.#close = close;
-    addStyle(style);
     this.#build();
     this.#takeDrops();
   }

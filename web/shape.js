@@ -139,6 +139,7 @@ class Shape {
     const { finishReason, value } = await out.result();
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
     this.#said.textContent = `${tokens} tokens, ${forced} of them without asking the model${ENDS[finishReason] ?? ''}.`;
+    this.#said.scrollIntoView({ block: 'nearest' });   // on low windows it is below what is seen
     announce('The answer is there.');
   }
 }

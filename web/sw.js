@@ -31,6 +31,9 @@ function engine() {
   return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
 
+/** What a search in texts scans vectors with, in every browser: who never searched may want to without a network. */
+const scan = () => onUse.filter((name) => /\/gemma-simd128-(?!threads)/.test(name));
+
 /** In any version. @param {string} url @returns {Promise<Response | undefined>} */
 const kept = (url) => caches.match(url, { ignoreVary: true });
 
@@ -48,7 +51,7 @@ async function install() {
 /** What can wait until the page is open. */
 async function keepRest() {
   const cache = await caches.open(OURS);
-  for (const name of [...later, ...engine()]) {
+  for (const name of [...later, ...new Set([...engine(), ...scan()])]) {
     if (!await cache.match(addressOf(name), { ignoreVary: true })) await keep(cache, addressOf(name));
   }
 }

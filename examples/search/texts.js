@@ -17,13 +17,16 @@ const SHOWN = 5;
 /** @param {string} name @param {number} at */
 const idOf = (name, at) => `${name}#${at}`;
 
+/** @param {Passage[]} a @param {Passage[]} b */
+const same = (a, b) => a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
+
 /** How a model makes vectors for a search: by the tasks that it was made for; else of the mean of its states.
  * @param {Model} model */
 export function vectorsBy(model) {
   const { embedding, width } = model.info, made = Boolean(embedding), dimensions = made ? Math.min(DIMENSIONS, width) : width;
   const common = { dimensions, truncate: true };
   return {
-    dimensions, atOnce: made ? AT_ONCE : 1,
+    model, dimensions, atOnce: made ? AT_ONCE : 1,
     /** @param {{ title: string, text: string }[]} list @param {AbortSignal} [signal] */
     passages: (list, signal) => model.embed(list.map(({ text }) => text), made
       ? { ...common, task: 'document', title: list.map(({ title }) => title), signal }
@@ -36,6 +39,11 @@ export function vectorsBy(model) {
 
 export class Texts {
   #index;
+  /** Changes go one after the other: of a text that is read twice at once there would be some of each.
+   * @type {Promise<unknown>} */
+  #turn = Promise.resolve();
+  /** Who has read a text here, by its name. @type {Map<string, Model>} */
+  #readers = new Map();
   /** Whoever made the vectors that are there. @type {ReturnType<typeof vectorsBy> | null} */
   by = null;
 
@@ -65,33 +73,53 @@ export class Texts {
    * @param {string} name @param {string} text
    * @param {{ signal?: AbortSignal, onProgress?: (done: number, total: number) => void }} [options] */
   async add(name, text, options) {
-    return this.put(passagesOf(text, name).map((passage, at) => ({ name, at, ...passage })), options);
+    return this.put(name, passagesOf(text, name).map((passage, at) => ({ name, at, ...passage })), options);
   }
 
-  /** Passages of one text. @param {Passage[]} passages @param {Parameters<Texts['add']>[2]} [options] */
-  async put(passages, { signal, onProgress = () => {} } = {}) {
+  /** The passages of a text. What the same model has read here already stays as it is.
+   * @param {string} name @param {Passage[]} passages @param {Parameters<Texts['add']>[2]} [options] */
+  put(name, passages, options = {}) {
     const by = /** @type {NonNullable<Texts['by']>} */ (this.by);
+    return this.#inTurn(async () => {
+      const before = this.all().get(name) ?? [];
+      if (this.#readers.get(name) !== by.model || !same(before, passages)) {
+        await this.#replace(before, passages, by, options);
+        this.#readers.set(name, by.model);
+      }
+      return passages.length;
+    });
+  }
+
+  /** @param {Passage[]} before @param {Passage[]} passages @param {NonNullable<Texts['by']>} by
+   * @param {NonNullable<Parameters<Texts['add']>[2]>} options */
+  async #replace(before, passages, by, { signal, onProgress = () => {} }) {
     /** @type {{ id: string, vector: Float32Array, data: Passage }[]} */
     const items = [];
     for (let done = 0; done < passages.length; done += by.atOnce) {
+      signal?.throwIfAborted();
       onProgress(done, passages.length);
       const some = passages.slice(done, done + by.atOnce), vectors = await by.passages(some, signal);
       some.forEach((data, i) => items.push({ id: idOf(data.name, data.at), vector: vectors[i], data }));
     }
     signal?.throwIfAborted();
-    const before = passages.length ? this.all().get(passages[0].name) ?? [] : [];
     await this.#index.add(items);
     await this.#index.delete(before.slice(passages.length).map(({ name, at }) => idOf(name, at)));
-    return passages.length;
+  }
+
+  /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  #inTurn(f) {
+    const turn = this.#turn.then(f);
+    this.#turn = turn.catch(() => {});
+    return turn;
   }
 
   /** @param {string} name */
-  async delete(name) {
-    await this.#index.delete((this.all().get(name) ?? []).map(({ at }) => idOf(name, at)));
+  delete(name) {
+    return this.#inTurn(() => this.#index.delete((this.all().get(name) ?? []).map(({ at }) => idOf(name, at))));
   }
 
-  async clear() {
-    await this.#index.clear();
+  clear() {
+    return this.#inTurn(() => this.#index.clear());
   }
 
   /** The passages nearest to a question, best first.

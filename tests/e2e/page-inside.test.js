@@ -2,14 +2,15 @@
  * The look inside: what it shows are the engine's own numbers, those that the package gives in Node for the same ids.
  * Both run the simd128 build: relaxed arithmetic differs between machines, plain arithmetic does not. Attention weights
  * are equal bit for bit; probabilities to the last digits, for each JavaScript engine has an exp of its own.
- * And: nothing of it is fetched before it is opened, another word branches, keys lead everywhere, an answer goes before.
+ * And: nothing of it is fetched before it is opened, nothing of it is there when it is closed, another word branches,
+ * keys lead everywhere, an answer goes before.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, catchCopies, answerText, modelAddress, openWithModel, plainBuild, say, servePage, setOptions, sharedBrowser,
+  ANSWERED, BROWSERS, FAILED, ask, catchCopies, answerText, modelAddress, openWithModel, plainBuild, say, servePage, setOptions, sharedBrowser,
   textOf, until,
 } from './helpers.js';
 
@@ -45,6 +46,48 @@ const numbers = (page, selector) => page.$$eval(selector, (all) => all.map((one)
 function near(found, wanted, what, share = 1e-12) {
   assert.ok(Math.abs(found - wanted) <= share * Math.abs(wanted), `${what}: ${found}, not ${wanted}`);
 }
+
+/** Runs in the page before its scripts: what the engine is asked, and who listens and watches. */
+function counting() {
+  /** @type {{ asked: any[], listening: [WeakRef<any>, string][], watching: number, changes: number }} */
+  const seen = Object.assign(window, { seen: { asked: [], listening: [], watching: 0, changes: 0 } }).seen;
+  const post = Worker.prototype.postMessage, { addEventListener, removeEventListener } = EventTarget.prototype;
+  Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
+    if (message?.kind === 'call') seen.asked.push({ method: message.method, args: message.args });
+    return post.call(this, message, ...more);
+  };
+  EventTarget.prototype.addEventListener = function (/** @type {any} */ ...all) {
+    seen.listening.push([new WeakRef(this), all[0]]);
+    return /** @type {any} */ (addEventListener).apply(this, all);
+  };
+  EventTarget.prototype.removeEventListener = function (/** @type {any} */ ...all) {
+    const at = seen.listening.findIndex(([target, type]) => target.deref() === this && type === all[0]);
+    if (at >= 0) seen.listening.splice(at, 1);
+    return /** @type {any} */ (removeEventListener).apply(this, all);
+  };
+  for (const { prototype } of [MutationObserver, ResizeObserver, IntersectionObserver]) {
+    const { observe, disconnect } = prototype;
+    prototype.observe = function (/** @type {any} */ ...all) {
+      seen.watching++;
+      return /** @type {any} */ (observe).apply(this, all);
+    };
+    prototype.disconnect = function () {
+      seen.watching--;
+      return disconnect.call(this);
+    };
+  }
+}
+
+/** What costs something while the page answers, besides the answer. @param {Page} page */
+const burden = (page) => page.evaluate(() => {
+  const { listening, watching } = /** @type {any} */ (window).seen;
+  const heard = listening.map(([one, type]) => [one.deref(), type]).filter(([one]) => (one instanceof Node ? one.isConnected : one === window));
+  return {
+    watching, heard: heard.map(([one, type]) => `${type} ${one.id ?? one.nodeName ?? 'window'}`).sort(),
+    sheets: document.adoptedStyleSheets.length, drawer: document.body.dataset.drawer ?? '',
+    elements: document.querySelectorAll('#inside *').length,
+  };
+});
 
 const OPTION = '#inside .strip [role="option"]', BAR = '#inside .bars li', CELL = '#inside .lens tbody td';
 
@@ -263,6 +306,37 @@ for (const name of BROWSERS) {
       assert.equal(await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden), true, 'one at that side');
       await page.click('#change-model');
       assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+      await tab.close();
+    });
+
+    test('closed again it is as if it had never been opened: the engine is asked the same, nothing listens or stands there', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting }), { page } = tab;
+      await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
+      const story = async () => {
+        await page.click('#new-chat');
+        await page.waitForSelector('#log .empty');
+        await page.evaluate(() => { /** @type {any} */ (window).seen.asked.length = 0; });
+        await ask(page, 'Once more');
+        return page.evaluate(() => /** @type {any} */ (window).seen.asked);
+      };
+      const before = await story(), bare = await burden(page);
+      await page.click('#look-toggle');
+      await seen(page, '.bars li');
+      for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');
+      assert.notDeepEqual(await burden(page), bare, 'while it is open it can be told');
+      await page.click('#look-toggle');
+      assert.deepEqual(await burden(page), bare);
+      await page.evaluate(() => {
+        const place = /** @type {HTMLElement} */ (document.querySelector('#inside'));
+        new MutationObserver((all) => { /** @type {any} */ (window).seen.changes += all.length; })
+          .observe(place, { subtree: true, childList: true, attributes: true, characterData: true });
+      });
+      const after = await story();
+      assert.equal(await page.evaluate(() => /** @type {any} */ (window).seen.changes), 0);
+      const generate = (/** @type {any[]} */ asked) => asked.filter(({ method }) => method === 'generate');
+      assert.deepEqual(generate(after), generate(before));
+      assert.equal(generate(after).length, 1);
+      assert.deepEqual(after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)), []);
       await tab.close();
     });
   });

@@ -45,6 +45,25 @@ for (const name of BROWSERS) {
     after(() => server?.close());
     beforeEach(() => { [slow, sent] = [false, 0]; });
 
+    test('the model that a conversation is to go on with is there after a reload, though it has said nothing yet', async () => {
+      const tab = await openTab(browser, server.url), { page } = tab;
+      const named = (/** @type {string} */ part) => page.waitForFunction((text) => document.body.dataset.state === 'ready'
+        && document.querySelector('#model-name')?.textContent?.includes(text), { timeout: 60000 }, part);
+      await until(page, READY);
+      await loadAddress(page, await modelAddress('tiny-f32'));
+      await named('tiny-f32');
+      await setOptions(page, { maxTokens: 4 });
+      await ask(page, 'Hello');
+      await page.click('#change-model');
+      await page.waitForSelector('#storyteller button');
+      await page.click('#storyteller button');
+      await named('Storyteller');
+      await page.reload();
+      await named('Storyteller');
+      assert.equal((await page.$$('.from-user')).length, 1);
+      await tab.close();
+    });
+
     test('the storyteller answers while another model comes, in a pause and behind a cancel; what has come counts as it is', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;

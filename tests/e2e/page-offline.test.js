@@ -93,6 +93,20 @@ async function talk(page, text) {
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
 
+/** Paste a text into the search, and find it. @param {import('puppeteer-core').Page} page @param {string} text */
+async function searchFor(page, text) {
+  await page.click('#search-toggle');
+  await page.waitForSelector('#search .link');   // it has found out who reads
+  await page.click('#search summary');
+  await page.type('#search details textarea', text);
+  await page.click('#search details button');
+  await page.waitForSelector('#search .texts:not([hidden]) .name');
+  await page.type('#search input[type="search"]', 'who eats what?');
+  await page.waitForSelector('#search .hits p');
+  assert.equal(await textOf(page, '#search .hits p'), text);
+  await page.click('#search-toggle');
+}
+
 for (const name of BROWSERS) {
   describe(`${name}, the page of a host`, () => {
     /** @type {import('puppeteer-core').Browser} */
@@ -124,13 +138,14 @@ for (const name of BROWSERS) {
       await assertReady(page);
       await page.waitForFunction(async () => {   // what could wait until the page was open
         const [name] = await caches.keys(), kept = await (await caches.open(name)).keys();
-        return ['grammar', 'look'].every((part) => kept.some(({ url }) => url.includes(`/${part}-`)));
+        return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) => kept.some(({ url }) => part.test(url)));
       });
       await site.close();
       await page.goto(site.url);
       await until(page, READY);
       assert.match(await textOf(page, '#model-name'), /^tiny-/);
       await talk(page, 'From the store');
+      await searchFor(page, 'Slugs eat lettuce.');   // which nobody did before
 
       await page.goto(`${site.url}?pick`);
       await until(page, PICKING);

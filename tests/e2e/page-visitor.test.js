@@ -2,9 +2,8 @@
  * them, and in Firefox: node tests/e2e/visitor.js. In WebKit, where it is, without those steps that need a store. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
-import { inWindow, visit } from './visitor.js';
-import { WebKitPage } from './webkit-page.js';
-import { WebKit, noWebKit } from './webkit.js';
+import { inWindow, visit, visitInWebKit } from './visitor.js';
+import { noWebKit } from './webkit.js';
 
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
@@ -20,14 +19,9 @@ test('a visitor loses no message, draft or model', async (t) => {
 
 test('in WebKit, which keeps no models here: by reloads alone', { skip: noWebKit() || false }, async (t) => {
   /** @type {string[]} */
-  const went = [], page = new WebKitPage(await WebKit.open());
-  t.after(() => page.close());
-  const open = async (/** @type {string} */ url) => {
-    await page.goto(url);
-    return { page: /** @type {any} */ (page), troubles: [] };
-  };
+  const went = [];
   try {
-    await visit(open, { reloads: 6, kills: 0, stores: false, said: (text) => went.push(text) });
+    await visitInWebKit({ reloads: 6, said: (text) => went.push(text) });
   } catch (error) {
     t.diagnostic(went.slice(-3).join('; '));
     throw error;

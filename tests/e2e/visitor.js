@@ -2,7 +2,9 @@
  * visitor: somebody goes through the page in named steps, while it is loaded anew at random moments and its process is
  * killed: no message, draft or model may be lost. The test beside it (page-visitor.test.js) goes once; with more of both:
  *
- *   node tests/e2e/visitor.js [--browser chromium,firefox] [--seed 1] [--reloads 20] [--kills 5] [--write]
+ *   node tests/e2e/visitor.js [--browser chromium,firefox,webkit] [--seed 1] [--reloads 20] [--kills 5] [--write]
+ *
+ * WebKit, where it is, is without kills: its driver ends with the page.
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
@@ -13,6 +15,8 @@ import {
   setOptions, shown, slowly, until,
 } from './helpers.js';
 import { keep } from './tables.js';
+import { WebKitPage } from './webkit-page.js';
+import { WebKit, noWebKit } from './webkit.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ page: Page, medium: string, slow: (on: boolean) => void }} At */
@@ -335,12 +339,15 @@ export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = 
   const draw = random(seed), chances = steps.map((_, i) => i)
     .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
   chances.sort(() => draw() - 0.5);
-  const how = new Map(chances.slice(0, reloads + kills).map((i, n) => [i, n < kills ? /** @type {const} */ ('kill') : /** @type {const} */ ('reload')]));
+  // A tab that is opened again has no Forward.
+  const killed = chances.filter((i) => steps[i].name !== 'Back').slice(0, kills);
+  const others = chances.filter((i) => !killed.includes(i)).slice(0, reloads);
+  const kindOf = (/** @type {number} */ i) => (killed.includes(i) ? 'kill' : others.includes(i) ? 'reload' : null);
   for (const [i, { name, running = false, go }] of steps.entries()) {
     said(name);
     await go({ page, medium, slow: (on) => { isSlow = on; } })
       .catch((cause) => { throw new Error(`step ${i + 1}, “${name}”`, { cause }); });
-    const kind = how.get(i);
+    const kind = kindOf(i);
     if (!kind) continue;
     // A key is kept 400 ms later; what leaves by itself is kept at once.
     if (kind === 'kill') await new Promise((done) => { setTimeout(done, 1500); });
@@ -367,17 +374,41 @@ export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = 
 /** In a window of a browser. @param {import('puppeteer-core').Browser} browser */
 export const inWindow = (browser) => (/** @type {string} */ url) => openTab(browser, url, { expected: /none\.gguf|404/ });
 
+/** WebKit keeps no models here, and dies with its pages. */
+const IN_WEBKIT = { kills: 0, stores: false };
+
+/** Goes through all steps in a WebKit of its own. @param {Parameters<typeof visit>[1]} options */
+export async function visitInWebKit(options) {
+  const page = new WebKitPage(await WebKit.open());
+  try {
+    return await visit(async (url) => {
+      await page.goto(url);
+      return { page: /** @type {any} */ (page), troubles: [] };
+    }, { ...options, ...IN_WEBKIT });
+  } finally {
+    await page.close();
+  }
+}
+
+/** @param {string} name @param {Parameters<typeof visit>[1]} options */
+async function visitIn(name, options) {
+  if (name === 'webkit') return visitInWebKit(options);
+  const browser = await launch(/** @type {any} */ (name));
+  const found = await visit(inWindow(browser), options);
+  await browser.close();
+  return found;
+}
+
 if (isMain(import.meta.url)) {
   const { values } = parseArgs({ options: {
-    browser: { type: 'string', default: BROWSERS.join(',') }, seed: { type: 'string', default: '1' },
-    reloads: { type: 'string', default: '20' }, kills: { type: 'string', default: '5' }, write: { type: 'boolean', default: false },
+    browser: { type: 'string', default: [...BROWSERS, ...(noWebKit() ? [] : ['webkit'])].join(',') },
+    seed: { type: 'string', default: '1' }, reloads: { type: 'string', default: '20' }, kills: { type: 'string', default: '5' },
+    write: { type: 'boolean', default: false },
   } });
   const lines = ['| browser | steps | reloads | kills | lost |', '|---|---:|---:|---:|---:|'];
   for (const name of values.browser.split(',')) {
-    const browser = await launch(/** @type {any} */ (name));
-    const { steps, reloads, kills } = await visit(inWindow(browser), { seed: Number(values.seed), reloads: Number(values.reloads),
+    const { steps, reloads, kills } = await visitIn(name, { seed: Number(values.seed), reloads: Number(values.reloads),
       kills: Number(values.kills), said: (text) => console.log(`${name}: ${text}`) });
-    await browser.close();
     lines.push(`| ${name} | ${steps} | ${reloads} | ${kills} | 0 |`);
   }
   console.log(lines.join('\n'));

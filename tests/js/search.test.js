@@ -151,11 +151,23 @@ test('the example cuts texts into passages that hold all of them', () => {
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
-test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
-  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
+/** Vectors of lengths and first letters; who makes them is told apart by name. @param {string} name */
+function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));
-  texts.by = { dimensions, atOnce: 2, passages: async (list) => vectors(list), question: async (text) => vectors([{ text }])[0] };
+  return {
+    model: /** @type {any} */ (name), dimensions: 4, atOnce: 2,
+    passages: async (/** @type {{ text: string }[]} */ list) => {
+      onRead();
+      return vectors(list);
+    },
+    question: async (/** @type {string} */ text) => vectors([{ text }])[0],
+  };
+}
+
+test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
+  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
+  texts.by = maker('one');
   const many = await texts.add('a.md', `# One\n\n${long}\n\n# Two\n\n${long}`);
   assert.ok(many > 10);
   assert.equal(await texts.add('b#1.txt', 'Short.'), 1);
@@ -175,4 +187,24 @@ test('a text of the page and the example is there whole or not at all, in place 
     [['b#1.txt', 0, 'b#1.txt'], ['a.md', 0, 'a.md: Now']]);
   await texts.delete('a.md');
   assert.deepEqual(lists(), [['b#1.txt', [0]]]);
+});
+
+test('of a text that is read twice at once the last one is there, whole; the same one is read once by each model', async () => {
+  let reads = 0;
+  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
+  texts.by = maker('one', () => { reads++; });
+  const said = () => [...texts.all()].map(([name, passages]) => [name, passages.map(({ text }) => text)]);
+  await Promise.all([texts.add('a.md', long), texts.add('a.md', 'Short.')]);
+  assert.deepEqual(said(), [['a.md', ['Short.']]]);
+  reads = 0;
+  await Promise.all([texts.add('b.md', 'Two.'), texts.add('b.md', 'Two.')]);
+  assert.deepEqual(said(), [['a.md', ['Short.']], ['b.md', ['Two.']]]);
+  assert.equal(reads, 1);
+  texts.by = maker('other', () => { reads++; });
+  assert.equal(await texts.add('b.md', 'Two.'), 1);
+  assert.equal(reads, 2, 'another model makes other vectors');
+  assert.equal(await texts.add('b.md', ''), 0);
+  assert.deepEqual(said(), [['a.md', ['Short.']]], 'nothing is left of what it was');
+  await Promise.all([texts.add('a.md', long), texts.delete('a.md')]);
+  assert.deepEqual(said(), []);
 });
