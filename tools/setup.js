@@ -162,6 +162,7 @@ export const builds = {
   asan: always('build the C with ASan and UBSan', () => cmake('asan')),
   tsan: always('build the C with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
+  quick: always('bundle the tests\' workers', () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
   site: always('make the site', () => must('site', process.execPath, [at('tools', 'build-site.js')])),
   package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),

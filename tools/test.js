@@ -38,7 +38,7 @@ const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
 /** What drives a browser: at most two at once, each has two engine threads. */
 const BROWSERS = /^e2e-/;
 /** Processes of browser tests. Few: each starts its own browsers. */
-const GROUPS = 4;
+const GROUPS = 2;
 /** The rest takes what these leave of the processors: they are the longest way. */
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
@@ -75,12 +75,15 @@ function testFiles(folder, without = /^$/) {
   return list(folder, /\.test\.js$/).filter((name) => picked(name) && !without.test(name));
 }
 
+/** Before each of them: workers that start in half the time. */
+const QUICKLY = ['--import', at('tests/js/quick.js')];
+
 /** Each of them in a process of its own, without Node's runner, which would only start a second one.
  * @param {string} stage @param {string} program @param {string} folder @param {RegExp} [without] @returns {Piece[]} */
 function nodeTests(stage, program, folder, without) {
   return testFiles(folder, without).map((file) => ({
     name: `${stage}-${file.replace('.test.js', '')}`,
-    command: [program, '--test-reporter=spec', at(folder, file)],
+    command: [program, ...QUICKLY, '--test-reporter=spec', at(folder, file)],
   }));
 }
 
@@ -160,8 +163,8 @@ const stages = [
   single('style', 'one', [], () => [node, at('tools/check-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),
   single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/size-report.js')]),
-  { name: 'js', needs: ['wasm'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
-  { name: 'js-relaxed', needs: ['wasm'], counted: 'node',
+  { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
+  { name: 'js-relaxed', needs: ['wasm', 'quick'], counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
   // A part that fits; the whole: node tests/apps/run.js.
   { name: 'bundlers', needs: ['wasm', 'package', 'types'], counted: 'node',

@@ -25,6 +25,8 @@ const SLOW = 3000;
 const CHROMIUM_FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync',
+  // For each window Chromium gets two pages of its own ready, for its address bar: half of what a tab takes.
+  '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
 
 /** @param {string} variable @param {string[]} names */
@@ -104,6 +106,13 @@ export async function modelAddress(name) {
  * @property {() => Promise<void>} close   fails if there were troubles that nobody expected
  */
 
+/** A page looks every 30 ms whether what a test waits for is there: at every frame, as is usual, it would also be drawn
+ * again, which takes a processor from the engine. @param {import('puppeteer-core').Page} page */
+function waitCalmly(page) {
+  const wait = page.waitForFunction.bind(page);
+  page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
+}
+
 /**
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} url
@@ -115,6 +124,7 @@ export async function modelAddress(name) {
 export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
   const context = usual ? browser.defaultBrowserContext() : await browser.createBrowserContext();
   const page = await context.newPage();
+  waitCalmly(page);
   await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
     // Firefox 140 sets the size but knows no screen orientation, which nothing here needs.
     if (!/setScreenOrientationOverride/.test(error.message)) throw error;

@@ -1,0 +1,50 @@
+/**
+ * quick: what `npm test` puts before each test file in Node, since nearly every test starts workers of its own: a worker
+ * is one file, made of the sources as for the package, and V8 compiles the wasm modules once for the process and not for
+ * each worker, because somebody holds them. That is half of what it takes to load a small model. A file that is run by
+ * hand starts its workers from js/ itself, and so do the programs that tests start.
+ *
+ *   node tests/js/quick.js                          makes the files, in build/quick/
+ *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there
+ */
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import threads from 'node:worker_threads';
+import { MODULES } from '../../js/modules.js';
+
+const FOLDER = fileURLToPath(new URL('../../build/quick/', import.meta.url));
+const SCRIPTS = ['worker.node.js', 'thread.node.js'];
+const source = (/** @type {string} */ name) => new URL(`../../js/${name}`, import.meta.url);
+const named = (/** @type {string} */ end) => Object.keys(MODULES).filter((name) => name.endsWith(end));
+
+async function make() {
+  const { build } = await import('esbuild');
+  mkdirSync(FOLDER, { recursive: true });
+  await build({
+    entryPoints: [...SCRIPTS, ...named('.js')].map((name) => fileURLToPath(source(name))), outdir: FOLDER, bundle: true,
+    format: 'esm', platform: 'node', target: ['node20'], logLevel: 'warning',
+  });
+  for (const name of named('.wasm')) copyFileSync(source(name), join(FOLDER, name));
+}
+
+/** Those that this Node knows. @type {Promise<WebAssembly.Module | null>[]} */
+let held = [];
+const hold = () => named('.wasm').map((name) => WebAssembly.compile(readFileSync(source(name))).catch(() => null));
+
+function startFromThere() {
+  const known = new Map(SCRIPTS.map((name) => [source(name).href, pathToFileURL(join(FOLDER, name))]));
+  threads.Worker = class extends threads.Worker {
+    /** @param {string | URL} script @param {import('node:worker_threads').WorkerOptions} [options] */
+    constructor(script, options) {
+      const quick = known.get(String(script));
+      if (quick && !held.length) held = hold();
+      super(quick ?? script, options);
+    }
+  };
+  syncBuiltinESMExports();
+}
+
+if (fileURLToPath(import.meta.url) === process.argv[1]) await make();
+else startFromThere();
