@@ -126,7 +126,7 @@ export class States {
     const store = this.#store, names = (await store.list()).filter(isState);
     /** @type {Found[]} */
     const found = [];
-    for (const file of names.filter((name) => name.startsWith(start))) found.push(seen.get(file) ?? await this.#look(file));
+    for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? await this.#look(file));
     for (const file of this.#seen.keys()) if (!names.includes(file)) this.#seen.delete(file);
     return found.sort((a, b) => lastUse(b) - lastUse(a));
   }

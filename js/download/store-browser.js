@@ -1,7 +1,7 @@
 /* store-browser: models in the origin private file system. A worker writes and reads through synchronous
  * handles, which lock the file: other tabs cannot write it then, and may have to read it by a slower way.
- * Of each handle of a folder, a file or its bytes that Chromium gives, it keeps 64 bytes for good (docs/limits.md): those
- * of the folder and of files are asked for once. */
+ * Of each handle of a folder, a file or its bytes that Chromium gives, it keeps 64 bytes for good (docs/limits.md):
+ * those of the folder and of files are asked for once. */
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
