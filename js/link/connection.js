@@ -18,8 +18,8 @@ const IDLE_MS = 750, IDLE_BEATS = 4;
 /** Beats without a sign: 4.25 s; while the model loads 30 s, for pipes and disks may take their time. Beats are
  * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
 const SILENT_BEATS = 16, LOADING_BEATS = 120;
-/** How much longer than the longest silence that it lived through a worker may be silent; than one while it loaded, which
- * is the first that a slow or busy machine shows of itself, and may be a disk's: up to a limit. */
+/** How much longer than the longest silence that it lived through a worker may be silent; than one while it loaded,
+ * which is the first that a slow or busy machine shows of itself, and may be a disk's: up to a limit. */
 const AGAIN = 3, AFTER_LOADING = 6, MOST_AFTER_LOADING = 3 * SILENT_BEATS;
 /** As many count at once, at most: in a hidden tab timers come once a second. */
 const SLOW = 4;
