@@ -54,6 +54,10 @@ export class Download {
   #read = 0;
   /** Whether bytes are fetched that were stored and are damaged. */
   #mending = false;
+  /** Says how far it is. @type {any} */
+  #telling;
+  /** When somebody else's download was told. */
+  #watched = -Infinity;
 
   /** @param {UrlSource} source @param {Surroundings} around */
   constructor(source, around) {
@@ -86,12 +90,14 @@ export class Download {
 
   /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
   async open() {
-    const { notice, watched } = this.#around, key = keyOf(this.#url, this.#around.hash);
+    this.#telling ??= setInterval(() => this.#tell(), this.#tuning.toldMs);
+    const { notice } = this.#around, key = keyOf(this.#url, this.#around.hash);
     const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
-    if (whole && await this.#keeps(whole)) return this.#shelf.tidy(key);
+    const keeps = whole && (() => this.#keeps(whole));
+    if (keeps && await this.#requests.within(this.#tuning.glanceMs, keeps)) return this.#shelf.tidy(key);
     // What another one stores meanwhile is ours too.
-    if (await this.#shelf.lock(key, watched)) return this.open();
+    if (await this.#shelf.lock(key, (have, total) => this.#watch(have, total))) return this.open();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#first(part);
     const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
@@ -100,6 +106,16 @@ export class Download {
     if (!part) return this.#start(answer);
     this.#requests.drop(answer);
     this.#start(await this.#greet());
+  }
+
+  #tell() {
+    if (performance.now() - this.#watched >= this.#tuning.toldMs) this.#around.counted(0, false);
+  }
+
+  /** @param {number} have @param {number} total */
+  #watch(have, total) {
+    this.#watched = performance.now();
+    this.#around.watched(have, total);
   }
 
   /** The first copy that has the bytes that the caller named; if none were, that nothing speaks against.
@@ -345,5 +361,6 @@ export class Download {
     if (!error) await this.#shelf.wait(this.#lanes.settled());
     this.#requests.close();
     await this.#shelf.finish(digest, error);
+    clearInterval(this.#telling);
   }
 }

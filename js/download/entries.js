@@ -38,9 +38,10 @@ export async function readAll(store, name, at, into) {
   }
 }
 
-/** null: there is none. @param {Store} store @param {string} name @returns {Promise<Journal | null>} */
-export async function readJournal(store, name) {
-  const start = await store.size(name) - SLOTS;
+/** null: there is none. @param {Store} store @param {string} name @param {number} [size] of the file, if it is known
+ * @returns {Promise<Journal | null>} */
+export async function readJournal(store, name, size) {
+  const start = (size ?? await store.size(name)) - SLOTS;
   if (start < 0) return null;
   const bytes = new Uint8Array(SLOTS);
   await readAll(store, name, start, bytes);

@@ -7,13 +7,15 @@ import { cutter, pumpOf } from './pump.js';
 
 /** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one
  * after the other, do better than many; of a file that is kept, they are that share of it and least or more,
- * of others most, and spare times what comes during an answer. Tests use other numbers.
+ * of others most, and spare times what comes during an answer. glanceMs: that a server may be silent where a whole
+ * copy is there. toldMs: how often whoever watches is told of it, however silent a server is. Tests use other numbers.
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
- *   stallMs: number }} Tuning */
+ *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
 /** @type {Tuning} */
 export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
-  spare: 1.5, journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000 };
+  spare: 1.5, journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000, glanceMs: 5000,
+  toldMs: 1000 };
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
@@ -87,7 +89,8 @@ export class Remote {
   /** Where redirects led: asked first from then on. */
   #at;
   #headers;
-  #stallMs;
+  /** How long a silence may be, in ms. */
+  patience;
   /** In a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
@@ -99,7 +102,7 @@ export class Remote {
   constructor({ url, headers = [] }, { stallMs }) {
     this.#url = this.#at = url;
     this.#headers = headers;
-    this.#stallMs = stallMs;
+    this.patience = stallMs;
     // The query may hold secrets.
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
@@ -157,11 +160,11 @@ export class Remote {
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     let stalled = false;
-    const since = performance.now();
+    const since = performance.now(), { patience } = this;
     const timer = setTimeout(() => {
       stalled = true;
-      abort.abort(new Error(`nothing came for ${this.#stallMs} ms`));
-    }, this.#stallMs);
+      abort.abort(new Error(`nothing came for ${patience} ms`));
+    }, patience);
     try {
       return await promise;
     } catch (error) {

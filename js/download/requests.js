@@ -82,6 +82,17 @@ export class Requests {
     return this.#remote.digest;
   }
 
+  /** How long a silence may be while f runs. @template T @param {number} ms @param {() => Promise<T>} f */
+  async within(ms, f) {
+    const { patience } = this.#remote;
+    this.#remote.patience = Math.min(ms, patience);
+    try {
+      return await f();
+    } finally {
+      this.#remote.patience = patience;
+    }
+  }
+
   /** How many ranges are filled side by side. */
   get lanes() {
     return this.#way === 'pieces' ? this.#tuning.parallel : 1;

@@ -43,6 +43,9 @@ export class States {
   #around;
   /** One after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
+  /** What was whole when it was looked at: of a file's name and size that says enough, for neither changes.
+   * @type {Map<string, Found>} */
+  #seen = new Map();
 
   /** @param {Store} store @param {Around} around */
   constructor(store, around) {
@@ -62,7 +65,7 @@ export class States {
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {
-      const named = (await this.#whole()).filter(({ journal }) => journal.url === name);
+      const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
       const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
       for (const found of new Set([...own, ...named])) {
         const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
@@ -80,10 +83,13 @@ export class States {
         throw new GemmaError('cache-failed', 'a conversation to keep',
           { expected: `${limit} bytes at most (the option stateBytes)`, got: `${length}` });
       }
-      const before = await this.#all(), old = before.filter(({ file }) => file.startsWith(this.#mine(name)));
-      await this.#makeRoom(before.filter((found) => !old.includes(found)), length);
+      const others = (/** @type {Found} */ { file }) => !file.startsWith(this.#mine(name));
+      const before = await this.#all('', this.#seen);
+      if (before.some(isAbandoned) || await this.#missing(before.filter(others), length) > 0) {
+        await this.#makeRoom((await this.#all()).filter(others), length);
+      }
       await this.#write(name, bytes, pause);
-      for (const { file } of old) await this.#remove(file);
+      for (const found of before) if (!others(found)) await this.#remove(found.file);
     });
   }
 
@@ -114,20 +120,28 @@ export class States {
     return `${this.#prefix(name)}${this.#around.engine}-`;
   }
 
-  /** Latest use first. @returns {Promise<Found[]>} */
-  async #all() {
-    const store = this.#store;
+  /** Latest use first, as far as that is known. @param {string} [start] of their names
+   * @param {Map<string, Found>} [seen] which need not be looked at again @returns {Promise<Found[]>} */
+  async #all(start = '', seen = new Map()) {
+    const store = this.#store, names = (await store.list()).filter(isState);
     /** @type {Found[]} */
     const found = [];
-    for (const file of (await store.list()).filter(isState)) {
-      const journal = await readJournal(store, file).catch(() => null);
-      found.push({ file, journal, size: await store.size(file) });
-    }
+    for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? await this.#look(file));
+    for (const file of this.#seen.keys()) if (!names.includes(file)) this.#seen.delete(file);
     return found.sort((a, b) => lastUse(b) - lastUse(a));
   }
 
-  async #whole() {
-    const whole = (await this.#all()).filter(({ journal }) => journal && isWhole(journal));
+  /** @param {string} file @returns {Promise<Found>} */
+  async #look(file) {
+    const size = await this.#store.size(file), journal = await readJournal(this.#store, file, size).catch(() => null);
+    const found = { file, journal, size };
+    if (journal && isWhole(journal)) this.#seen.set(file, found);
+    return found;
+  }
+
+  /** @param {string} [start] of their names */
+  async #whole(start) {
+    const whole = (await this.#all(start)).filter(({ journal }) => journal && isWhole(journal));
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
   }
 
@@ -171,14 +185,18 @@ export class States {
     }
   }
 
-  /** @param {Found[]} others @param {number} length of what comes */
-  async #makeRoom(others, length) {
+  /** Bytes. @param {Found[]} others @param {number} length of what comes */
+  async #missing(others, length) {
     const { usage = 0, quota = Infinity } = await this.#store.estimate?.() ?? {};
     const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#around.limit;
-    let missing = Math.max(over, length - Math.max(quota - usage, 0));
+    return Math.max(over, length - Math.max(quota - usage, 0));
+  }
+
+  /** @param {Found[]} others @param {number} length of what comes */
+  async #makeRoom(others, length) {
+    let missing = await this.#missing(others, length);
     for (const found of others.reverse()) {
-      const abandoned = !found.journal && Date.now() - begunAt(found.file) > ABANDONED_MS;
-      if ((missing > 0 || abandoned) && await this.#remove(found.file)) missing -= found.size;
+      if ((missing > 0 || isAbandoned(found)) && await this.#remove(found.file)) missing -= found.size;
     }
   }
 
@@ -198,6 +216,9 @@ function patient(store) {
 
 /** When a file was begun, by its name. @param {string} file */
 const begunAt = (file) => parseInt(file.split('-')[3], 16);
+
+/** @param {Found} found */
+const isAbandoned = ({ file, journal }) => !journal && Date.now() - begunAt(file) > ABANDONED_MS;
 
 /** @param {Found} found */
 const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);

@@ -1,5 +1,7 @@
 /* store-browser: models in the origin private file system. A worker writes and reads through synchronous
- * handles, which lock the file: other tabs cannot write it then, and may have to read it by a slower way. */
+ * handles, which lock the file: other tabs cannot write it then, and may have to read it by a slower way.
+ * Of each handle of a folder, a file or its bytes that Chromium gives, it keeps 64 bytes for good (docs/limits.md):
+ * those of the folder and of files are asked for once. */
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
@@ -28,30 +30,53 @@ function absent(error) {
 /** @type {import('../platform/env.js').OpenStore} */
 export function openStore() {
   const { storage } = navigator;
-  const folder = async () => {
+  const findFolder = async () => {
     if (!storage?.getDirectory) {
       const why = isSecureContext ? 'this browser has none' : 'a page has one only over https';
       throw new Error(`storage for files: ${why}`);
     }
     return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
   };
+  /** @type {Promise<any> | undefined} */
+  let folder;
+  const knownFolder = () => folder ??= findFolder().catch((error) => {
+    folder = undefined;
+    throw error;
+  });
+  /** Of files. @type {Map<string, any>} */
+  const handles = new Map();
+  /** What f gives, with handles that were kept; with new ones where what they are of is gone: another tab may have
+   * removed it, or somebody the site's data.
+   * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
+  const inFolder = async (f) => {
+    const kept = folder;
+    try {
+      return await f(await knownFolder());
+    } catch (error) {
+      if (!kept || /** @type {Error} */ (error).name !== 'NotFoundError') throw error;
+      if (kept === folder) folder = undefined;
+      handles.clear();
+      return f(await knownFolder());
+    }
+  };
   /** Files that are open, or about to be: from the first call on, for a second one would wait for the first's lock.
    * @type {Map<string, { file: Promise<any>, writable: boolean }>} */
   const open = new Map();
-  /** @param {string} name @param {boolean} create @returns {Promise<any>} */
-  const handle = async (name, create) => (await folder()).getFileHandle(name, { create });
+  /** What f gives of a file. @template T @param {string} name @param {boolean} create
+   * @param {(file: any) => Promise<T>} f */
+  const ofFile = (name, create, f) => inFolder(async (from) => {
+    const file = handles.get(name) ?? await from.getFileHandle(name, { create });
+    handles.set(name, file);
+    return f(file);
+  });
   /** @param {string} name @returns {Promise<Blob>} */
-  const blob = (name) => handle(name, false).then((file) => file.getFile());
+  const blob = (name) => ofFile(name, false, (file) => file.getFile());
   /** Many tabs may read, where the browser knows of that; nothing if it does not. @param {string} name */
-  const reader = async (name) => {
-    const file = await handle(name, false);
+  const reader = (name) => ofFile(name, false, async (file) => {
     return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
-  };
+  });
   /** @param {string} name */
-  const writer = async (name) => {
-    const file = await handle(name, true);
-    return patiently(() => file.createSyncAccessHandle());
-  };
+  const writer = (name) => ofFile(name, true, (file) => patiently(() => file.createSyncAccessHandle()));
   /** Who reads has the file closed when somebody is to write. @param {string} name @param {boolean} writable */
   const opened = (name, writable) => {
     const known = open.get(name);
@@ -66,16 +91,18 @@ export function openStore() {
     return file;
   };
   /** Of one that is open. @param {string} name */
-  const known = async (name) => open.get(name)?.file;
+  const openNow = async (name) => open.get(name)?.file;
   return {
-    async list() {
-      const names = [];
-      for await (const name of /** @type {any} */ (await folder()).keys()) names.push(name);
-      return names;
+    list() {
+      return inFolder(async (from) => {
+        const names = [];
+        for await (const name of from.keys()) names.push(name);
+        return names;
+      });
     },
-    size: async (name) => (await known(name))?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
+    size: async (name) => (await openNow(name))?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
     async read(name, at, into) {
-      const file = await (into.length > SMALL ? opened(name, false) : known(name));
+      const file = await (into.length > SMALL ? opened(name, false) : openNow(name));
       if (file) return file.read(into, { at });
       const part = (await blob(name)).slice(at, at + into.length);
       // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
@@ -89,16 +116,16 @@ export function openStore() {
       if ((await opened(name, true)).write(bytes, { at }) === bytes.length) return;
       throw new DOMException('the storage is full', 'QuotaExceededError');
     },
-    flush: async (name) => void (open.get(name)?.writable && (await known(name)).flush()),
+    flush: async (name) => void (open.get(name)?.writable && (await openNow(name)).flush()),
     async close(name) {
-      const file = known(name);
+      const file = openNow(name);
       open.delete(name);
       (await file.catch(() => {}))?.close();
     },
     async remove(name) {
       await this.close?.(name);
-      const from = await folder();
-      await patiently(() => from.removeEntry(name));
+      handles.delete(name);
+      await inFolder((from) => patiently(() => from.removeEntry(name)));
     },
     lock: (name) => new Promise((resolve, reject) => {
       navigator.locks.request(`gemma-wasm ${name}`, { ifAvailable: true }, (lock) => {

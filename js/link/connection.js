@@ -9,7 +9,8 @@ import { GemmaError, failure } from '../errors.js';
 import { packError, unpackError } from './protocol.js';
 import { onAbort } from './signals.js';
 
-const GOODBYE_MS = 300;
+/** A busy machine needs more than a moment for it. */
+const GOODBYE_MS = 1000;
 /** While somebody waits, the worker is asked for a sign this often. */
 const BEAT_MS = 250;
 /** While nobody waits; it costs next to nothing, and whoever asks next need not wait for what died before. */
@@ -17,6 +18,9 @@ const IDLE_MS = 750, IDLE_BEATS = 4;
 /** Beats without a sign: 4.25 s; while the model loads 30 s, for pipes and disks may take their time. Beats are
  * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
 const SILENT_BEATS = 16, LOADING_BEATS = 120;
+/** How much longer than the longest silence that it lived through a worker may be silent; than one while it loaded,
+ * which is the first that a slow or busy machine shows of itself, and may be a disk's: up to a limit. */
+const AGAIN = 3, AFTER_LOADING = 6, MOST_AFTER_LOADING = 3 * SILENT_BEATS;
 /** As many count at once, at most: in a hidden tab timers come once a second. */
 const SLOW = 4;
 /** Characters of text that become tokens, or a prompt, within a beat, on any platform: that is done in one go. */
@@ -47,9 +51,9 @@ export class Connection {
   #closing = null;
   /** @type {any} */
   #heart;
-  /** Beats since the last sign, and the most that a worker needed that lived. */
+  /** Beats since the last sign, and those that are waited for one. */
   #silent = 0;
-  #longest = 0;
+  #enough = SILENT_BEATS;
   #loading;
   /** When the last beat was. */
   #beaten = 0;
@@ -145,6 +149,11 @@ export class Connection {
     this.#heart.unref?.();
   }
 
+  /** Beats, from a silence that ends. */
+  #learned() {
+    return this.#loading ? Math.min(AFTER_LOADING * this.#silent, MOST_AFTER_LOADING) : AGAIN * this.#silent;
+  }
+
   #slack() {
     return [...this.#pending.values()].reduce((sum, { beats }) => sum + beats, 0);
   }
@@ -155,7 +164,7 @@ export class Connection {
   }
 
   #beat() {
-    const idle = !this.#pending.size, enough = idle ? IDLE_BEATS : Math.max(SILENT_BEATS, 3 * this.#longest);
+    const idle = !this.#pending.size, enough = idle ? IDLE_BEATS * this.#enough / SILENT_BEATS : this.#enough;
     const most = this.#loading ? LOADING_BEATS : enough + this.#slack(), before = this.#beaten;
     this.#beaten = performance.now();
     const late = Math.round((this.#beaten - before) / (idle ? IDLE_MS : BEAT_MS));
@@ -201,7 +210,7 @@ export class Connection {
 
   /** @param {FromWorker} message */
   #receive(message) {
-    if (!this.#loading && !this.#slack()) this.#longest = Math.max(this.#longest, this.#silent);
+    if (!this.#slack()) this.#enough = Math.max(this.#enough, this.#learned());
     if (message.kind === 'done') this.#loading = false;
     this.#silent = 0;
     switch (message.kind) {

@@ -76,11 +76,11 @@ export class NodePlace {
   }
 
   /** engine: or bytes are read as for one.
-   * @param {{ sha256?: string, fault?: import('./laboratory.js').StoreFault, engine: boolean }} options */
-  load({ sha256, fault, engine }) {
+   * @param {{ sha256?: string, fault?: import('./laboratory.js').StoreFault, engine: boolean, told?: () => void }} options */
+  load({ sha256, fault, engine, told }) {
     const { url } = this.#server, cache = this.#cache(fault), options = sha256 ? { cache, sha256 } : { cache };
     const proves = (/** @type {Buffer} */ bytes) => this.#known.some(([known]) => bytes.equals(/** @type {Buffer} */ (known)));
-    return this.#outcome(engine ? this.#logits(url, options) : readThrough(url, { ...options, proves }));
+    return this.#outcome(engine ? this.#logits(url, { ...options, ...(told && { onProgress: told }) }) : readThrough(url, { ...options, proves }));
   }
 
   /** @param {string} what @param {number} moment @param {{ sha256?: string }} options */

@@ -1,27 +1,28 @@
 /* run: the laboratory as a whole (laboratory.js), or a single run again.
  *   node tests/faults/run.js [--side node|chromium|firefox|webkit] [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
- *     [--add FILE]… [--write]
+ *     [--add FILE]… [--usual] [--write]
  * --kind: only kinds whose name has that in it; --save: what was found, to --add it to another run; --write: a table of
- * what was tried, how often, and what held: of Node in docs/faults.md, of browsers in docs/lost.md */
+ * what was tried, how often, and what held: of Node in docs/faults.md, of browsers in docs/lost.md; --usual: with the
+ * package's own settings (Node), where it counts how long a caller is told nothing */
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { keep } from '../e2e/tables.js';
 import { testModel } from '../js/models.js';
 import { KINDS } from './faults.js';
-import { experiment } from './laboratory.js';
+import { experiment, longer } from './laboratory.js';
 import { browserPlace } from './place-browser.js';
 import { NodePlace } from './place-node.js';
-import { keepTable, linesOf, tableOf } from './table.js';
+import { keepTable, linesOf, tableOf, waitsOf } from './table.js';
 
 const { values } = parseArgs({ options: {
   runs: { type: 'string', default: '2000' }, seed: { type: 'string', default: '1' }, first: { type: 'string', default: '0' },
-  side: { type: 'string', default: 'node' }, kind: { type: 'string' }, write: { type: 'boolean' }, save: { type: 'string' }, add: { type: 'string', multiple: true, default: [] },
+  side: { type: 'string', default: 'node' }, kind: { type: 'string' }, usual: { type: 'boolean' }, write: { type: 'boolean' }, save: { type: 'string' }, add: { type: 'string', multiple: true, default: [] },
 } });
 if (values.kind) KINDS.splice(0, KINDS.length, ...KINDS.filter(({ name }) => name.includes(String(values.kind))));
 const runs = Number(values.runs), began = Date.now();
 const place = values.side === 'node' ? new NodePlace() : browserPlace(/** @type {any} */ (values.side));
 const rows = await experiment(await readFile(await testModel('parity-q4_0')), {
-  place,
+  place, usual: values.usual,
   numbers: Array.from({ length: runs }, (_, i) => Number(values.first) + i), seed: Number(values.seed),
   each(n, plan, result) {
     if (!['right', 'coded'].includes(result)) console.error(`${n} ${plan.kind.name} (${plan.from}, ${plan.moment}, ${plan.lasting}, ${plan.digest}): ${result}`);
@@ -29,9 +30,9 @@ const rows = await experiment(await readFile(await testModel('parity-q4_0')), {
   },
 });
 for (const file of values.add) {
-  for (const [name, { tried, right, coded, broken }] of Object.entries(JSON.parse(await readFile(file, 'utf8')))) {
+  for (const [name, { tried, right, coded, broken, waited }] of Object.entries(JSON.parse(await readFile(file, 'utf8')))) {
     const row = rows[name] ??= { tried: 0, right: 0, coded: 0, broken: [] };
-    Object.assign(row, { tried: row.tried + tried, right: row.right + right, coded: row.coded + coded });
+    Object.assign(row, { tried: row.tried + tried, right: row.right + right, coded: row.coded + coded, waited: longer(row.waited, waited) });
     row.broken.push(...broken);
   }
 }
@@ -39,6 +40,7 @@ if (values.save) await writeFile(values.save, JSON.stringify(rows));
 const broken = Object.values(rows).flatMap((row) => row.broken);
 const tried = Object.values(rows).reduce((sum, row) => sum + row.tried, 0);
 console.log(`${place.name}: ${Object.keys(rows).length} kinds, ${tried} runs, ${broken.length} of them broke a rule`);
-if (values.write && values.side === 'node') await keepTable('docs/faults.md', tableOf(rows, { runs: tried, seed: Number(values.seed) }));
+if (values.write && values.usual) keep('faults.md', 'waits', waitsOf(rows), 1);
+else if (values.write && values.side === 'node') await keepTable('docs/faults.md', tableOf(rows, { runs: tried, seed: Number(values.seed) }));
 else if (values.write) keep('lost.md', 'laboratory', linesOf(rows, place.name), 2);
 process.exitCode = broken.length ? 1 : 0;

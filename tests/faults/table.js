@@ -28,6 +28,15 @@ export function linesOf(rows, side) {
   return lines;
 }
 
+/** How long callers waited, in seconds. @param {Record<string, Row>} rows */
+export function waitsOf(rows) {
+  const seconds = (/** @type {number} */ ms = 0) => (ms / 1000).toFixed(1);
+  return ['| what was broken | runs | right model | coded error | rule broken | longest call, s | longest without a word, s |',
+    '|---|---:|---:|---:|---:|---:|---:|',
+    ...Object.entries(rows).map(([name, { tried, right, coded, broken, waited }]) =>
+      `| ${[name, tried, right, coded, broken.length, seconds(waited?.all), seconds(waited?.untold)].join(' | ')} |`)];
+}
+
 /** @param {string} file of the documents @param {string} table */
 export async function keepTable(file, table) {
   const marks = /(<!-- kept: laboratory -->\n)[^]*(<!-- end of laboratory -->)/, text = await readFile(file, 'utf8');

@@ -113,12 +113,26 @@ async function stalls(t, usual, every) {
   assert.deepEqual(await logitsOf(server.url), expected);
 }
 
+test('of a server that is silent whoever watches is told before it is asked again', async (t) => {
+  tune(t, { stallMs: 3_600_000, toldMs: 60 });
+  for (const fault of [{ wait: 3_600_000 }, { stallAt: 10_000 }]) {
+    const server = await faultyServer(t, bytes, () => fault), control = new AbortController();
+    const reports = [];
+    const onProgress = (report) => {
+      reports.push(report);
+      if (reports.length > 4 && reports.at(-1).loaded === reports.at(-3).loaded) control.abort();
+    };
+    await refuses(loadModel(server.url, { ...OPTIONS, onProgress, signal: control.signal }), 'aborted');
+    assert.ok(reports.every(({ phase, notice }) => phase === 'fetch' && !notice), JSON.stringify(reports));
+  }
+});
+
 test('a server that sends a little each time and falls silent is not asked for ever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
   // With attempts for each range, of which every connection brings a third, the model would come, a hundred silences later.
-  const { code } = await logitsOf(server.url, { cache: false }).catch((error) => error);
-  assert.equal(code, 'truncated');
+  // On a busy machine an answer may not begin in time either.
+  await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
 test('a server that has no ranges: one stream, and a new one after a break', async (t) => {

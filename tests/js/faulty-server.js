@@ -64,7 +64,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
   if (fault.raw !== undefined) return void request.socket.end(fault.raw);
-  if (fault.wait) await new Promise((resolve) => { setTimeout(resolve, fault.wait); });
+  if (fault.wait) await new Promise((resolve) => { setTimeout(resolve, fault.wait).unref(); });
   const asked = request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
     ? undefined : request.headers.range;
   const range = fault.noRanges || fault.gzip ? null : byteRange(asked, bytes.length);

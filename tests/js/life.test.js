@@ -219,3 +219,19 @@ test('a worker that gives no sign is given up after so many beats: more while it
     dies(connection, beats);
   }
 });
+
+test('a machine that is slow while the model loads is not taken for dead afterwards; its disk counts for so much only', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const pass = (/** @type {number} */ beats) => { for (let i = 0; i < beats; i++) t.mock.timers.tick(250); };
+  for (const [silent, enough] of [[1, 16], [2, 16], [5, 30], [100, 48]]) {
+    const port = fakePort(), connection = new Connection(port);
+    connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+    pass(silent);
+    port.hear({ kind: 'done', id: 1, value: {} });
+    connection.call('generate', {}).answer.catch(() => {});
+    pass(enough);
+    assert.equal(connection.broken, false, `${silent}: after ${enough} beats`);
+    pass(1);
+    assert.equal(connection.broken, true, `${silent}: after ${enough + 1} beats`);
+  }
+});

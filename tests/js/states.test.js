@@ -133,6 +133,23 @@ test('all together stay within their limit: those not used for longest go first'
   assert.equal((await states(folder)).length, 3);
 });
 
+test('what is kept under other names is looked at once, not with each put and get', async (t) => {
+  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  const saved = await (await talk(model)).save(), store = openStore(folder);
+  for (let i = 0; i < 20; i++) await model.stateCache.put(`other ${i}`, saved);
+  const read = [], counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
+  const { stateCache } = await open(t, 'tiny', { cache: openCache(counting) });
+  const others = new Set(await states(folder));
+  for (let i = 0; i < 3; i++) {
+    await stateCache.put('mine', saved);
+    assert.equal(read.filter((name) => others.has(name)).length, i ? 0 : 20);
+    read.length = 0;
+    assert.deepEqual(await stateCache.get('mine'), saved);
+    assert.deepEqual(read.filter((name) => others.has(name)), []);
+    read.length = 0;
+  }
+});
+
 test('bits flipped and ends cut: messages that are right, and keys and values that are right or not used', async (t) => {
   const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
   const chat = await talk(model, ['Hello', 'Why?']), random = randoms(5);

@@ -12,7 +12,10 @@ const BIG = 1 << 17;
 function origin(t) {
   /** @type {Map<string, { bytes: Uint8Array, writers: number, readers: number }>} */
   const files = new Map();
-  const seen = { opened: 0, most: 0 };
+  const seen = { opened: 0, most: 0, folders: 0, handles: 0 };
+  /** Goes with the site's data, and what was in it. */
+  let life = 0;
+  const none = () => new DOMException('none', 'NotFoundError');
   const locked = () => new DOMException('locked', 'NoModificationAllowedError');
 
   class Handle {
@@ -55,42 +58,54 @@ function origin(t) {
       this.#kind = '';
     }
   }
-  const folder = {
-    async getDirectoryHandle() { return folder; },
+  const folderOf = (born) => ({
     async getFileHandle(name, { create }) {
       await sleep(1);
-      if (!files.has(name) && !create) throw new DOMException('none', 'NotFoundError');
+      seen.handles++;
+      if (born !== life || (!files.has(name) && !create)) throw none();
       if (!files.has(name)) files.set(name, { bytes: new Uint8Array(), writers: 0, readers: 0 });
-      const file = files.get(name);
+      const there = () => {
+        if (!files.has(name)) throw none();
+        return files.get(name);
+      };
       return {
         async getFile() {
-          const blob = new Blob([file.bytes]), { slice } = blob;
+          const file = there(), blob = new Blob([file.bytes]), { slice } = blob;
           blob.slice = (...part) => Object.assign(slice.apply(blob, part), { stream() { throw new Error('a stream for so little'); } });
           return blob;
         },
         async createSyncAccessHandle({ mode = 'readwrite' } = {}) {
           await sleep(2);
-          const reads = mode === 'read-only';
+          const file = there(), reads = mode === 'read-only';
           if (file.writers || (file.readers && !reads)) throw locked();
           return new Handle(file, reads ? 'readers' : 'writers');
         },
       };
     },
     async removeEntry(name) {
+      if (!files.has(name)) throw none();
       const { writers, readers } = files.get(name);
       if (writers + readers) throw locked();
       files.delete(name);
     },
-    keys: () => files.keys(),
-  };
+    async *keys() {
+      if (born !== life) throw none();
+      yield* files.keys();
+    },
+  });
+  const root = { async getDirectoryHandle() { return folderOf(life, seen.folders++); } };
   const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
-  const value = { storage: { getDirectory: async () => folder } };
+  const value = { storage: { getDirectory: async () => root } };
   Object.defineProperty(globalThis, 'navigator', { configurable: true, value });
   t.after(() => {
     if (before) Object.defineProperty(globalThis, 'navigator', before);
     else Reflect.deleteProperty(globalThis, 'navigator');
   });
-  return { files, seen, store: openStore() };
+  const clearSite = () => {
+    files.clear();
+    life++;
+  };
+  return { files, seen, clearSite, store: openStore() };
 }
 
 const open = (files) => [files.get(NAME).writers, files.get(NAME).readers];
@@ -156,4 +171,36 @@ test('a little is read without a stream, which would stay open behind it', async
   assert.equal(await store.read(NAME, 50, into), 100);
   assert.deepEqual(into, bytes.slice(50, 150));
   assert.equal(await store.read(NAME, 250, into), 50, 'as much as there is');
+});
+
+test('the folder and each file are asked for once: of each handle Chromium keeps something for good', async (t) => {
+  const { seen, store } = origin(t), into = new Uint8Array(10);
+  await store.write(NAME, 0, Uint8Array.from({ length: 100 }, (_, i) => i));
+  await store.close?.(NAME);
+  for (let at = 0; at < 50; at++) {
+    assert.equal(await store.size(NAME), 100);
+    assert.equal(await store.read(NAME, at, into), 10);
+    assert.deepEqual([into[0], await store.list()], [at, [NAME]]);
+  }
+  assert.deepEqual([seen.folders, seen.handles], [1, 1]);
+});
+
+test('what another tab removed, or the site\'s data with all in it, is not there, and is written anew', async (t) => {
+  const { files, clearSite, store } = origin(t), bytes = Uint8Array.of(1, 2, 3);
+  for (const gone of [() => files.delete(NAME), clearSite, clearSite]) {
+    await store.write(NAME, 0, bytes);
+    await store.close?.(NAME);
+    assert.equal(await store.size(NAME), 3);
+    gone();
+    assert.deepEqual([await store.size(NAME), await store.list()], [0, []]);
+    await assert.rejects(store.read(NAME, 0, new Uint8Array(2)), { name: 'NotFoundError' });
+    await assert.rejects(store.remove(NAME), { name: 'NotFoundError' });
+    await store.write(NAME, 0, bytes);
+    await store.close?.(NAME);
+    gone();
+    await store.write(NAME, 1, bytes);
+    await store.close?.(NAME);
+    assert.deepEqual([...files.get(NAME).bytes], [0, 1, 2, 3]);
+    await store.remove(NAME);
+  }
 });

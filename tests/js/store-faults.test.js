@@ -410,3 +410,15 @@ test('a store of one\'s own that rejects with nothing, or never answers: the loa
     }
   }
 });
+
+test('where a whole copy is there a silent server is waited for a moment only, whatever it is silent about', async (t) => {
+  const place = await stored(t), { server, cache } = place;
+  environment.tuning = { ...TUNING, stallMs: 3_600_000, glanceMs: 50 };
+  t.after(() => { environment.tuning = { ...TUNING }; });
+  for (const fault of [{ wait: 3_600_000 }, { etag: '"two"', stallAt: 0 }]) {
+    server.state.faults = () => fault;
+    const { logits, kept, codes } = await load(server.url, { cache });
+    assert.deepEqual([logits, kept, codes], [expected, 'cached', ['offline']]);
+    await holds(place);
+  }
+});

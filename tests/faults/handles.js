@@ -1,0 +1,72 @@
+/* handles: what Chromium keeps of each handle of its file system that a page asks for and lets go: a page of a few lines,
+ * without this package. Handles are messages' ends in memory that processes share, in buffers of 64 KB; of those that
+ * were given back some stay in use, as long as the page's process lives. Linux.
+ *   node tests/faults/handles.js [--calls 6000] [--write]
+ * write: the table of docs/limits.md */
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { parseArgs } from 'node:util';
+import { launch, peaksBelow } from '../e2e/helpers.js';
+import { keep } from '../e2e/tables.js';
+
+const BUFFER = 1 << 16;
+/** The page's functions, by what is said of them in the table. */
+const CALLS = {
+  'the folder, from its root': 'dir()',
+  'a file, of a folder that is kept': 'kept.getFileHandle("f")',
+  'the bytes of a file that is kept': 'file.getFile()',
+  'names of a folder that is kept': 'names()',
+  'the root, the folder, the file, its bytes, a part of them':
+    'dir().then((d) => d.getFileHandle("f")).then((f) => f.getFile()).then((b) => b.slice(0, 1000).arrayBuffer())',
+  'none of them: a lock': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',
+};
+const PAGE = `<!doctype html><title>handles</title><script type="module">
+const dir = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('x', { create: true });
+const kept = await dir(), file = await kept.getFileHandle('f', { create: true }), writer = await file.createWritable();
+await writer.write(new Uint8Array(100_000));
+await writer.close();
+const names = async () => { for await (const name of kept.keys()) void name; };
+const calls = [${Object.values(CALLS).map((call) => `() => ${call}`).join(', ')}];
+window.go = async (which, count) => { for (let i = 0; i < count; i++) await calls[which](); };
+</script>`;
+
+const { values } = parseArgs({ options: { calls: { type: 'string', default: '6000' }, write: { type: 'boolean' } } });
+const count = Number(values.calls);
+
+/** Buffers of 64 KB that a process and all below it share, each once. @param {number} pid */
+function buffers(pid) {
+  const seen = new Set();
+  for (const one of peaksBelow(pid)) {
+    let maps = '';
+    try {
+      maps = readFileSync(`/proc/${one.pid}/maps`, 'utf8');
+    } catch { /* it has just ended */ }
+    for (const [, from, to, inode, name] of maps.matchAll(/^(\w+)-(\w+) \S+ \S+ \S+ (\d+) +(.*)$/gm)) {
+      if (/memfd|\/dev\/shm/.test(name) && parseInt(to, 16) - parseInt(from, 16) === BUFFER) seen.add(inode);
+    }
+  }
+  return seen.size;
+}
+
+const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
+await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
+const browser = await launch('chromium'), pid = /** @type {number} */ (browser.process()?.pid);
+const page = await browser.newPage(), devtools = await page.createCDPSession();
+await page.goto(`http://localhost:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`);
+await page.waitForFunction('window.go');
+const go = (/** @type {number} */ which, /** @type {number} */ n) =>
+  page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
+// What a browser that has just begun has besides is gone by then.
+for (const which of Object.keys(CALLS).keys()) await go(which, 500);
+const lines = ['| asked for | times | buffers of 64 KB more, afterwards | bytes each time |', '|---|---:|---:|---:|'];
+for (const [which, name] of Object.keys(CALLS).entries()) {
+  const before = buffers(pid);
+  await go(which, count);
+  await devtools.send('HeapProfiler.collectGarbage');
+  const more = buffers(pid) - before;
+  lines.push(`| ${name} | ${count} | ${more} | ${Math.round(more * BUFFER / count)} |`);
+}
+await browser.close();
+server.close();
+console.log(lines.join('\n'));
+if (values.write) keep('limits.md', 'handles', lines, 1);
