@@ -1,7 +1,7 @@
 /* port-node: a worker thread of Node as a Port (env.js). */
 
 /** One that has closed its port ends much sooner; one that something keeps is terminated. */
-const LEAVE_MS = 2000;
+const LEAVE_MS = 5000;
 
 /** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
