@@ -227,9 +227,7 @@ GW_FORMATS(GW_SHAPE)
 
 /* Q4_0 and Q8_0 have their own packing, which is the same layout. */
 static const shape shape_q4 = { 4, 8, 1, false, false, 1, GW_Q4_BYTES, 2 * GW_PANEL, NULL, false, 0 };
-#ifdef GW_HAVE_RELAXED
 static const shape shape_q8 = { 8, 128, 1, false, false, 1, GW_Q8_BYTES, 2 * GW_PANEL, NULL, false, 0 };
-#endif
 
 INLINE void read_front(const shape *f, const uint8_t *group, fronts *out, const scale_masks *m) {
     if (f->read) {

@@ -78,21 +78,6 @@ INLINE v128_t add_block(const shape *f, int planes, v128_t total, const v128_t *
     return total;
 }
 
-/* A block's activations as table_dots wants them. */
-INLINE void widen(int planes, const int8_t *q, int16_t *out) {
-    UNROLL
-    for (int h = 0; h < 2; h++, q += 16, out += 16) {
-        v128_t x = wasm_v128_load(q), even = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8), odd = wasm_i16x8_shr(x, 8);
-        if (planes == 2) {
-            v128_t low = wasm_v128_load(q + GW_BLOCK);
-            even = wasm_i16x8_add(wasm_i16x8_shl(even, 7), wasm_i16x8_shr(wasm_i16x8_shl(low, 8), 8));
-            odd = wasm_i16x8_add(wasm_i16x8_shl(odd, 7), wasm_i16x8_shr(low, 8));
-        }
-        wasm_v128_store(out, wasm_i32x4_shuffle(even, odd, 0, 4, 1, 5));
-        wasm_v128_store(out + 8, wasm_i32x4_shuffle(even, odd, 2, 6, 3, 7));
-    }
-}
-
 /* y[s * step] of panels w + s * stride, s < n. each: a->stride, a constant where it is 1. */
 INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w, size_t stride, int n, const acts *a,
                     size_t each, float *y, size_t step) {
@@ -114,7 +99,7 @@ INLINE void streams(const shape *f, bits_taken how, int planes, const uint8_t *w
             if (f->table && !f->whole) {
                 v128_t dot[STREAMS];
                 int16_t wide[GW_BLOCK];
-                widen(planes, q, wide);
+                join(planes, q, wide);
                 table_dots(codes_of(f, w, j), stride, n, wide, sum[0], dot, &k.table);
                 UNROLL
                 for (int s = 0; s < n; s++)
@@ -149,18 +134,26 @@ INLINE void each_panel(const shape *f, bits_taken how, int planes, const uint8_t
         }
 }
 
+/* Are products of 16 bits faster for several rows? They take four instructions for sixteen; DOT by two planes, or two
+ * tables, takes ten where it is five. */
+INLINE bool by_16(const shape *f, int planes) { return (planes == 2 || f->table) && adds_pairs(); }
+
 /* One row by several panels at once, several by tiles as far as they go, the others by each panel. */
 INLINE void rows(const shape *f, bits_taken how, int planes, gw_rows_kernel *several, const uint8_t *w, int panels,
                  const acts *a, float *y, size_t ldy) {
     size_t panel = a->blocks / f->blocks * f->bytes;
     bool shared = f->table && !f->whole;   /* activations that are widened once for all panels */
     bool few = a->streams == 1 || f->run || (planes == 2 && f->bits != 8);   /* weights are */
-    int each = a->n == 1 && (shared || !few) ? panels / STREAMS : 0, t = gw_in_tiles(a->n, planes == 2);
+    int each = a->n == 1 && (shared || !few) ? panels / STREAMS : 0, t = gw_in_tiles(a->n, planes == 2), done = 0;
+    if (by_16(f, planes)) {
+        done = t = a->n - a->n % TILE;
+        gw_relaxed_rows_16(several, planes, w, panel, panels, a, t, y, ldy);
+    }
     for (int i = 0; i < each; i++)
         streams(f, how, planes, w + i * panel, each * panel, STREAMS, a, 1, y + i * GW_PANEL, (size_t)each * GW_PANEL);
     for (int p = each * STREAMS; p < panels; p += PAIR) {
         int n = (int)gw_min(PAIR, panels - p);
-        several(f->table ? SEVEN : how, planes == 2, w + p * panel, n, a, t, y + p * GW_PANEL, ldy);
+        several(f->table ? SEVEN : how, planes == 2, w + p * panel, n, a, t - done, y + p * GW_PANEL, ldy);
         each_panel(f, how, planes, w + p * panel, n, a, t, y + p * GW_PANEL, ldy);
     }
 }

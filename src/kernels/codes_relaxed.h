@@ -9,6 +9,7 @@
 
 #include "kernels/codes.h"
 #include "kernels/relaxed.h"
+#include "kernels/codes_tiles.h"
 
 enum { HALF = COLUMNS / 2 };
 
@@ -18,14 +19,18 @@ typedef struct {   /* a batch's activations of one precision, see gw_acts */
     const int32_t *sum, *half;
     size_t blocks, stride;
     int n, streams;
+    const int16_t *joined;            /* for gw_relaxed_rows_16; else NULL, and from: 0 */
+    size_t from;
 } acts;
 
 INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n, a->streams };
+    return (acts){ .q = a->q8, .scale = a->s8, .sum = a->sum8, .half = a->half8, .blocks = a->k / GW_BLOCK,
+                   .stride = a->stride, .n = a->n, .streams = a->streams };
 }
 
 INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ (const int8_t *)a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n, a->streams };
+    return (acts){ .q = (const int8_t *)a->q16, .scale = a->s16, .sum = a->sum16, .half = a->half16,
+                   .blocks = a->k / GW_BLOCK, .stride = a->stride, .n = a->n, .streams = a->streams };
 }
 
 /* --- bytes of 8 bits --- */
@@ -94,10 +99,24 @@ INLINE uint32_t run_of(const shape *f, bool wide) {
 
 INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4_shl(high, 7), low); }
 
+/* A block's activations as int16, in the order 0 2 1 3. */
+INLINE void join(int planes, const int8_t *q, int16_t *out) {
+    UNROLL
+    for (int h = 0; h < 2; h++, q += 16, out += 16) {
+        v128_t x = wasm_v128_load(q), even = wasm_i16x8_shr(wasm_i16x8_shl(x, 8), 8), odd = wasm_i16x8_shr(x, 8);
+        if (planes == 2) {
+            v128_t low = wasm_v128_load(q + GW_BLOCK);
+            even = wasm_i16x8_add(wasm_i16x8_shl(even, 7), wasm_i16x8_shr(wasm_i16x8_shl(low, 8), 8));
+            odd = wasm_i16x8_add(wasm_i16x8_shl(odd, 7), wasm_i16x8_shr(low, 8));
+        }
+        wasm_v128_store(out, wasm_i32x4_shuffle(even, odd, 0, 4, 1, 5));
+        wasm_v128_store(out + 8, wasm_i32x4_shuffle(even, odd, 2, 6, 3, 7));
+    }
+}
+
 /* --- several rows of activations --- */
 
-enum { TILE = 4, PAIR = 2 };   /* rows, panels of a tile */
-enum { FEW = 8 };              /* rows that are too few for tiles */
+enum { FEW = 8 };   /* rows that are too few for tiles */
 
 /* How many of n rows tiles take. */
 INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? TILE / 2 : TILE); }
@@ -105,6 +124,14 @@ INLINE int gw_in_tiles(int n, bool wide) { return n < FEW ? 0 : n - n % (wide ? 
 /* y[t][0..4 * panels) = at most PAIR panels * row t, for t < n: whole tiles. */
 typedef void gw_rows_kernel(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, int n, float *y,
                             size_t ldy);
+
+/* The same by products of 16 bits, all panels, `panel` bytes apart; n: whole tiles of TILE rows. Activations are joined
+ * to int16, JOINED blocks of JOINED_ROWS rows at a time; with these `several` makes two panels' part of the products:
+ * joined: blocks from number `from` on, [rows / TILE][JOINED][TILE][32], in the order 0 2 1 3. */
+void gw_relaxed_rows_16(gw_rows_kernel *several, int planes, const uint8_t *w, size_t panel, int panels, const acts *a,
+                        int n, float *y, size_t ldy);
+enum { JOINED = 16, JOINED_ROWS = 64 };
+
 #define GW_ROWS_X(NAME, name, ...) gw_rows_kernel gw_relaxed_rows_##name;
 GW_FORMATS(GW_ROWS_X)
 GW_ROWS_X(Q4_0, q4, )

@@ -8,8 +8,9 @@
 
 #include "kernels/codes.h"
 #include "kernels/codes_simd128.h"
+#include "kernels/codes_tiles.h"
 
-enum { STREAMS = 4, TILE = 4, CHUNK = 32 };   /* panels walked at once; rows of a tile; blocks widened at once */
+enum { STREAMS = 4, CHUNK = 32 };   /* panels walked at once; blocks widened at once */
 
 volatile bool gw_simd_no_swizzle;
 
@@ -27,9 +28,6 @@ INLINE v128_t nibble_dot(const uint8_t *codes, const int16_t *q) {
     nibble_sums s = nibble_sums_of(codes, q);
     return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
 }
-
-INLINE v128_t even_of(v128_t c) { return wasm_v128_and(c, wasm_i16x8_splat(255)); }
-INLINE v128_t odd_of(v128_t c) { return wasm_u16x8_shr(c, 8); }
 
 /* Sums of products of a block, one for each of its scales; codes count from the offset. No tables. */
 INLINE void dots(const shape *f, const uint8_t *codes, const int16_t *q, const v128_t *sum, v128_t *dot) {
@@ -100,11 +98,8 @@ INLINE void streams(const shape *f, const uint8_t *w, size_t stride, int n, cons
 
 /* --- several rows --- */
 
-/* A chunk of one panel: 16 vectors of int16 for each block; vector 2 g holds columns (4 g, 4 g + 2) of the
- * four rows side by side, vector 2 g + 1 columns (4 g + 1, 4 g + 3). */
-typedef struct {
-    v128_t column[CHUNK][2 * COLUMNS], scale[CHUNK], min[CHUNK], small[CHUNK][2], small_min[CHUNK][2];
-} widened;
+/* A chunk of PAIR panels. */
+typedef struct { wide_block column[CHUNK]; block_scales scales[CHUNK]; } widened;
 
 /* Values of codes; without i8x16.swizzle where an engine has it wrong. */
 OUTLINE v128_t values_of(v128_t codes) {
@@ -115,95 +110,99 @@ OUTLINE v128_t values_of(v128_t codes) {
     return wasm_v128_load(c);
 }
 
-INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first) {
-    v128_t c[COLUMNS], offset = wasm_i16x8_splat((int16_t)(f->table ? TABLE_OFFSET : f->offset));
+/* A group of panel p, to block `first` … of the chunk. */
+INLINE void widen(const shape *f, const uint8_t *group, widened *out, uint32_t first, int p) {
+    v128_t c[COLUMNS];
     bit_masks m = masks_of(f);
     fronts h;
     const scale_masks k = scale_masks_of();
     read_front(f, group, &h, &k);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++) {
-        uint32_t b = first + j, at = f->subs == 2 || f->blocks == 1 ? 0 : j;
-        unpack(f, codes_of(f, group, j), c, &m);
+        const uint8_t *codes = codes_of(f, group, j);
+        if (f->bits < 8) unpack(f, codes, c, &m);
         for (int g = 0; g < COLUMNS; g++) {
+            if (f->bits == 8) c[g] = wasm_v128_xor(LOAD(codes, g), wasm_i8x16_splat(-128));
             if (f->table) c[g] = values_of(c[g]);
-            out->column[b][2 * g] = wasm_i16x8_sub(even_of(c[g]), offset);
-            out->column[b][2 * g + 1] = wasm_i16x8_sub(odd_of(c[g]), offset);
+            widen_codes(c[g], f->table ? TABLE_OFFSET : (int)f->offset, out->column[first + j] + 2 * g, p);
         }
-        out->scale[b] = h.scale[at];
-        if (f->mins) out->min[b] = h.min[at];
-        if (f->subs == 1) continue;
-        pairs small = pairs_of(f, &h, j, &k);
-        out->small[b][0] = first_of(small.scale);
-        out->small[b][1] = second_of(small.scale);
-        if (!f->mins) continue;
-        out->small_min[b][0] = first_of(small.min);
-        out->small_min[b][1] = second_of(small.min);
+        open_scales(f, &h, j, &k, out->scales + first + j, p);
     }
 }
 
-/* Products of part `h` of block j, which has a scale, with tokens whose activations begin at q. */
-INLINE void tile_part(const shape *f, const widened *w, uint32_t j, uint32_t h, const int16_t *q, int rows,
-                      v128_t *dot) {
-    uint32_t each = 2 * COLUMNS / f->subs;
-    for (int i = 0; i < rows; i++) dot[i] = wasm_i32x4_splat(0);
+/* Where tiles work: against the chunk that begins at block b. next: from a panel's results to the other's, 0 where one
+ * panel is a pair with itself. */
+typedef struct {
+    const acts *a;
+    size_t b;
+    uint32_t n_blocks;
+    float *y;
+    size_t ldy, next;
+} place;
+
+/* Rows t … against a chunk. f: only its subs and mins are used. */
+INLINE void tile(const shape *f, const place *where, const widened *w, int t, int rows) {
+    const acts *a = where->a;
+    float *y = where->y + t * where->ldy;
+    size_t at = where->b * a->stride + t;
+    sums total;
+    EACH_SUM(rows, i, p)
+        total[i][p] = where->b ? wasm_v128_load(y + i * where->ldy + p * where->next) : wasm_f32x4_splat(0);
     KEEP_LOOP
-    for (uint32_t c = h * each; c < (h + 1) * each; c++)
-        for (int i = 0; i < rows; i++)
-            dot[i] = wasm_i32x4_add(dot[i], DOT(w->column[j][c], SPLAT(q + i * GW_BLOCK + 2 * c)));
-    for (int i = 0; i < rows && f->subs == 2; i++) dot[i] = wasm_i32x4_mul(dot[i], w->small[j][h]);
-}
-
-/* y[t] of `rows` tokens from t on; b: first block of the chunk. f: only its subs and mins are used. */
-INLINE void tile(const shape *f, const widened *w, uint32_t n_blocks, const acts *a, size_t b, int t, int rows,
-                 float *y, size_t ldy) {
-    v128_t total[TILE];
-    size_t at = b * a->stride + t;
-    y += t * ldy;
-    for (int i = 0; i < rows; i++) total[i] = b ? wasm_v128_load(y + i * ldy) : wasm_f32x4_splat(0);
-    for (uint32_t j = 0; j < n_blocks; j++, at += a->stride) {
-        v128_t dot[2][TILE], sum[2];
-        for (uint32_t h = 0; h < f->subs; h++) tile_part(f, w, j, h, a->q + at * GW_BLOCK, rows, dot[h]);
-        for (int i = 0; i < rows; i++) {
-            v128_t by = SPLAT(a->scale + at + i), all = f->subs == 2 ? wasm_i32x4_add(dot[0][i], dot[1][i]) : dot[0][i];
-            total[i] = add_scaled(total[i], all, w->scale[j], by);
-            if (!f->mins) continue;
-            sums_of(f, a->sum + at + i, a->half + at + i, sum);
-            v128_t part = sum[0];
-            if (f->subs == 2)
-                part = wasm_i32x4_add(wasm_i32x4_mul(sum[0], w->small_min[j][0]),
-                                      wasm_i32x4_mul(sum[1], w->small_min[j][1]));
-            total[i] = add_min(total[i], w->min[j], part, by);
+    for (uint32_t j = 0; j < where->n_blocks; j++, at += a->stride) {
+        sums dot[2];
+        v128_t sum[TILE][2];
+        for (uint32_t h = 0; h < f->subs; h++) {
+            part_16(f, rows, w->column[j], h, a->q + at * GW_BLOCK, dot[h]);
+            if (f->subs == 2) weigh_part(rows, w->scales[j].small[h], dot[h]);
         }
+        for (int i = 0; i < rows; i++) sums_of(f, a->sum + at + i, a->half + at + i, sum[i]);
+        add_sums(f, rows, w->scales + j, dot, sum, a->scale + at, total);
     }
-    for (int i = 0; i < rows; i++) wasm_v128_store(y + i * ldy, total[i]);
+    EACH_SUM(rows, i, p) wasm_v128_store(y + i * where->ldy + p * where->next, total[i][p]);
 }
 
-/* All tokens against one chunk, the last ones by a tile of their own; shared by all types of the same subs and mins. */
-#define TILES(name, subs_, mins_)                                                                             \
-    OUTLINE void name(const widened *w, uint32_t n_blocks, const acts *given, size_t b, float *y, size_t ldy) {  \
-        static const shape f = { .subs = subs_, .mins = mins_ };                                                 \
-        const acts own = *given, *a = &own;   /* a copy: what is stored cannot change it */                      \
-        int t = 0;                                                                                               \
-        for (; t + TILE <= a->n; t += TILE) tile(&f, w, n_blocks, a, b, t, TILE, y, ldy);                        \
-        if (a->n - t == 3) tile(&f, w, n_blocks, a, b, t, 3, y, ldy);                                            \
-        else if (a->n - t == 2) tile(&f, w, n_blocks, a, b, t, 2, y, ldy);                                       \
-        else if (a->n - t == 1) tile(&f, w, n_blocks, a, b, t, 1, y, ldy);                                       \
+/* All rows against one chunk, the last ones by a tile of their own; shared by all types of the same subs and mins. */
+#define TILES(name, subs_, mins_)                                                       \
+    OUTLINE void name(const place *given, const widened *w) {                           \
+        static const shape f = { .subs = subs_, .mins = mins_ };                        \
+        const acts a = *given->a;   /* copies: what is stored cannot change them */     \
+        place own = *given;                                                             \
+        own.a = &a;                                                                     \
+        int t = 0;                                                                      \
+        for (; t + TILE <= a.n; t += TILE) tile(&f, &own, w, t, TILE);                  \
+        if (a.n - t == 3) tile(&f, &own, w, t, 3);                                      \
+        else if (a.n - t == 2) tile(&f, &own, w, t, 2);                                 \
+        else if (a.n - t == 1) tile(&f, &own, w, t, 1);                                 \
     }
 TILES(tiles_1, 1, false)
 TILES(tiles_1_mins, 1, true)
 TILES(tiles_2, 2, false)
 TILES(tiles_2_mins, 2, true)
 
-INLINE void panel_rows(const shape *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
-    widened w;
-    for (size_t b = 0; b < a->blocks; b += CHUNK) {
-        uint32_t n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - b);
-        for (uint32_t i = 0; i < n_blocks; i += f->blocks, panel += f->bytes) widen(f, panel, &w, i);
-        if (f->subs == 1 && !f->mins) tiles_1(&w, n_blocks, a, b, y, ldy);
-        else if (f->subs == 1) tiles_1_mins(&w, n_blocks, a, b, y, ldy);
-        else if (!f->mins) tiles_2(&w, n_blocks, a, b, y, ldy);
-        else tiles_2_mins(&w, n_blocks, a, b, y, ldy);
+/* All rows by PAIR panels, `panel` bytes apart: 0 where there is one, then `next` is 0 too. */
+INLINE void panel_rows(const shape *f, const uint8_t *w, size_t panel, const acts *a, float *y, size_t ldy,
+                       size_t next) {
+    widened u;
+    place where = { .a = a, .y = y, .ldy = ldy, .next = next };
+    for (; where.b < a->blocks; where.b += CHUNK) {
+        where.n_blocks = (uint32_t)gw_min(CHUNK, a->blocks - where.b);
+        for (uint32_t i = 0; i < where.n_blocks; i += f->blocks, w += f->bytes)
+            KEEP_LOOP
+            for (int p = 0; p < PAIR; p++) widen(f, w + p * panel, &u, i, p);
+        if (f->subs == 1 && !f->mins) tiles_1(&where, &u);
+        else if (f->subs == 1) tiles_1_mins(&where, &u);
+        else if (!f->mins) tiles_2(&where, &u);
+        else tiles_2_mins(&where, &u);
+    }
+}
+
+/* Panels from `first` on. */
+INLINE void all_panels(const shape *f, const uint8_t *w, int panels, int first, const acts *a, float *y, size_t ldy) {
+    size_t panel = a->blocks / f->blocks * f->bytes;
+    for (int p = first; p < panels; p += PAIR) {
+        bool both = p + 1 < panels;
+        panel_rows(f, w + p * panel, both ? panel : 0, a, y + p * GW_PANEL, ldy, both ? GW_PANEL : 0);
     }
 }
 
@@ -236,11 +235,16 @@ INLINE void matmul(const shape *f, const uint8_t *w, int panels, const acts *a, 
     bool two = a->n == 2 && f->bits == 4 && !f->table;
     for (int p = 0; p < panels && two; p++) two_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
     if (two) return;
-    for (int p = each * STREAMS; p < panels; p++) panel_rows(f, w + p * panel, a, y + p * GW_PANEL, ldy);
+    all_panels(f, w, panels, each * STREAMS, a, y, ldy);
 }
 
 INLINE acts wide_of(const gw_acts *a) {
     return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n };
+}
+
+void gw_simd_rows_q8(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    acts x = wide_of(a);
+    all_panels(&shape_q8, w, panels, 0, &x, y, ldy);
 }
 
 INLINE acts narrow_of(const gw_acts *a) {

@@ -7,6 +7,9 @@
 
 #define DOT wasm_i32x4_dot_i16x8
 
+/* Q8_0 by several rows of wide activations, see gw_matmul_kernel. */
+gw_matmul_kernel gw_simd_rows_q8;
+
 /* Nibbles are multiplied where they are in their lane of 16 bits: the sums of those n bits up are 2^n times too large,
  * and shifted down once, which is cheaper than moving every nibble. */
 typedef struct { v128_t at0, at4, at8; } nibble_sums;

@@ -1,11 +1,11 @@
 /* floats: products with F32, F16 and BF16 weights, with 128-bit vectors of fixed semantics. Also built natively
  * through SIMDe. One row of activations (decode): several panels at once, far apart, for the memory system follows
- * several streams better than one. Several rows (prefill): tiles of a panel and some rows. */
+ * several streams better than one. Several rows (prefill): tiles of two panels and some rows. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, STREAMS = 4 };   /* rows of activations of a tile; panels at once */
+enum { TILE = 4, PAIR = 2, STREAMS = 4 };   /* rows of activations, panels of a tile; panels at once */
 
 typedef v128_t loader(const uint8_t *);
 
@@ -58,28 +58,37 @@ INLINE bool has_room(const float *x, size_t k) {
 
 /* --- several rows --- */
 
-INLINE void float_tile(const uint8_t *w, size_t item, loader *load, const float *x, size_t ldx, size_t k, float *y,
-                       size_t ldy, int rows) {
-    v128_t sum[TILE];
-    for (int t = 0; t < rows; t++) sum[t] = wasm_f32x4_splat(0);
-    for (size_t i = 0; i < k; i++) {
-        v128_t wi = load(w + i * item * GW_PANEL);
-        for (int t = 0; t < rows; t++)
-            sum[t] = wasm_f32x4_add(sum[t], wasm_f32x4_mul(wi, wasm_v128_load32_splat(x + t * ldx + i)));
+/* `rows` rows by PAIR panels, `panel` bytes apart, whose results are `next` apart. Sums of one panel alone would wait for
+ * each other: an addition takes some cycles. */
+INLINE void float_tile(const uint8_t *w, size_t panel, size_t item, loader *load, const float *x, size_t ldx, size_t k,
+                       float *y, size_t ldy, size_t next, int rows) {
+    v128_t sum[TILE][PAIR];
+    for (int t = 0; t < rows; t++) sum[t][0] = sum[t][1] = wasm_f32x4_splat(0);
+    for (size_t i = 0; i < k; i++, w += item * GW_PANEL) {
+        v128_t first = load(w), second = load(w + panel);
+        for (int t = 0; t < rows; t++) {
+            v128_t xi = SPLAT(x + t * ldx + i);
+            sum[t][0] = wasm_f32x4_add(sum[t][0], wasm_f32x4_mul(first, xi));
+            sum[t][1] = wasm_f32x4_add(sum[t][1], wasm_f32x4_mul(second, xi));
+        }
     }
-    for (int t = 0; t < rows; t++) wasm_v128_store(y + t * ldy, sum[t]);
+    for (int t = 0; t < rows; t++) {
+        wasm_v128_store(y + t * ldy, sum[t][0]);
+        wasm_v128_store(y + t * ldy + next, sum[t][1]);
+    }
 }
 
+/* The last panel may be a pair with itself. */
 INLINE void float_rows(const uint8_t *w, int panels, size_t item, loader *load, const gw_acts *a, float *y,
                        size_t ldy) {
     size_t panel = GW_PANEL * a->k * item;
-    for (int p = 0; p < panels; p++) {
-        const uint8_t *at = w + p * panel;
-        float *to = y + p * GW_PANEL;
+    for (int p = 0; p < panels; p += PAIR, w += PAIR * panel, y += PAIR * GW_PANEL) {
+        size_t step = p + 1 < panels ? panel : 0, next = step ? GW_PANEL : 0;
         int t = 0;
         for (; t + TILE <= a->n; t += TILE)
-            float_tile(at, item, load, a->x + t * a->ldx, a->ldx, a->k, to + t * ldy, ldy, TILE);
-        for (; t < a->n; t++) float_tile(at, item, load, a->x + t * a->ldx, a->ldx, a->k, to + t * ldy, ldy, 1);
+            float_tile(w, step, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy, ldy, next, TILE);
+        for (; t < a->n; t++)
+            float_tile(w, step, item, load, a->x + t * a->ldx, a->ldx, a->k, y + t * ldy, ldy, next, 1);
     }
 }
 

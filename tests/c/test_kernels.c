@@ -20,7 +20,7 @@ static float random_float(void) {   /* about normal, now and then an outlier, no
     return kind == 0 ? 0.0f : kind == 1 ? sum * 40.0f : sum;
 }
 
-enum { MAX_ROWS = 40, MAX_K = 1280, MAX_N = 11 };
+enum { MAX_ROWS = 40, MAX_K = 1280, MAX_N = 16 };
 
 static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS], want[MAX_N * MAX_ROWS];
 static float matrix[MAX_ROWS * MAX_K];
@@ -90,7 +90,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
 static const struct { int rows, n; size_t k; } cases[] = {
     { 4, 1, 32 }, { 16, 1, 64 }, { 18, 1, 96 }, { 40, 1, 1280 }, { 4, 2, 32 }, { 10, 4, 64 },
     { 16, 5, 1152 }, { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 }, { 12, 9, 1280 },
-    { 20, 2, 256 }, { 12, 3, 512 }, { 12, 10, 256 },
+    { 20, 2, 256 }, { 12, 3, 512 }, { 12, 10, 256 }, { 8, 67, 256 },   /* more rows than are joined at once */
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
