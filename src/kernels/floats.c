@@ -58,8 +58,8 @@ INLINE bool has_room(const float *x, size_t k) {
 
 /* --- several rows --- */
 
-/* `rows` rows by PAIR panels, `panel` bytes apart, whose results are `next` apart. Sums of one panel alone would wait for
- * each other: an addition takes some cycles. */
+/* `rows` rows by PAIR panels, `panel` bytes apart, whose results are `next` apart. Sums of one panel alone would wait
+ * for each other: an addition takes some cycles. */
 INLINE void float_tile(const uint8_t *w, size_t panel, size_t item, loader *load, const float *x, size_t ldx, size_t k,
                        float *y, size_t ldy, size_t next, int rows) {
     v128_t sum[TILE][PAIR];
