@@ -358,9 +358,9 @@ export class Download {
   /** @param {GemmaError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
+    clearInterval(this.#telling);
     if (!error) await this.#shelf.wait(this.#lanes.settled());
     this.#requests.close();
     await this.#shelf.finish(digest, error);
-    clearInterval(this.#telling);
   }
 }
