@@ -81,8 +81,11 @@ for (const name of BROWSERS) {
       await page.click('#shape-open');
       await until(page, '#shape[open]');
       await ask(page, { type: 'array', minItems: 200, items: { type: 'object', required: ['n'], additionalProperties: false, properties: { n: { type: 'integer', minimum: 100, maximum: 999 } } } });
-      await page.waitForFunction(() => document.querySelectorAll('#shape-value tbody tr').length > 1);
-      await page.click('#shape-ask');
+      await page.waitForFunction(() => {   // in one turn: the answer may end, and is scrolled to then
+        const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
+        if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
+        return drawn;
+      });
       await saying(page);
       assert.match(await textOf(page, '#shape-said'), /; (stopped|the context is full)\.$/);
       assert.equal(await textOf(page, '#shape-ask'), 'Answer');
