@@ -35,31 +35,45 @@ export function filler(next) {
   };
 }
 
+/** null: it is none of bytes, WebKit's of answers are not. @param {ReadableStream<Uint8Array>} body */
+function byteReader(body) {
+  try {
+    return body.getReader({ mode: 'byob' });
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a body's bytes wait outside for who reads them. WebKit takes what comes, however far ahead of that. */
+export const bodiesWait = () => !!byteReader(/** @type {ReadableStream<Uint8Array>} */ (new Response('.').body));
+
 /** Reads into one buffer again and again, if it can: chunks that wait for the garbage collector
  * would be most of the memory peak.
  * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
 export function pumpOf(body) {
+  const bytes = byteReader(body);
+  if (!bytes) return chunksOf(body);
   let buffer = spare.pop() ?? new ArrayBuffer(CHUNK);
-  /** @type {(result: any) => Uint8Array | null} */
-  const taken = ({ done, value }) => {
+  return async () => {
+    /** @type {any} */
+    const { done, value } = await bytes.read(new Uint8Array(buffer));
     if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
     buffer = done ? new ArrayBuffer(1) : value.buffer;   // 1: for whoever asks again
     return done ? null : value;
   };
-  try {
-    const reader = body.getReader({ mode: 'byob' });
-    return async () => taken(await reader.read(new Uint8Array(buffer)));
-  } catch {
-    // WebKit. What was consumed would wait for the collector: hundreds of megabytes. Detached, it is free at once.
-    const reader = body.getReader();
-    /** @type {any} */
-    let last;
-    return async () => {
-      last?.transfer?.(0);
-      const { done, value } = await reader.read();
-      if (done) return null;
-      last = value.buffer;
-      return value;
-    };
-  }
+}
+
+/** What was consumed would wait for the collector: hundreds of megabytes. Detached, it is free at once.
+ * @param {ReadableStream<Uint8Array>} body @returns {() => Promise<Uint8Array | null>} */
+function chunksOf(body) {
+  const reader = body.getReader();
+  /** @type {any} */
+  let last;
+  return async () => {
+    last?.transfer?.(0);
+    const { done, value } = await reader.read();
+    if (done) return null;
+    last = value.buffer;
+    return value;
+  };
 }

@@ -2,7 +2,7 @@
  *   first   one range after the other, each for one lane, until it is seen how fast they come
  *   pieces  the same, several side by side
  *   long    one after the other, longer than a lane, the next one asked for before the last one ends: the network is
- *           faster than requests are
+ *           faster than requests are, and what has come waits outside for whoever reads it
  *   whole   one answer for the whole file: the server gives no ranges; for good
  * An answer that goes on behind the lane it was asked for waits for the next lane: `stream`. */
 /** @import { Answer, Tuning, UrlSource } from './http.js' */
@@ -11,6 +11,7 @@
 import { GemmaError } from '../errors.js';
 import { Passing, Remote } from './http.js';
 import { nameOf } from './identity.js';
+import { bodiesWait } from './pump.js';
 
 /** Of bytes, in bytes per ms. */
 class Pace {
@@ -101,7 +102,7 @@ export class Requests {
   /** More than a header is wanted: how it is asked for, as soon as it is known how fast bytes come. */
   settle() {
     if (this.#way !== 'first' || !this.#pace.rate) return;
-    this.#way = this.#pace.rate > this.#tuning.alone ? 'long' : 'pieces';
+    this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
   }
 
   /** @param {number} [at] @param {number} [end] @param {Version} [version] */
