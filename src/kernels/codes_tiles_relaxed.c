@@ -62,23 +62,16 @@ typedef struct {
 } place;
 
 /* The same products by pairs: sums of `run` columns' pairs fit 16 bits. */
-INLINE void tile_pairs(const kind *f, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot,
-                       sums high) {
-    const int row = GW_BLOCK * f->planes, low = GW_BLOCK * (f->planes - 1);
-    sums sum, up;
+INLINE void tile_pairs(const kind *f, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
+    sums sum;
     while (c != end) {
         const v128_t *next = c + run * PAIR;
-        EACH_SUM(f->rows, i, p) sum[i][p] = up[i][p] = wasm_i32x4_splat(0);
+        EACH_SUM(f->rows, i, p) sum[i][p] = wasm_i32x4_splat(0);
         KEEP_LOOP
         for (; c != next; c += PAIR, q += 4)
-            EACH_SUM(f->rows, i, p) {
-                sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * row + low), c[p]);
-                if (f->planes == 2) up[i][p] = add_pairs(up[i][p], SPLAT(q + i * row), c[p]);
-            }
-        EACH_SUM(f->rows, i, p) {
+            EACH_SUM(f->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+        EACH_SUM(f->rows, i, p)
             dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
-            if (f->planes == 2) high[i][p] = wasm_i32x4_add(high[i][p], wasm_i32x4_extadd_pairwise_i16x8(up[i][p]));
-        }
     }
 }
 
@@ -127,7 +120,7 @@ INLINE void tile_part(const kind *f, const place *where, const open_block *w, ui
         dot[i][p] = start_of(where->offset, sum[i][h]);
         high[i][p] = wasm_i32x4_splat(0);
     }
-    if (f->by_pairs) tile_pairs(f, where->run, c, end, q, dot, high);
+    if (f->by_pairs) tile_pairs(f, where->run, c, end, q, dot);
     else tile_dots(f, c, end, q, dot, high);
     if (f->planes == 2) EACH_SUM(f->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
 }
