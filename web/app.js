@@ -345,13 +345,21 @@ async function unload(error = null) {
   await released;
 }
 
+/** The one that was asked for last counts. */
+let openings = 0;
+
 /** A conversation of the archive, null for a new one. @param {string | null} id @param {boolean} [instead] */
 async function openConversation(id, instead = false) {
+  const mine = ++openings;
   const one = id ? await archive.get(id).catch(() => null) : null;
+  const written = await keeper.draft(one?.head);
+  if (mine !== openings) return;
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
+  if (mine !== openings) return;
   takeSettings(conversation.head);
   drawersChanged();
-  composer.draft(await keeper.draft());
+  // In the moment in which it is seen: what is typed from then on stays.
+  composer.draft(keeper.unwritten ?? written);
   shows(here(), instead || (id !== null && !one));
   if (!/^(loading|opening)$/.test(document.body.dataset.state ?? '')) {
     comeBack();

@@ -9,14 +9,15 @@ import { leaveBehind, leftBehind } from './storage.js';
 
 /** @typedef {import('./conversation.js').Conversation} Conversation */
 /** @typedef {import('./archive.js').Draft} Draft */
+/** @typedef {import('./archive.js').Head} Head */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
 /** The draft of a conversation that has no message yet. */
 const NEW = 'new';
 
-/** @param {Conversation | null} conversation */
-const draftId = (conversation) => conversation?.head?.id ?? NEW;
+/** @param {Head | null} [head] */
+const draftId = (head) => head?.id ?? NEW;
 
 /** @param {Draft} draft */
 const isEmpty = ({ text, files }) => !text && !files.length;
@@ -33,7 +34,7 @@ export class Keeper {
     this.#conversation = conversation;
     const leave = () => {
       conversation.flush();
-      const { head, tree } = conversation, id = draftId(conversation);
+      const { head, tree } = conversation, id = draftId(conversation.head);
       if (archive.kept) leaveBehind({ id, draft: draft(), ...(head && { head, body: tree.kept() }) });
       void Promise.all([this.#put(true), this.#putDraft(draft())]).then(() => leaveBehind(null));
     };
@@ -80,7 +81,7 @@ export class Keeper {
 
   /** @param {Draft} draft */
   typed(draft) {
-    const id = draftId(this.#conversation);
+    const id = draftId(this.#conversation.head);
     // Another conversation may be open when it is time.
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
@@ -90,15 +91,21 @@ export class Keeper {
   }
 
   /** @param {Draft} draft @param {string} [id] */
-  async #putDraft(draft, id = draftId(this.#conversation)) {
+  async #putDraft(draft, id = draftId(this.#conversation.head)) {
     clearTimeout(this.#draftTimer);
     this.#waiting = null;
     await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
   }
 
-  /** What was being written here. @returns {Promise<Draft>} */
-  async draft() {
-    const found = await archive.draft(draftId(this.#conversation)).catch(() => undefined);
+  /** What was typed here a moment ago. */
+  get unwritten() {
+    return this.#waiting?.id === draftId(this.#conversation.head) ? this.#waiting.draft : null;
+  }
+
+  /** What was being written in a conversation. @param {Head | null} [head]   none: in a new one
+   * @returns {Promise<Draft>} */
+  async draft(head) {
+    const found = await archive.draft(draftId(head)).catch(() => undefined);
     return typeof found === 'object' ? found : { text: found ?? '', files: [] };   // once it was a text alone
   }
 }

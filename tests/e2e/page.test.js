@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, answerText, assertReady, catchCopies, inNode, load, loadAddress, modelAddress,
+  ANSWERED, BROWSERS, FAILED, PICKING, answerText, ask, assertReady, catchCopies, inNode, load, loadAddress, modelAddress,
   openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
 } from './helpers.js';
 
@@ -116,6 +116,28 @@ for (const name of BROWSERS) {
       await until(tab.page, ANSWERED);
       const [expected] = await inNode('medium', ['Hello there'], options);
       assert.equal(await answerText(tab.page), expected);
+      await tab.close();
+    });
+
+    test('what is typed as soon as a new chat is seen stays', async () => {
+      const tab = await openWithModel(browser, server.url, await modelAddress('medium'));
+      await ask(tab.page, 'Hello');
+      await tab.page.evaluate(() => new Promise((typed) => {
+        new MutationObserver((_, observer) => {
+          if (!document.querySelector('.empty')) return;
+          observer.disconnect();
+          setTimeout(() => {
+            const field = /** @type {HTMLTextAreaElement} */ (document.querySelector('#input'));
+            field.value += 'Hell';
+            field.dispatchEvent(new Event('input', { bubbles: true }));
+            typed(undefined);
+          });
+        }).observe(/** @type {Element} */ (document.querySelector('#log')), { childList: true, subtree: true });
+        /** @type {HTMLElement} */ (document.querySelector('#new-chat')).click();
+      }));
+      await tab.page.waitForFunction(() => location.hash === '' && document.querySelector('#input') === document.activeElement);
+      await tab.page.keyboard.type('o');
+      assert.equal(await tab.page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value), 'Hello');
       await tab.close();
     });
 
