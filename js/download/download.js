@@ -289,7 +289,7 @@ export class Download {
     });
   }
 
-  /** @param {Range} range @param {Promise<void>} [before] when the one before it is full */
+  /** @param {Range} range @param {Promise<void>} before when all before it are full */
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {
@@ -325,7 +325,7 @@ export class Download {
   }
 
   /** Through one connection, as much as it gives up to `end`.
-   * @param {Range} range @param {number} end @param {Promise<void>} [before] */
+   * @param {Range} range @param {number} end @param {Promise<void>} before */
   async #receive(range, end, before) {
     const requests = this.#requests;
     let answer;

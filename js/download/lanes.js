@@ -37,8 +37,8 @@ class Lane {
 }
 
 /** @typedef {Lane} Range */
-/** Fills a range; before: until the one before it is full.
- * @typedef {(range: Range, before?: Promise<void>) => Promise<void>} Fill */
+/** Fills a range; before: until all before it are full, for one answer may have to do for several.
+ * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
   #room;
@@ -82,7 +82,7 @@ export class Lanes {
   #begin({ lanes, end }) {
     while (this.#lanes.length < lanes && this.#next < end) {
       const lane = new Lane(this.#next, this.#spare.pop() ?? this.#room());
-      lane.settled = this.#run(lane, this.#lanes.at(-1)?.settled);
+      lane.settled = this.#run(lane, this.settled());
       this.#lanes.push(lane);
       this.#next = lane.end;
     }
@@ -90,10 +90,10 @@ export class Lanes {
 
   /** When those that were begun are full, or failed. */
   async settled() {
-    for (const lane of this.#lanes) await lane.settled;
+    for (const lane of [...this.#lanes]) await lane.settled;
   }
 
-  /** @param {Lane} lane @param {Promise<void>} [before] */
+  /** @param {Lane} lane @param {Promise<void>} before */
   async #run(lane, before) {
     try {
       await this.#fill(lane, before);

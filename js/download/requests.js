@@ -158,7 +158,7 @@ export class Requests {
   }
 
   /** An answer that goes on at `at`. @param {number} at @param {number} end of what is wanted for this lane
-   * @param {Promise<void>} [before] when the lane before it is full */
+   * @param {Promise<void>} before when all lanes before it are full */
   async connect(at, end, before) {
     if (this.#way !== 'whole') {
       if (this.#stream?.at === at) return this.#stream;

@@ -152,6 +152,19 @@ async function goneRanges(t, usual) {
   }
 }
 
+test('no two ranges read the answer for the whole file at once', async (t) => {
+  tune(t, PIECES.tuning);
+  const server = await faultyServer(t, bytes);
+  // Three side by side: of the first and the last the server has others, the one between comes quickly.
+  server.state.faults = (_, { headers: { range } }) => {
+    const segment = Math.floor(Number(range?.match(/=(\d+)/)[1]) / SEGMENT);
+    return !range ? { slow: 5 } : segment === 2 || segment > 3 ? { shift: 100 } : {};
+  };
+  assert.ok(bytes.length > 5 * SEGMENT);
+  assert.deepEqual(await logitsOf(server.url), expected);
+  assert.equal(server.seen.filter(({ range }) => !range).length, 1);
+});
+
 test('gzip: the length is not that of the file', async (t) => {
   const server = await faultyServer(t, bytes, () => ({ gzip: true }));
   assert.deepEqual(await logitsOf(server.url), expected);
