@@ -239,17 +239,18 @@ function failed(error, choice) {
   const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
   if (leftOut) document.getElementById('storyteller')?.remove();
   const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
-  backToModels(leftOut ? null : error, ...found.map((one) => action(one.label, () => choose(one.choice))));
+  const buttons = found.map((one) => action(one.label, () => choose(one.choice)));
+  backToModels(leftOut ? null : error, { about: choice.label, buttons });
   if (needsToken(error, choice)) askToken(choice);
 }
 
-/** @param {unknown} error   null for none @param {...HTMLButtonElement} buttons */
-function backToModels(error, ...buttons) {
+/** @param {unknown} error   null for none @param {Parameters<typeof showPickerError>[1]} [more] */
+function backToModels(error, more) {
   rest();
   if (document.body.dataset.state === 'picking') box('main').focus();
   else showModels();
   const cancelled = codeOf(error) === 'aborted';
-  showPickerError(cancelled ? null : error, ...buttons);
+  showPickerError(cancelled ? null : error, more);
   if (cancelled) announce('Cancelled');
 }
 

@@ -199,12 +199,12 @@ function rawDetails(error) {
 /**
  * An error as an element: title, advice, details behind a disclosure, buttons if some help.
  * @param {unknown} error
- * @param {...HTMLButtonElement} buttons
+ * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what it happened to
  */
-export function errorBox(error, ...buttons) {
+export function errorBox(error, { about = '', buttons = [] } = {}) {
   const { title, advice } = explain(error);
   const place = el('div', { className: 'error', role: 'alert' },
-    el('strong', {}, title), el('p', {}, advice));
+    ...(about ? [el('p', { className: 'about' }, about)] : []), el('strong', {}, title), el('p', {}, advice));
   if (!(error instanceof PageError)) {
     const raw = el('pre', {}, rawDetails(error));
     place.append(el('details', {}, el('summary', {}, 'Details'), raw));

@@ -66,10 +66,10 @@ function guarded(choose) {
   };
 }
 
-/** @param {unknown} error   null for none @param {...HTMLButtonElement} buttons   what may help */
-export function showPickerError(error, ...buttons) {
+/** @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, what may help */
+export function showPickerError(error, more) {
   const place = box('picker-error');
-  place.replaceChildren(...(error ? [errorBox(error, ...buttons)] : []));
+  place.replaceChildren(...(error ? [errorBox(error, more)] : []));
   if (error) place.scrollIntoView({ block: 'nearest' });
 }
 

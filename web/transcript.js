@@ -98,7 +98,7 @@ export class Answer {
     if (this.#view) this.#view.finish();
     else this.element.replaceChildren();
     this.#view = null;
-    this.element.append(errorBox(error, ...buttons));
+    this.element.append(errorBox(error, { buttons }));
     this.#changed();
   }
 

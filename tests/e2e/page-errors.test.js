@@ -66,6 +66,7 @@ for (const name of BROWSERS) {
         await loadAddress(tab.page, address);
         assert.match(await textOf(tab.page, FAILED), words, address);
         assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
+        assert.equal(await textOf(tab.page, `${FAILED} .about`), decodeURIComponent(address).replace(/.*\//, ''), 'which model');
         assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
       }
       await loadAddress(tab.page, await modelAddress('tiny'));
