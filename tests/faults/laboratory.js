@@ -87,15 +87,23 @@ export class Laboratory {
       await place.know();
     }
     if (!place.storing) return;
-    for (const name of ['whole', 'part']) {
-      await place.begin('empty');
-      this.#usual((n) => (name === 'whole' || n < 6 ? {} : { killAt: 0 }));
-      await place.load({ engine: true });
-      const { list: [copy] } = await place.there();
-      if (!copy?.stored || copy.complete !== (name === 'whole')) throw new Error(`no ${name} copy to begin with could be made`);
-      await place.keep(name);
-      await place.end(true);
-    }
+    for (const name of ['whole', 'part']) await this.#begins(name, 0);
+  }
+
+  /** A copy that runs begin with. On a busy machine no piece of a part may have come before the server is gone: then
+   * more of it is served. @param {string} name @param {number} tries */
+  async #begins(name, tries) {
+    const place = this.#place;
+    await place.begin('empty');
+    this.#usual((n) => (name === 'whole' || n < 6 + tries ? {} : { killAt: 0 }));
+    await place.load({ engine: true });
+    const { list: [copy] } = await place.there();
+    const made = copy?.stored && copy.complete === (name === 'whole');
+    if (made) await place.keep(name);
+    await place.end(true);
+    if (made) return;
+    if (tries === 5) throw new Error(`no ${name} copy to begin with could be made`);
+    await this.#begins(name, tries + 1);
   }
 
   async close() {
