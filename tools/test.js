@@ -2,9 +2,9 @@
  * test: `npm test`. Installs what is missing, builds everything, runs every kind of test, and
  * closes with one line that counts single tests over all of them. What fails does not stop the rest.
  *
- *   npm test -- [--list] [--only STAGE,…] [FILE-SUBSTRING …]
+ *   npm test -- [--list] [--only STAGE,…] [--everywhere] [FILE-SUBSTRING …]
  *
- * FILE-SUBSTRING picks test files of the JavaScript stages. Stages consist of pieces (a program, a test
+ * --everywhere: what tests the page's own code alone in every browser, not in one. FILE-SUBSTRING picks test files of the JavaScript stages. Stages consist of pieces (a program, a test
  * file), which run side by side (lanes.js). Output of each piece: build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -55,14 +55,14 @@ function list(folder, pattern) {
 }
 
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
- * memory, which end to end tests with the relaxed build in Chromium; what trained weights are good for, since both
- * variants have the same bits (processors.test.js). */
+ * memory, which end to end tests with the relaxed build in Chromium; how near to others' numbers ours are, and what
+ * trained weights are good for, since both variants have the same bits (processors.test.js). */
 const SAME_FOR_VARIANTS = new RegExp(`^(${[
   'answers', 'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'embed', 'errors', 'format-fuzz',
   'grammar', 'grammar-answers', 'grammar-engine', 'hostile', 'hostile-formats', 'hostile-template', 'inside',
   'laboratory', 'lanes', 'long-texts', 'matches', 'memory', 'options',
-  'package', 'page-archive', 'page-inside', 'partial', 'quantise', 'schema-suite', 'search', 'source', 'split',
-  'states', 'store-browser', 'store-checks', 'storyteller',
+  'package', 'page-archive', 'page-inside', 'parity', 'partial', 'quantise', 'schema-suite', 'search', 'source',
+  'split', 'states', 'store-browser', 'store-checks', 'storyteller',
   'store-faults', 'store-locks', 'template', 'text', 'text-formats', 'tokenizer', 'tools',
 ].join('|')})\\.test\\.js$`);
 
@@ -277,8 +277,10 @@ function options() {
   const { values, positionals } = parseArgs({ allowPositionals: true, options: {
     only: { type: 'string', multiple: true, default: [] },
     list: { type: 'boolean', default: false },
+    everywhere: { type: 'boolean', default: false },
   } });
   filters = positionals;
+  if (values.everywhere) process.env.GW_EVERYWHERE = '1';
   const wanted = values.only.flatMap((names) => names.split(','));
   const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
   if (unknown.length) throw new Trouble(`No such stage: ${unknown.join(', ')}. There are: ${stages.map((s) => s.name).join(', ')}.`);

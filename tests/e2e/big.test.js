@@ -15,8 +15,8 @@ import { after, before, describe, test } from 'node:test';
 import { inspectModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, assertReady, launch, load, loadAddress, modelAddress, openTab, peaksBelow, say, servePage, setOptions, textOf,
-  until,
+  ANSWERED, BROWSERS, assertReady, launch, load, loadAddress, modelAddress, openTab, peaksBelow, say, servePage, setOptions, testedIn,
+  textOf, until,
 } from './helpers.js';
 
 const MB = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
@@ -60,7 +60,7 @@ async function loadAndAnswer(name, profile, url, context, start) {
 }
 
 for (const name of BROWSERS) {
-  describe(`1B in ${name}`, { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
+  describe(`1B in ${name}`, { skip: process.platform !== 'linux' ? 'reads /proc' : testedIn(name, 'chromium') }, () => {
     const profile = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-profile-'));
     /** @type {import('../../tools/serve.js').Running} */ let server;
     /** Ranges of the model that were asked for. @type {(string | undefined)[]} */ let asked = [];

@@ -20,6 +20,11 @@ const pageRoot = path.join(root, 'build', 'page');
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
+/** The page's own code is the same in every browser, so what tests that alone runs in one of them, and in all by
+ * `npm test -- --everywhere`. Gives why it does not run in another one. @param {BrowserName} name @param {BrowserName} one */
+export const testedIn = (name, one) => name !== one && !process.env.GW_EVERYWHERE
+  && `in ${one}; in all browsers: npm test -- --everywhere`;
+
 /** Bytes a millisecond. */
 const SLOW = 3000;
 const CHROMIUM_FLAGS = [

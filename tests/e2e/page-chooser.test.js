@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, READY, ask, modelAddress, openTab, press, say, servePage, setOptions, sharedBrowser, shown, slowly,
-  textOf, until,
+  ANSWERED, BROWSERS, READY, ask, modelAddress, openTab, press, say, servePage, setOptions, sharedBrowser, shown,
+  slowly, testedIn, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -20,7 +20,7 @@ const focused = (page) => page.evaluate(() => document.activeElement?.id);
 const closed = (page) => page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
 
 for (const name of BROWSERS) {
-  describe(`${name}, the models over a conversation`, () => {
+  describe(`${name}, the models over a conversation`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

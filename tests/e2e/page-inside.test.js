@@ -10,8 +10,8 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, ask, catchCopies, answerText, modelAddress, openWithModel, plainBuild, say, servePage, setOptions, sharedBrowser,
-  textOf, until,
+  ANSWERED, BROWSERS, FAILED, answerText, ask, catchCopies, modelAddress, openWithModel, plainBuild, say, servePage,
+  setOptions, sharedBrowser, testedIn, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -160,7 +160,7 @@ async function sameWalk(page, ids, model) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, the look inside`, () => {
+  describe(`${name}, the look inside`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

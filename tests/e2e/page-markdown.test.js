@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { build } from 'esbuild';
-import { BROWSERS, openTab, root, servePage, sharedBrowser } from './helpers.js';
+import { BROWSERS, openTab, root, servePage, sharedBrowser, testedIn } from './helpers.js';
 
 const TEXTS = {
   blocks: '# One\n\nText with **bold**, `code` and a [link](https://example.com).\n\nTwo\n===\n\n> quote\nlazy\n\n---\n\nend',
@@ -83,7 +83,7 @@ async function render(pieces) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, Markdown`, () => {
+  describe(`${name}, Markdown`, { skip: testedIn(name, 'firefox') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import {
   BROWSERS, FAILED, PICKING, READY, ask, assertReady, loadAddress, modelAddress, openTab, openWithModel, press, root,
-  servePage, setOptions, sharedBrowser, slowly, textOf, until,
+  servePage, setOptions, sharedBrowser, slowly, testedIn, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -30,7 +30,7 @@ const come = (page, share) => page.waitForFunction((least) =>
   /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least, { timeout: 60000 }, share);
 
 for (const name of BROWSERS) {
-  describe(`${name}, getting a model`, () => {
+  describe(`${name}, getting a model`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

@@ -13,8 +13,8 @@ import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, PICKING, chooseFiles, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage, setOptions, sharedBrowser,
-  textOf, until,
+  ANSWERED, BROWSERS, PICKING, chooseFiles, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage,
+  setOptions, sharedBrowser, testedIn, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -73,7 +73,7 @@ async function ask(page) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, the search in texts`, () => {
+  describe(`${name}, the search in texts`, { skip: testedIn(name, 'firefox') }, () => {
     /** @type {import('puppeteer-core').Browser} */ let browser;
     /** @type {import('../../tools/serve.js').Running} */ let server;
     before(async () => {

@@ -4,7 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { BROWSERS, modelAddress, openWithModel, servePage, setOptions, sharedBrowser, textOf, until } from './helpers.js';
+import {
+  BROWSERS, modelAddress, openWithModel, servePage, setOptions, sharedBrowser, testedIn, textOf, until,
+} from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
@@ -28,7 +30,7 @@ const saying = (page, id = '#shape-said', text = /tokens/) => page.waitForFuncti
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
 
 for (const name of BROWSERS) {
-  describe(`${name}, answers in a shape`, () => {
+  describe(`${name}, answers in a shape`, { skip: testedIn(name, 'firefox') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

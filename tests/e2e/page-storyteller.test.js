@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, load, loadAddress, modelAddress, openTab, say,
-  servePage, setOptions, sharedBrowser, textOf, until,
+  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, load, loadAddress, modelAddress, openTab, say, servePage,
+  setOptions, sharedBrowser, testedIn, textOf, until,
 } from './helpers.js';
 
 for (const name of BROWSERS) {
-  describe(`${name}, the model that comes along`, () => {
+  describe(`${name}, the model that comes along`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

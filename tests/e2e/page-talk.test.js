@@ -7,8 +7,8 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, READY, answerText, ask, assertReady, catchCopies, inNode, modelAddress, openWithModel, press,
-  say, servePage, setOptions, sharedBrowser, textOf, until,
+  ANSWERED, BROWSERS, FAILED, READY, answerText, ask, assertReady, catchCopies, inNode, modelAddress, openWithModel,
+  press, say, servePage, setOptions, sharedBrowser, testedIn, textOf, until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -46,7 +46,7 @@ async function reload(page) {
 }
 
 for (const name of BROWSERS) {
-  describe(`${name}, a conversation goes on`, () => {
+  describe(`${name}, a conversation goes on`, { skip: testedIn(name, 'chromium') }, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
     /** @type {import('../../tools/serve.js').Running} */

@@ -120,7 +120,8 @@ for (const name of BROWSERS) {
     });
 
     test('what is typed as soon as a new chat is seen stays', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('medium'));
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
+      await setOptions(tab.page, { maxTokens: 4 });
       await ask(tab.page, 'Hello');
       await tab.page.evaluate(() => new Promise((typed) => {
         new MutationObserver((_, observer) => {
