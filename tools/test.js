@@ -4,8 +4,9 @@
  *
  *   npm test -- [--list] [--only STAGE,…] [--everywhere] [FILE-SUBSTRING …]
  *
- * --everywhere: what tests the page's own code alone in every browser, not in one. FILE-SUBSTRING picks test files of the JavaScript stages. Stages consist of pieces (a program, a test
- * file), which run side by side (lanes.js). Output of each piece: build/logs/.
+ * --everywhere: what tests the page's own code alone in every browser, not in one. FILE-SUBSTRING picks test
+ * files of the JavaScript stages. Stages consist of pieces (a program, a test file), which run side by side
+ * (lanes.js). Output of each piece: build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
