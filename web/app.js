@@ -60,7 +60,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
     document.body.dataset.busy = String(busy);
   },
   edit: (message) => composer.edit(message),
-  anew: () => goTo(null),
+  anew: () => void goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
   begun: () => shows(here()),
   changed: (now) => {
@@ -373,7 +373,7 @@ async function openConversation(id, instead = false) {
 /** @param {string | null} id */
 function goTo(id) {
   showSettings(false);
-  void openConversation(id);
+  return openConversation(id);
 }
 
 /** @param {Choice} choice */
@@ -405,9 +405,9 @@ setUpDrawers({
   ask: (draft) => composer.ask(draft),
 }, () => showSettings(false));
 button('settings-toggle').addEventListener('click', closeDrawers);
-setUpShortcuts({ newChat: () => goTo(null), models: changeModel });
+setUpShortcuts({ newChat: () => void goTo(null), models: changeModel });
 button('loading-cancel').addEventListener('click', () => models.cancel());
-button('new-chat').addEventListener('click', () => goTo(null));
+button('new-chat').addEventListener('click', () => void goTo(null));
 button('unload').addEventListener('click', () => void unload());
 button('change-model').addEventListener('click', changeModel);
 button('print').addEventListener('click', () => print());

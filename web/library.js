@@ -19,7 +19,7 @@ const NARROW = '(max-width: 60rem)';
 
 /** @type {Archive} */
 export let archive = new MemoryArchive();
-/** @type {{ open: (id: string | null) => void, renamed: (id: string, title: string) => void,
+/** @type {{ open: (id: string | null) => unknown, renamed: (id: string, title: string) => void,
  *   removed: () => void, current: () => string | undefined }} */
 let on = { open() {}, renamed() {}, removed() {}, current: () => undefined };
 
@@ -77,11 +77,13 @@ function setUpKeeping() {
   });
 }
 
+let listings = 0;
+
 /** Brings the list up to date. */
 export async function showLibrary() {
-  const question = input('library-search').value.trim();
+  const question = input('library-search').value.trim(), mine = ++listings;
   const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
-  if (question !== input('library-search').value.trim()) return;   // another answer is on its way
+  if (mine !== listings) return;   // a later one is on its way
   box('library-list').replaceChildren(...heads.map(row));
   box('library-none').hidden = heads.length > 0;
   box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
@@ -175,9 +177,10 @@ function rename({ id, title }, item) {
 
 /** At once, and back again at a click. @param {Head} head */
 async function remove(head) {
+  // An answer that runs is kept when it ends: before.
+  if (on.current() === head.id) await on.open(null);
   const one = await archive.get(head.id);
   await archive.remove(head.id);
-  if (on.current() === head.id) on.open(null);
   on.removed();
   await showLibrary();
   input('library-search').focus();

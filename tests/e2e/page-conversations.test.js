@@ -104,6 +104,27 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('deleted in the middle of its answer it stays away', async () => {
+      const tab = await opened(), { page } = tab;
+      await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
+      await page.evaluate(() => {
+        const press = (/** @type {string} */ where) => /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
+        const log = /** @type {Element} */ (document.querySelector('#log'));
+        new MutationObserver((_, observer) => {   // as soon as its first words are there, which others soon follow
+          if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon')) return;
+          observer.disconnect();
+          press('.talk-line .icon');
+          press('.talk-menu:not([hidden]) button:last-child');
+        }).observe(log, { childList: true, subtree: true, characterData: true });
+      });
+      await say(page, 'Tell me everything');
+      await until(page, '#toast:not([hidden])');
+      assert.deepEqual(await listed(page), []);
+      await reload(page);
+      assert.deepEqual(await listed(page), [], 'nor does it come back later');
+      await tab.close();
+    });
+
     test('versions of answers and of messages, each with what followed; a branch of its own', async () => {
       const tab = await opened();
       const { page } = tab;

@@ -40,6 +40,12 @@ async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
   await page.waitForSelector('#library:not([hidden]) .talk');
 }
+/** How many conversations there are, once the list has the one that is open. @param {Page} page */
+async function counted(page) {
+  await library(page);
+  if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
+  return (await page.$$('.talk')).length;
+}
 /** @param {Page} page @param {string} what @param {number} [which] of the conversations */
 async function menu(page, what, which = 0) {
   await library(page);
@@ -168,18 +174,16 @@ export const STEPS = [
   } },
   { name: 'a system prompt', async go({ page }) { await newChat(page); await setOptions(page, { system: 'Be brief.' }); await ask(page, 'Who are you?'); } },
   { name: 'deleted, and taken back', async go({ page }) {
-    await library(page);
-    const count = (await page.$$('.talk')).length;
+    const count = await counted(page);
     await menu(page, 'Delete', count - 1);
     await page.waitForSelector('#toast:not([hidden])');
     await talks(page, count - 1);
     await press(page, '#toast button', 'Undo');
     await talks(page, count);
   } },
-  { name: 'deleted', async go({ page }) { await library(page); const count = (await page.$$('.talk')).length; await menu(page, 'Delete', count - 1); await talks(page, count - 1); } },
+  { name: 'deleted', async go({ page }) { const count = await counted(page); await menu(page, 'Delete', count - 1); await talks(page, count - 1); } },
   { name: 'taken out and in again', async go({ page }) {
-    await library(page);
-    const count = (await page.$$('.talk')).length;
+    const count = await counted(page);
     const text = await page.evaluate(() => new Promise((done) => {
       const make = URL.createObjectURL;
       URL.createObjectURL = (/** @type {any} */ blob) => { URL.createObjectURL = make; void blob.text().then(done); return make.call(URL, blob); };
@@ -329,11 +333,21 @@ function kept(before, now, running) {
 /** Goes through all steps. @param {(url: string) => Promise<{ page: Page, troubles: string[] }>} open
  * @param {{ seed?: number, reloads?: number, kills?: number, stores?: boolean, said?: (text: string) => void }} [options]
  * stores: the browser keeps models */
-export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = true, said = () => {} } = {}) {
+export async function visit(open, options) {
   let isSlow = false;
-  const tiny = await modelAddress('tiny'), medium = await modelAddress('medium');
+  const tiny = await modelAddress('tiny'), slow = (/** @type {boolean} */ on) => { isSlow = on; };
   const server = await servePage({ storyteller: tiny, intercept: slowly(/^\/models\/medium/, () => isSlow) });
-  const tab = await open(server.url);
+  try {
+    return await walk(await open(server.url), slow, options);
+  } finally {
+    await server.close();
+  }
+}
+
+/** @param {{ page: Page, troubles: string[] }} tab @param {(on: boolean) => void} slow
+ * @param {Parameters<typeof visit>[1]} options */
+async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = true, said = () => {} } = {}) {
+  const medium = await modelAddress('medium');
   let { page } = tab;
   const steps = STEPS.filter(({ stored }) => stores || stored !== 'only');
   const draw = random(seed), chances = steps.map((_, i) => i)
@@ -345,7 +359,7 @@ export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = 
   const kindOf = (/** @type {number} */ i) => (killed.includes(i) ? 'kill' : others.includes(i) ? 'reload' : null);
   for (const [i, { name, running = false, go }] of steps.entries()) {
     said(name);
-    await go({ page, medium, slow: (on) => { isSlow = on; } })
+    await go({ page, medium, slow })
       .catch((cause) => { throw new Error(`step ${i + 1}, “${name}”`, { cause }); });
     const kind = kindOf(i);
     if (!kind) continue;
@@ -366,7 +380,6 @@ export async function visit(open, { seed = 1, reloads = 20, kills = 5, stores = 
   }
   const troubles = kills ? [] : tab.troubles;
   await page.close();
-  await server.close();
   assert.deepEqual(troubles.filter((text) => !/none\.gguf|404/.test(text)), []);
   return { steps: steps.length, reloads, kills };
 }
