@@ -45,6 +45,7 @@ export class Generation {
   /** @type {Step[]} */
   #steps = [];
   #text = '';
+  /** Steps, of which some have no text. */ #given = false;
   /** Of a text that is still coming. @type {((text: string) => unknown) | null} */
   #reader = null;
   #leaving = new AbortController();
@@ -198,7 +199,7 @@ export class Generation {
   /** @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
     const { line, signal } = this.#plan;
-    return line.ask((connection) => this.#askOnce(connection, args), signal, () => !this.#text && !this.#steps.length);
+    return line.ask((connection) => this.#askOnce(connection, args), signal, () => !this.#given);
   }
 
   /** @param {Connection} connection @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
@@ -231,6 +232,7 @@ export class Generation {
   #onEvent(event) {
     if (event.kind === 'progress') return this.#plan.onPrefillProgress?.(/** @type {PrefillProgress} */ (event.value));
     this.#calls = event.calls ?? this.#calls;
+    this.#given ||= event.steps.length > 0;
     this.#steps.push(...event.steps);
     for (const { text } of event.steps) this.#text += text;
     this.#unacked += event.steps.length;

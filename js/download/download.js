@@ -317,6 +317,14 @@ export class Download {
     this.#around.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
   }
 
+  /** Where the shelf gives up on its store meanwhile, that may still write the lane's bytes.
+   * @param {Range} range @param {number} count that have come @param {Parameters<Shelf['put']>[3]} how */
+  async #put(range, count, how) {
+    const { total } = this.#shelf, right = await this.#shelf.put(range, range.at, range.at + count, how);
+    if (total !== undefined && this.#shelf.total === undefined) range.leave();
+    if (!right) throw this.#requests.other();
+  }
+
   /** @param {Range} range @param {number} count @param {boolean} cached */
   #came(range, count, cached) {
     range.came(count);
@@ -338,7 +346,7 @@ export class Download {
         requests.mustBeOpen();
         if (!bytes.length) return requests.ended(range.at);
         range.room(bytes.length).set(bytes);
-        if (!await this.#shelf.put(range, range.at, range.at + bytes.length, how)) throw requests.other();
+        await this.#put(range, bytes.length, how);
         this.#came(range, bytes.length, false);
         requests.progress(answer, range.at - start);
       }

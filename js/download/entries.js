@@ -29,10 +29,11 @@ export const isName = (name) => isModel(name) || isState(name);
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
 
 /** A store may give less than was asked for, and is asked on.
- * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into */
-export async function readAll(store, name, at, into) {
+ * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into
+ * @param {() => boolean} [wanted] */
+export async function readAll(store, name, at, into, wanted) {
   for (let done = 0; done < into.length;) {
-    const count = await store.read(name, at + done, into.subarray(done));
+    const count = await store.read(name, at + done, into.subarray(done), wanted);
     if (!(count > 0 && count <= into.length - done)) throw new Error('the stored copy ends early');
     done += count;
   }

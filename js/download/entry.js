@@ -3,7 +3,7 @@
  * version, or what was written, or what lies there if it was its checksum that was damaged. */
 /** @import { Store } from '../platform/env.js' */
 /** @import { Journal } from './entries.js' */
-/** @import { Range } from './lanes.js' */
+/** Of a lane: where it begins, and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
@@ -113,11 +113,12 @@ export class Entry {
   }
 
   /** Fills `into` up to the first piece that is not what was written; gives the count.
-   * @param {number} at @param {Uint8Array} into */
-  async read(at, into) {
+   * @param {number} at @param {Uint8Array} into
+   * @param {() => boolean} [wanted] false: nothing may be put into it any more */
+  async read(at, into, wanted = () => true) {
     const checks = await this.#table();
     for (let done = 0; done < into.length;) {
-      const rest = into.subarray(done), count = await this.#some(checks, at + done, rest);
+      const rest = into.subarray(done), count = await this.#some(checks, at + done, rest, wanted);
       if (!count) return done;
       done += count;
     }
@@ -125,13 +126,15 @@ export class Entry {
   }
 
   /** Whole pieces are read into their place, others into one of their own, for they are checked whole. Gives how many
-   * bytes are right. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into */
-  async #some(checks, at, into) {
+   * bytes are right. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
+   * @param {() => boolean} wanted */
+  async #some(checks, at, into, wanted) {
     const { piece = 1, total } = this.journal, first = Math.floor(at / piece), [start, end] = this.#place(first);
     const whole = at + into.length === total ? into.length : into.length - into.length % piece;
     const direct = at === start ? Math.min(whole, Math.max(AT_ONCE, piece)) : 0;
     const bytes = direct ? into.subarray(0, direct) : new Uint8Array(end - start);
-    await readAll(this.#store, this.#name, start, bytes);
+    await readAll(this.#store, this.#name, start, bytes, wanted);
+    if (!wanted()) return 0;
     const right = checks ? this.#check(checks, first, bytes) : bytes.length;
     if (direct || !right) return right;
     const part = bytes.subarray(at - start, at - start + into.length);
@@ -155,17 +158,18 @@ export class Entry {
 
   /** Bytes of a lane; false: they are not what was lost. journalEvery: bytes that may be lost when everything ends now;
    * same: the server says that they are of the version that was stored.
-   * @param {Range} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
+   * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     const checks = await this.#table(), { piece = 1 } = this.journal;
-    if (!this.#lost.size) await this.#write(lane, at, end);
+    const written = !this.#lost.size;   // once: another lane may mend meanwhile
+    if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);
       if (stop > end) {
         // Of what was lost, nothing is written before it has proved to be the same.
-        if (this.#lost.size && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
-      } else if (!await this.#complete(checks, i, lane, { at: Math.max(at, start), same })) {
+        if (!written && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
+      } else if (!await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written })) {
         return false;
       }
     }
@@ -173,19 +177,19 @@ export class Entry {
     return true;
   }
 
-  /** @param {Range} lane @param {number} at @param {number} end */
+  /** @param {Part} lane @param {number} at @param {number} end */
   async #write(lane, at, end) {
     if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** A piece has come to its end. @param {Checks} checks @param {number} i @param {Range} lane
-   * @param {{ at: number, same: boolean }} how at: where its last bytes begin */
-  async #complete(checks, i, lane, { at, same }) {
+  /** A piece has come to its end. @param {Checks} checks @param {number} i @param {Part} lane
+   * @param {{ at: number, same: boolean, written: boolean }} how at: where its last bytes begin */
+  async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i), lies = this.#lost.get(i);
     const sum = this.#sum(await this.#bytesOf(lane, start, end));
     if (lies && start < lane.start) return false;
     if (lies && !same && !checks.fits(i, sum) && sum.join() !== lies.join()) return false;
-    if (this.#lost.size) await this.#write(lane, lies ? start : at, end);
+    if (!written) await this.#write(lane, lies ? start : at, end);
     if (this.#lost.delete(i)) this.mended++;
     checks.set(i, sum);
     this.journal.have = joined(this.journal.have, start, end);
@@ -193,7 +197,7 @@ export class Entry {
   }
 
   /** Of a piece; lanes of another size than it was made for may hold a part of it only.
-   * @param {Range} lane @param {number} start @param {number} end */
+   * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);
     const bytes = new Uint8Array(end - start);

@@ -24,6 +24,11 @@ class Lane {
     return this.start + this.filled;
   }
 
+  /** A store that was given up may still write its bytes: they are left to it, and not used again. */
+  leave() {
+    this.bytes = this.bytes.slice();
+  }
+
   /** Where its next bytes go. @param {number} count */
   room(count) {
     return this.bytes.subarray(this.filled, this.filled + count);

@@ -25,9 +25,10 @@ export function cutter(next) {
  * @param {() => Promise<Uint8Array | null>} next */
 export function filler(next) {
   const take = cutter(next);
-  return async (/** @type {Uint8Array} */ into) => {
+  return async (/** @type {Uint8Array} */ into, wanted = () => true) => {
     for (let count = 0; ;) {
       const piece = await take(into.length - count);
+      if (!wanted()) return count;
       into.set(piece, count);
       count += piece.length;
       if (!piece.length || count === into.length) return count;

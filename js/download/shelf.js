@@ -17,7 +17,7 @@ import { sleep } from './http.js';
 
 /** Failures that do not make the stored bytes doubtful. */
 const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part', 'aborted',
-  'copy-damaged'];
+  'copy-damaged', 'engine-fault'];
 /** Between two looks at what another one has. */
 const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
@@ -83,7 +83,11 @@ export class Shelf {
     const store = this.#store;
     if (!store?.lock || this.#readOnly || this.#lock) return false;
     for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
-      this.#lock = await this.#try(async () => store.lock?.(key));
+      this.#lock = await this.#try(async () => {
+        const lock = await store.lock?.(key);
+        if (!this.#store) lock?.free();   // too late
+        return lock;
+      });
       if (this.#lock || !this.#store) return waited;
       const [{ journal } = { journal: undefined }] = await this.find(key), now = `${journal?.turn} ${journal?.total}`;
       if (journal) watch(journal.have.reduce((sum, [a, b]) => sum + b - a, 0), journal.total);
@@ -186,7 +190,9 @@ export class Shelf {
   /** Up to the first piece that is not what was written; gives the count.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    const count = await this.#try(async () => this.#entry?.read(at, into));
+    let wanted = true;   // a store that was given up may still come: what it has then is left
+    const count = await this.#try(async () => this.#entry?.read(at, into, () => wanted));
+    wanted = false;
     if (count === undefined) this.kept = 'none';
     return count ?? 0;
   }
@@ -202,7 +208,8 @@ export class Shelf {
   async put(lane, at, end, how) {
     return await this.#try(async () => {
       if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
-      return this.#entry?.put(lane, at, end, how);
+      // As it is now: a lane that is left has other bytes.
+      return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
     }, true) ?? true;
   }
 

@@ -101,14 +101,16 @@ export function openStore() {
       });
     },
     size: async (name) => (await openNow(name))?.getSize() ?? (await blob(name).catch(absent))?.size ?? 0,
-    async read(name, at, into) {
+    async read(name, at, into, wanted = () => true) {
       const file = await (into.length > SMALL ? opened(name, false) : openNow(name));
+      if (!wanted()) return 0;
       if (file) return file.read(into, { at });
       const part = (await blob(name)).slice(at, at + into.length);
       // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
-      if (into.length > SMALL) return filler(pumpOf(part.stream()))(into);
+      if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
       // A stream that is left before its end stays open; behind hundreds of them Chromium lets one wait for ever.
       const bytes = new Uint8Array(await part.arrayBuffer());
+      if (!wanted()) return 0;
       into.set(bytes);
       return bytes.length;
     },

@@ -48,8 +48,9 @@ export class Asking {
       close: (name) => this.ask('close', name),
       estimate: async () => await this.ask('estimate') ?? {},
       write: (name, at, bytes) => this.ask('write', name, at, bytes.slice()),
-      read: async (name, at, into) => {
+      read: async (name, at, into, wanted = () => true) => {
         const bytes = await this.ask('read', name, at, into.length);
+        if (!wanted()) return 0;
         into.set(bytes);
         return bytes.length;
       },

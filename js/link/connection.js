@@ -236,7 +236,13 @@ export class Connection {
     if (this.#end) return;
     // Of a stream, bytes are ours to give away; what a store gives may be its own.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
-    this.#port.post({ kind: 'answer', question, ...answer }, transfer);
+    try {
+      this.#port.post({ kind: 'answer', question, ...answer }, transfer);
+    } catch (error) {
+      // What a store gave may be nothing that can be posted.
+      const { name, message } = /** @type {Error} */ (error);
+      this.#port.post({ kind: 'answer', question, error: { ...packError(error), name, message } });
+    }
   }
 
   /** @param {number} id */

@@ -56,6 +56,7 @@ export class Line {
       throw new GemmaError('unsupported-source', 'the model cannot be loaded again',
         { expected: 'a URL, a path or a Blob, or the option `restart` with bytes', got: 'what can be read once' });
     }
+    this.connection.broken = true;
     this.connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
     this.connection = await this.#reopen(this.#closing.signal);
     this.#heed();
@@ -79,6 +80,7 @@ async function unlessAborted(promise, signal) {
   let onAbort = () => {};
   const aborted = new Promise((_, reject) => { onAbort = () => reject(abortError(/** @type {any} */ (signal))); });
   signal?.addEventListener('abort', onAbort);
+  if (signal?.aborted) onAbort();
   try {
     await (signal ? Promise.race([promise, aborted]) : promise);
   } finally {

@@ -9,12 +9,13 @@
 /** lost: somebody else took it, who believed its owner dead. @typedef {{ lost: boolean, free: () => void }} Lock */
 /** A place for models: files of bytes by names that the package makes (hexadecimal digits, `-`, and `.gguf` or
  * `.state`, which begins with `c-`).
- * size: 0 for what is not there; read: gives the count; write: may leave a gap, which reads as anything;
+ * size: 0 for what is not there; read: gives the count, and puts nothing
+ * into it once it is not wanted any more; write: may leave a gap, which reads as anything;
  * it fails when there is no room, or when another has the file; flush: what was written survives; lock: the right to
  * store what begins with a name, nothing while another tab or process has it; tidy: takes away the lock of one that
  * died.
  * @typedef {{ list: () => Promise<string[]>, size: (name: string) => Promise<number>,
- *   read: (name: string, at: number, into: Uint8Array) => Promise<number>,
+ *   read: (name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>,
  *   write: (name: string, at: number, bytes: Uint8Array) => Promise<void>,
  *   remove: (name: string) => Promise<void>,
  *   lock?: (name: string) => Promise<Lock | undefined>, tidy?: (name: string) => void,

@@ -9,6 +9,7 @@ import { Lanes } from '../../js/download/lanes.js';
 import { Shelf } from '../../js/download/shelf.js';
 import { randoms } from './faulty-server.js';
 import { sleep } from './helpers.js';
+import { memoryStore } from './memory-store.js';
 
 const VERSION = { etag: '"1"', modified: 'Sat', total: 10 };
 
@@ -106,28 +107,6 @@ test('a range that fails is told when its turn comes, after the bytes that came'
   await assert.rejects(read(), /gone/);
   assert.equal(given, 156);
 });
-
-/** A store in memory. */
-function memoryStore() {
-  /** @type {Map<string, Uint8Array>} */
-  const files = new Map();
-  return {
-    list: async () => [...files.keys()],
-    size: async (/** @type {string} */ name) => files.get(name)?.length ?? 0,
-    read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
-      const bytes = (files.get(name) ?? new Uint8Array()).subarray(at, at + into.length);
-      into.set(bytes);
-      return bytes.length;
-    },
-    write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
-      const old = files.get(name) ?? new Uint8Array(), file = new Uint8Array(Math.max(old.length, at + bytes.length));
-      file.set(old);
-      file.set(bytes, at);
-      files.set(name, file);
-    },
-    remove: async (/** @type {string} */ name) => void files.delete(name),
-  };
-}
 
 /** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
 async function shelfWith(broken) {
