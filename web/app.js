@@ -74,9 +74,10 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
 
 const composer = setUpComposer({
   send: (draft) => {
-    keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
+    const { editing } = conversation;
+    if (!editing) keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
     const sent = conversation.send(draft);
-    if (!sent) keeper.typed(draft);
+    if (!sent && !editing) keeper.typed(draft);
     return sent;
   },
   stop: () => conversation.stop(),
@@ -91,7 +92,7 @@ const composer = setUpComposer({
   },
   kept: () => conversation.leaveEditing(),
 });
-const keeper = new Keeper(conversation, () => (conversation.editing ? { text: '', files: [] } : composer.message));
+const keeper = new Keeper(conversation);
 
 const chooser = new Chooser(leaveModels);
 
@@ -182,7 +183,9 @@ function rest() {
 
 /** On a touch screen the keyboard would cover what is there. */
 function focusComposer() {
-  if (!hasTouch() && !underDialog()) composer.focus();
+  const at = document.activeElement;   // who writes elsewhere goes on
+  const writes = at !== null && at.matches('input, textarea, select') && at.checkVisibility();
+  if (!hasTouch() && !underDialog() && !writes) composer.focus();
 }
 
 /** Without a model: the conversation, and a way to get one. */
@@ -271,7 +274,8 @@ async function begin(loaded, choice, before) {
   showMode(info.chatTemplate);
   if (archive.kept) void talk.sweep();
   // A story is no beginning for another model: it stays in the list.
-  if (before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head) void openConversation(null);
+  const anew = before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head;
+  if (anew) void openConversation(null, false, true);
   else {
     if (conversation.head) {   // it goes on with this one, after a reload too
       conversation.head.model = noteOf(choice);
@@ -348,20 +352,29 @@ async function unload(error = null) {
 
 /** The one that was asked for last counts. */
 let openings = 0;
+/** Which one is about to be open, undefined if none is. @type {string | null | undefined} */
+let opening;
 
-/** A conversation of the archive, null for a new one. @param {string | null} id @param {boolean} [instead] */
-async function openConversation(id, instead = false) {
+/** A conversation of the archive, null for a new one. @param {string | null} id
+ * @param {boolean} [instead] no step to come back to @param {boolean} [along] what is being written goes along */
+async function openConversation(id, instead = false, along = false) {
   const mine = ++openings;
+  opening = id;
   const one = id ? await archive.get(id).catch(() => null) : null;
   const written = await keeper.draft(one?.head);
+  if (mine === openings) await conversation.halt();
   if (mine !== openings) return;
+  opening = undefined;
+  keeper.flush();
+  const now = composer.message;
+  if (along) keeper.typed({ text: '', files: [] });
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
-  if (mine !== openings) return;
   takeSettings(conversation.head);
   drawersChanged();
   // In the moment in which it is seen: what is typed from then on stays.
-  composer.draft(keeper.unwritten ?? written);
+  composer.draft(along && (now.text || now.files.length) ? now : keeper.unwritten ?? written);
   shows(here(), instead || (id !== null && !one));
+  if (document.body.dataset.state === 'loading') enter('loading');   // beside a conversation, or without one
   if (!/^(loading|opening)$/.test(document.body.dataset.state ?? '')) {
     comeBack();
     focusComposer();
@@ -406,6 +419,10 @@ setUpDrawers({
 }, () => showSettings(false));
 button('settings-toggle').addEventListener('click', closeDrawers);
 setUpShortcuts({ newChat: () => void goTo(null), models: changeModel });
+document.querySelector('.skip')?.addEventListener('click', (event) => {
+  event.preventDefault();   // the address says which conversation is open
+  box('main').focus();
+});
 button('loading-cancel').addEventListener('click', () => models.cancel());
 button('new-chat').addEventListener('click', () => void goTo(null));
 button('unload').addEventListener('click', () => void unload());
@@ -423,7 +440,7 @@ addEventListener('keydown', (event) => {
 onRoute((to) => {
   if (to.models) showModels();
   else if (chooser.open) leaveModels();
-  if (to.id !== here().id && document.body.dataset.state !== 'loading') void openConversation(to.id, true);
+  if (to.id !== (opening === undefined ? here().id : opening)) void openConversation(to.id, true);
 });
 
 /** What the page shows at first: what a link asks for; the conversation and the model that were open; models that
@@ -433,7 +450,7 @@ async function open() {
   showThreadsHint();
   await setUpLibrary({
     open: goTo,
-    renamed: (id, title) => conversation.head?.id === id && Object.assign(conversation.head, { title, named: true }),
+    changed: (id, news) => conversation.head?.id === id && Object.assign(conversation.head, news),
     removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,
   });

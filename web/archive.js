@@ -152,8 +152,14 @@ class StoredArchive {
 
   /** Change what is known about one: its name, whether it is pinned. @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
-    const one = await this.get(id);
-    if (one) await this.put({ ...one.head, ...news }, one.body, 'title' in news);
+    const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
+    const heads = transaction.objectStore('heads');
+    const [old, body] = await Promise.all([done(heads.get(id)), done(transaction.objectStore('bodies').get(id))]);
+    if (!old || !body) return;
+    const head = { ...old, ...news };
+    heads.put(head);
+    if ('title' in news) transaction.objectStore('words').put({ id, words: wordsIn(head, body.kept) });
+    await committed(transaction);
   }
 
   /** @param {string} id */

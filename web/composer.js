@@ -23,13 +23,15 @@ export function setUpComposer(on) {
   const field = byId('input', HTMLTextAreaElement);
   const form = byId('composer', HTMLFormElement);
   let busy = false;
+  /** What was being written when an earlier message was taken up. @type {Draft | null} */
+  let before = null;
 
   const grow = () => {
     field.style.height = 'auto';
     field.style.height = `${field.scrollHeight + 2}px`;
     on.resized();
   };
-  const draft = () => ({ text: field.value, files: attachments.files });
+  const draft = () => ({ text: field.value, files: [...attachments.files] });
   const attachments = new Attachments(field, () => {
     on.resized();
     on.typed(draft());
@@ -40,24 +42,24 @@ export function setUpComposer(on) {
     attachments.set(files);
     grow();
   };
-  const clear = () => {
-    set({ text: '', files: [] });
-    on.typed(draft());
-  };
   /** @param {boolean} now */
   const editing = (now) => { box('editing').hidden = !now; };
+  const back = () => {
+    editing(false);
+    set(before ?? { text: '', files: [] });
+    before = null;
+    on.typed(draft());
+  };
   const leave = () => {
     on.kept();
-    editing(false);
-    clear();
+    back();
     field.focus();
   };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
     const [text, { files }] = [field.value.trim(), attachments];
     if (busy || !(text || files.length) || !on.send({ text, files })) return;
-    editing(false);
-    clear();
+    back();
   });
   field.addEventListener('input', () => {
     grow();
@@ -70,7 +72,8 @@ export function setUpComposer(on) {
     }
     if (event.key === 'ArrowUp' && !field.value && !attachments.files.length) {
       event.preventDefault();
-      return set(on.last());
+      set(on.last());
+      return on.typed(draft());
     }
     // Enter may also end the composition of a character (isComposing): then it sends nothing.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -94,6 +97,7 @@ export function setUpComposer(on) {
     focus: () => field.focus(),
     /** An earlier message, to be said differently. @param {Draft} message */
     edit(message) {
+      before ??= draft();
       editing(true);
       set(message);
       on.typed(draft());
@@ -101,6 +105,7 @@ export function setUpComposer(on) {
     },
     /** What was being written when this conversation was left. @param {Draft} kept */
     draft(kept) {
+      before = null;
       editing(false);
       set(kept);
       on.typed(draft());
@@ -117,8 +122,9 @@ export function setUpComposer(on) {
       attachments.add(files);
       field.focus();
     },
+    /** What is being written, beside an earlier message. */
     get message() {
-      return draft();
+      return before ?? draft();
     },
   };
 }

@@ -28,15 +28,20 @@ export class Keeper {
   #draftTimer = 0;
   /** A draft that is not written yet. @type {{ draft: Draft, id: string } | null} */ #waiting = null;
   #said = false;
+  /** Whether not all is kept. If it is, another tab may have gone on since: nothing is written. */ #news = false;
+  #puts = 0;
 
-  /** @param {Conversation} conversation @param {() => Draft} draft   what stands in the message field */
-  constructor(conversation, draft) {
+  /** @param {Conversation} conversation */
+  constructor(conversation) {
     this.#conversation = conversation;
     const leave = () => {
       conversation.flush();
-      const { head, tree } = conversation, id = draftId(conversation.head);
-      if (archive.kept) leaveBehind({ id, draft: draft(), ...(head && { head, body: tree.kept() }) });
-      void Promise.all([this.#put(true), this.#putDraft(draft())]).then(() => leaveBehind(null));
+      const { head, tree } = conversation, waiting = this.#waiting;
+      const news = this.#news && head && { head, body: tree.kept() };
+      if (!news && !waiting) return;
+      if (archive.kept) leaveBehind({ ...waiting, ...news });
+      void Promise.all([news && this.#put(true), waiting && this.#putDraft(waiting.draft, waiting.id)])
+        .then(() => leaveBehind(null));
     };
     addEventListener('pagehide', leave);
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave());
@@ -48,7 +53,7 @@ export class Keeper {
     if (!left || !archive.kept) return;
     try {
       if (left.head && left.body) await archive.put(left.head, left.body);
-      await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
+      if (left.id && left.draft) await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
       // No room: the next time.
@@ -57,6 +62,7 @@ export class Keeper {
 
   /** @param {boolean} now   a turn has begun or ended; else some of an answer has come */
   changed(now) {
+    this.#news = true;
     if (now) {
       clearTimeout(this.#timer);
       this.#timer = 0;
@@ -67,12 +73,22 @@ export class Keeper {
     }, PARTLY_EVERY);
   }
 
+  /** What has changed is kept now: another conversation is about to be open. */
+  flush() {
+    if (!this.#timer) return;
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    void this.#put(false);
+  }
+
   /** @param {boolean} found   by the words that have come */
   async #put(found) {
     const { head, tree } = this.#conversation;
     if (!head) return;
+    const mine = ++this.#puts;
     try {
       await archive.put(head, tree.kept(), found);
+      if (mine === this.#puts && !this.#timer && !this.#conversation.busy) this.#news = false;
     } catch {
       if (!this.#said) announce('This conversation could not be kept: the browser has no room for it.');
       this.#said = true;
@@ -90,8 +106,8 @@ export class Keeper {
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
   }
 
-  /** @param {Draft} draft @param {string} [id] */
-  async #putDraft(draft, id = draftId(this.#conversation.head)) {
+  /** @param {Draft} draft @param {string} id */
+  async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
     this.#waiting = null;
     await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});

@@ -19,9 +19,9 @@ const NARROW = '(max-width: 60rem)';
 
 /** @type {Archive} */
 export let archive = new MemoryArchive();
-/** @type {{ open: (id: string | null) => unknown, renamed: (id: string, title: string) => void,
+/** @type {{ open: (id: string | null) => unknown, changed: (id: string, news: Partial<Head>) => void,
  *   removed: () => void, current: () => string | undefined }} */
-let on = { open() {}, renamed() {}, removed() {}, current: () => undefined };
+let on = { open() {}, changed() {}, removed() {}, current: () => undefined };
 
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
@@ -84,6 +84,7 @@ export async function showLibrary() {
   const question = input('library-search').value.trim(), mine = ++listings;
   const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
   if (mine !== listings) return;   // a later one is on its way
+  if (box('library-list').querySelector('input')) return;   // a name is being written: behind that
   box('library-list').replaceChildren(...heads.map(row));
   box('library-none').hidden = heads.length > 0;
   box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
@@ -148,8 +149,8 @@ async function take(id, use) {
 
 /** @param {string} id @param {Partial<Head>} news */
 async function change(id, news) {
+  on.changed(id, news);   // before it is written with what is open
   await archive.change(id, news);
-  if (news.title) on.renamed(id, news.title);
   await showLibrary();
 }
 
@@ -161,6 +162,7 @@ function rename({ id, title }, item) {
     if (over) return;
     over = true;
     const name = field.value.trim();
+    field.remove();
     if (keep && name && name !== title) void change(id, { title: name, named: true });
     else void showLibrary();
   };

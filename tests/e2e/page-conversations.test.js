@@ -104,6 +104,30 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('a tab that shows an older copy does not write it; pinned while it is open it stays so', async () => {
+      const tab = await opened(), { page } = tab;
+      await ask(page, 'One');
+      const other = await page.browserContext().newPage();
+      await other.goto(page.url());
+      await until(other, READY);
+      await setOptions(other, { temperature: 0, maxTokens: 6 });
+      await ask(other, 'Two');
+      await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+      const now = await shown(other);
+      await other.close();
+      await reload(page);
+      assert.deepEqual(await shown(page), now);
+      await page.click('#library-toggle');
+      await page.click('.talk-line .icon');
+      await press(page, '.talk-menu:not([hidden]) button', 'Pin');
+      const pinned = () => page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
+      await pinned();
+      await ask(page, 'Three');
+      await reload(page);
+      await pinned();
+      await tab.close();
+    });
+
     test('deleted in the middle of its answer it stays away', async () => {
       const tab = await opened(), { page } = tab;
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });

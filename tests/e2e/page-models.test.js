@@ -97,6 +97,28 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('when it comes, what is being written goes along, and who writes elsewhere goes on', async () => {
+      const tab = await openTab(browser, server.url), { page } = tab;
+      const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
+      await until(page, READY);
+      await setOptions(page, { maxTokens: 4 });
+      slow = true;
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await start(page, medium);
+      await come(page, 0.05);
+      await ask(page, 'Meanwhile');
+      await page.type('#input', 'half');
+      await page.click('#library-toggle');
+      await page.keyboard.type('dra');
+      slow = false;
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await until(page, '#log .empty');
+      await page.keyboard.type('g');
+      assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
+      await tab.close();
+    });
+
     test('a model that another tab is getting cannot be deleted, and that is said', async () => {
       const tab = await openTab(browser, `${server.url}?pick`);
       slow = true;

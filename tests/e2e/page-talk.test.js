@@ -104,6 +104,29 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('what is being written outlasts an edit; “Skip to content” leaves the conversation', async () => {
+      const tab = await opened(), { page } = tab;
+      const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+      await ask(page, 'Hello there');
+      await page.type('#input', 'half');
+      await page.click('.question-foot button');
+      assert.equal(await written(), 'Hello there');
+      await page.click('#editing-cancel');
+      assert.equal(await written(), 'half');
+      await page.click('.question-foot button');
+      await page.keyboard.press('Enter');
+      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''));
+      await until(page, ANSWERED);
+      assert.equal(await written(), 'half');
+      const before = page.url();
+      assert.equal(await page.evaluate(() => {
+        /** @type {HTMLElement} */ (document.querySelector('.skip')).click();
+        return document.activeElement?.id;
+      }), 'main');
+      assert.equal(page.url(), before);
+      await tab.close();
+    });
+
     test('an answer that was cut goes on in its place, as if it had not been', async () => {
       const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
       const tab = await opened();
