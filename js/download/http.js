@@ -91,6 +91,8 @@ export class Remote {
   #headers;
   /** How long a silence may be, in ms. */
   patience;
+  /** Of what is waited for, how that ends. @type {Map<AbortController, (reason: Error) => void>} */
+  #waiting = new Map();
   /** In a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
@@ -127,7 +129,7 @@ export class Remote {
       this.latency = Math.min(this.latency, performance.now() - began);
       const early = `the connection to ${this.shown} ended early`;
       return new Answer(response, response.body, end,
-        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), abort);
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), () => this.#end(abort));
     }
     abort.abort();
     throw this.#refusal(response);
@@ -155,6 +157,13 @@ export class Remote {
     }
   }
 
+  /** What comes through it ends now. Node 20 leaves some reads of a body waiting, for ever.
+   * @param {AbortController} abort @param {Error} [reason] */
+  #end(abort, reason) {
+    abort.abort(reason);
+    this.#waiting.get(abort)?.(abort.signal.reason);
+  }
+
   /** Neither an answer nor its next bytes may take for ever.
    * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
@@ -163,10 +172,13 @@ export class Remote {
     const since = performance.now(), { patience } = this;
     const timer = setTimeout(() => {
       stalled = true;
-      abort.abort(new Error(`nothing came for ${patience} ms`));
+      this.#end(abort, new Error(`nothing came for ${patience} ms`));
     }, patience);
     try {
-      return await promise;
+      return await new Promise((resolve, reject) => {
+        this.#waiting.set(abort, reject);
+        promise.then(resolve, reject);
+      });
     } catch (error) {
       // Node hides the reason one level deeper.
       const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
@@ -177,6 +189,7 @@ export class Remote {
       throw Object.assign(new Passing(code, what, why), { stalled, since });
     } finally {
       clearTimeout(timer);
+      this.#waiting.delete(abort);
     }
   }
 
@@ -211,8 +224,8 @@ export class Answer {
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {number | undefined} end of what was asked for
-   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {AbortController} abort */
-  constructor({ status, headers }, body, end, timely, abort) {
+   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely @param {() => void} close */
+  constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
     /** Exactly these bytes, or the whole file. */
@@ -231,7 +244,7 @@ export class Answer {
     this.#take = cutter(() => {
       return timely(pump(), { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` });
     });
-    this.close = () => abort.abort();
+    this.close = close;
   }
 
   /** At most so many bytes, valid until the next call; none at the end. @param {number} most */
