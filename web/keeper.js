@@ -109,8 +109,8 @@ export class Keeper {
   /** @param {Draft} draft @param {string} id */
   async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
-    this.#waiting = null;
     await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
+    if (this.#waiting?.draft === draft) this.#waiting = null;   // not before: the page may go meanwhile
   }
 
   /** What was typed here a moment ago. */
