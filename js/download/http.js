@@ -91,8 +91,6 @@ export class Remote {
   #headers;
   /** How long a silence may be, in ms. */
   patience;
-  /** Of what is waited for, how that ends. @type {Map<AbortController, (reason: Error) => void>} */
-  #waiting = new Map();
   /** In a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
   /** SHA-256, if the server names it. */
@@ -129,7 +127,7 @@ export class Remote {
       this.latency = Math.min(this.latency, performance.now() - began);
       const early = `the connection to ${this.shown} ended early`;
       return new Answer(response, response.body, end,
-        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), () => this.#end(abort));
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), () => abort.abort());
     }
     abort.abort();
     throw this.#refusal(response);
@@ -157,31 +155,28 @@ export class Remote {
     }
   }
 
-  /** What comes through it ends now. Node 20 leaves some reads of a body waiting, for ever.
-   * @param {AbortController} abort @param {Error} [reason] */
-  #end(abort, reason) {
-    abort.abort(reason);
-    this.#waiting.get(abort)?.(abort.signal.reason);
-  }
-
-  /** Neither an answer nor its next bytes may take for ever.
+  /** Neither an answer nor its next bytes may take for ever; when it was aborted, it ends at once: Node 20 leaves some
+   * reads of a body waiting, for ever.
    * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     let stalled = false;
-    const since = performance.now(), { patience } = this;
+    const since = performance.now(), { patience } = this, { signal } = abort;
+    let ended = () => {};
     const timer = setTimeout(() => {
       stalled = true;
-      this.#end(abort, new Error(`nothing came for ${patience} ms`));
+      abort.abort(new Error(`nothing came for ${patience} ms`));
     }, patience);
     try {
       return await new Promise((resolve, reject) => {
-        this.#waiting.set(abort, reject);
+        ended = () => reject(signal.reason);
         promise.then(resolve, reject);
+        if (signal.aborted) ended();
+        signal.addEventListener('abort', ended);
       });
     } catch (error) {
       // Node hides the reason one level deeper.
-      const cause = /** @type {any} */ (error).cause ?? abort.signal.reason ?? error;
+      const cause = /** @type {any} */ (error).cause ?? signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       const got = tells ? 'none' : cause.message || cause.code || String(cause);
@@ -189,7 +184,7 @@ export class Remote {
       throw Object.assign(new Passing(code, what, why), { stalled, since });
     } finally {
       clearTimeout(timer);
-      this.#waiting.delete(abort);
+      signal.removeEventListener('abort', ended);
     }
   }
 

@@ -6,6 +6,8 @@ const LEAVE_MS = 5000;
 /** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
+  // It may end in the same moment as its last message comes, before anybody waits for that.
+  const ended = new Promise((resolve) => { worker.once('exit', resolve); });
   return {
     post: (message, transfer = []) => worker.postMessage(message, transfer),
     onMessage: (handler) => void worker.on('message', handler),
@@ -15,7 +17,7 @@ export function nodePort(worker) {
     },
     leave: () => new Promise((resolve) => {
       const timer = setTimeout(resolve, LEAVE_MS);
-      worker.once('exit', () => {
+      void ended.then(() => {
         clearTimeout(timer);
         resolve(null);
       });

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
 import { Download } from '../../js/download/download.js';
 import { Entry } from '../../js/download/entry.js';
-import { TUNING } from '../../js/download/http.js';
+import { Remote, TUNING } from '../../js/download/http.js';
 import { Shelf } from '../../js/download/shelf.js';
 import { GemmaError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
@@ -134,6 +134,19 @@ test('pieces that come while another lane mends one are written', async () => {
   const [again] = await Entry.find(memory, 'a', means);
   assert.equal(await again.read(5 * piece, new Uint8Array(4 * piece)), 4 * piece);
 });
+
+for (const [what, length] of /** @type {const} */ ([['all of which came', FILE.length], ['that fell silent', 1 << 10]])) {
+  test(`what is read of an answer ${what} ends with it, and what is asked of it later ends at once`, async (t) => {
+    const server = await faultyServer(t, FILE);
+    server.state.faults = () => ({ stallAt: length });
+    t.mock.timers.enable({ apis: ['setTimeout'] });   // nobody's patience ends
+    const answer = await new Remote({ url: server.url }, TUNING).ask();
+    while (answer.at < length) await answer.read(FILE.length);
+    const end = () => assert.rejects(answer.read(1), { code: 'truncated' }), ends = [end(), end()];
+    answer.close();
+    await Promise.all([...ends, end()]);
+  });
+}
 
 test('a lock that comes late is freed', async () => {
   const late = gate(), freed = gate();

@@ -1,6 +1,7 @@
 /* Life of models: several at once, dispose at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { EventEmitter } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -8,6 +9,7 @@ import { Connection } from '../../js/link/connection.js';
 import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';
+import { nodePort } from '../../js/platform/port-node.js';
 import { faultyServer } from './faulty-server.js';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
@@ -179,6 +181,13 @@ test('dispose waits for the end of the worker, the second time too, and leaves n
   await closing[1];
   assert.equal(port.ended, true);
   await closing[0];
+});
+
+test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const worker = new EventEmitter(), { leave } = nodePort(/** @type {any} */ (worker));
+  worker.emit('exit', 0);
+  await leave?.();
 });
 
 test('helper threads that are ready leave no timer behind', async () => {
