@@ -454,6 +454,7 @@ async function open() {
     removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,
   });
+  archive.heard((id) => void keeper.heard(id));
   await keeper.recover();
   const query = new URLSearchParams(location.search);
   const atOnce = fillFromLink(query);

@@ -5,7 +5,7 @@
  * page goes.
  * @module
  */
-import { BY_SENSE, spoken, wordsOf } from './tree.js';
+import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
 
 /** @typedef {import('./tree.js').Kept} Kept */
 
@@ -84,10 +84,17 @@ export const PAGE = 60;
 class StoredArchive {
   kept = true;
   #database;
+  /** Between tabs: ids of conversations that have changed. */
+  #channel = new BroadcastChannel(NAME);
 
   /** @param {IDBDatabase} database */
   constructor(database) {
     this.#database = database;
+  }
+
+  /** @param {(id: string) => void} f   when another tab has changed one */
+  heard(f) {
+    this.#channel.onmessage = ({ data }) => f(data);
   }
 
   /** @param {string} store */
@@ -135,14 +142,23 @@ class StoredArchive {
     return head && body ? { head, body: body.kept } : null;
   }
 
-  /** All parts, or none. @param {Head} head @param {Kept} body
-   * @param {boolean} [found]   whether it is to be found by its words as they are now, which costs more */
-  async put(head, body, found = true) {
+  /** All parts, or none. Gives what is there now. @param {Head} head @param {Kept} body
+   * @param {object} [how]
+   * @param {boolean} [how.found]   whether it is to be found by its words as they are now, which costs more
+   * @param {import('./tree.js').News} [how.news]   where another tab may have gone on too; none: this alone counts
+   * @returns {Promise<{ head: Head, body: Kept }>} */
+  async put(head, body, { found = true, news } = {}) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
-    transaction.objectStore('heads').put(head);
-    transaction.objectStore('bodies').put({ id: head.id, kept: body });
-    if (found) transaction.objectStore('words').put({ id: head.id, words: wordsIn(head, body) });
+    const heads = transaction.objectStore('heads'), bodies = transaction.objectStore('bodies');
+    const old = news && await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]);
+    const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
+    const now = news && there ? together(there, { head, body }, news) : { head, body };
+    heads.put(now.head);
+    bodies.put({ id: head.id, kept: now.body });
+    if (found) transaction.objectStore('words').put({ id: head.id, words: wordsIn(now.head, now.body) });
     await committed(transaction);
+    if (found) this.#channel.postMessage(head.id);
+    return now;
   }
 
   /** @param {string} id */
@@ -160,6 +176,7 @@ class StoredArchive {
     heads.put(head);
     if ('title' in news) transaction.objectStore('words').put({ id, words: wordsIn(head, body.kept) });
     await committed(transaction);
+    this.#channel.postMessage(id);
   }
 
   /** @param {string} id */
@@ -167,6 +184,7 @@ class StoredArchive {
     const transaction = this.#database.transaction(STORES, 'readwrite');
     for (const store of STORES) transaction.objectStore(store).delete(id);
     await committed(transaction);
+    this.#channel.postMessage(id);
   }
 
   async clear() {
@@ -224,9 +242,12 @@ export class MemoryArchive {
     return head && body ? structuredClone({ head, body }) : null;
   }
 
-  /** @param {Head} head @param {Kept} body */
+  heard() {}
+
+  /** No other tab has it. @param {Head} head @param {Kept} body */
   async put(head, body) {
     this.#all.set(head.id, structuredClone({ head, body, words: wordsIn(head, body) }));
+    return { head, body };
   }
 
   /** @param {string} id @param {Partial<Head>} news */
@@ -270,6 +291,16 @@ export class MemoryArchive {
   async *all() {
     for (const id of this.#all.keys()) yield /** @type {{ head: Head, body: Kept }} */ (await this.get(id));
   }
+}
+
+/** @typedef {{ head: Head, body: Kept }} Whole */
+
+/** The name and the pin are the list's, and change through it alone.
+ * @param {Whole} there @param {Whole} here @param {import('./tree.js').News} news @returns {Whole} */
+function together(there, here, news) {
+  const { title, named, pinned, updated } = there.head;
+  const head = { ...here.head, title, pinned, updated: Math.max(updated, here.head.updated), ...(named && { named }) };
+  return { head, body: merged(there.body, here.body, news) };
 }
 
 /** What it can be found by. @param {Head} head @param {Kept} body */

@@ -64,6 +64,7 @@ export class Conversation {
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** A message is being edited: what is sent takes its place. @type {Said | null} */
   #editing = null;
+  /** Another tab has said something that is not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
 
@@ -110,6 +111,24 @@ export class Conversation {
     // Conversations that came from files may have messages of the same ids.
     this.#transcript.clear(this.tree.leaf === null ? this.#hooks.welcome() : []);
     if (this.tree.leaf !== null) this.#show();
+    this.#count();
+  }
+
+  /** What is kept of it, where another tab may have gone on. @param {import('./archive.js').Whole} kept
+   * @param {boolean} [follow]   nothing was said here since: what was said there next is shown here */
+  join({ head, body }, follow = false) {
+    if (head.id !== this.head?.id) return;
+    const { title, named, pinned } = head, later = follow && head.updated > this.head.updated;
+    Object.assign(this.head, { title, named, pinned });
+    this.#stale = this.tree.join(body.said) || this.#stale;
+    if (!this.#stale || this.busy) return;
+    this.#stale = false;
+    if (later) {
+      this.head.updated = head.updated;
+      const { leaf } = this.tree, on = this.tree.path(body.leaf);
+      if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
+    }
+    this.#show();
     this.#count();
   }
 
@@ -273,6 +292,7 @@ export class Conversation {
     const rows = this.#rows(this.tree.path(question.id));
     this.#transcript.show(rows.map((row) => ({ ...row, last: false })));
     this.tree.leaf = said.id;
+    this.tree.touch(said);
     said.state = 'partial';
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
@@ -284,6 +304,7 @@ export class Conversation {
     this.#hooks.busy(true);
     this.#hooks.changed(true);
     this.#running = this.#run(turn, abort.signal).finally(() => {
+      this.tree.touch(said);
       this.#abort = this.#turn = null;
       this.#hooks.busy(false);
       this.#hooks.changed(true);
@@ -366,7 +387,7 @@ export class Conversation {
       answer.add(piece);
       if (now - shown < STATS_EVERY) continue;
       shown = now;
-      said.text = answer.text;
+      this.flush();
       answer.stats(rate((pieces - 1) / ((now - first) / 1000)));
       this.#hooks.used((this.#turn?.prompt ?? prompt) + pieces);
       this.#hooks.changed(false);
@@ -375,7 +396,10 @@ export class Conversation {
 
   /** What is there of a running answer goes into the tree: the page may be about to go. */
   flush() {
-    if (this.#turn) this.#turn.said.text = this.#turn.answer.text;
+    if (!this.#turn) return;
+    const { said, answer } = this.#turn;
+    said.text = answer.text;
+    this.tree.touch(said);
   }
 
   stop() {

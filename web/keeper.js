@@ -28,23 +28,25 @@ export class Keeper {
   #draftTimer = 0;
   /** A draft that is not written yet. @type {{ draft: Draft, id: string } | null} */ #waiting = null;
   #said = false;
-  /** Whether not all is kept. If it is, another tab may have gone on since: nothing is written. */ #news = false;
+  /** Whether not all is kept. If it is, nothing is written: another tab may have deleted it since. */ #news = false;
+  /** Whether another tab has gone on with what is open here. */ #elsewhere = false;
   #puts = 0;
 
   /** @param {Conversation} conversation */
   constructor(conversation) {
     this.#conversation = conversation;
-    const leave = () => {
+    const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
       const { head, tree } = conversation, waiting = this.#waiting;
-      const news = this.#news && head && { head, body: tree.kept() };
-      if (!news && !waiting) return;
-      if (archive.kept) leaveBehind({ ...waiting, ...news });
-      void Promise.all([news && this.#put(true), waiting && this.#putDraft(waiting.draft, waiting.id)])
-        .then(() => leaveBehind(null));
+      const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
+      if (!said && !waiting) return;
+      if (archive.kept) leaveBehind({ ...waiting, ...said });
+      // A page that goes has no time to read what is there, unless it must.
+      const put = said && this.#put(true, !going || this.#elsewhere);
+      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() => leaveBehind(null));
     };
-    addEventListener('pagehide', leave);
-    addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave());
+    addEventListener('pagehide', () => leave(true));
+    addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave(false));
   }
 
   /** What the page was left with: the archive may not have had the time for all of it. */
@@ -52,7 +54,7 @@ export class Keeper {
     const left = leftBehind();
     if (!left || !archive.kept) return;
     try {
-      if (left.head && left.body) await archive.put(left.head, left.body);
+      if (left.head && left.body) await archive.put(left.head, left.body, { news: left.news });
       if (left.id && left.draft) await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
@@ -81,18 +83,31 @@ export class Keeper {
     void this.#put(false);
   }
 
-  /** @param {boolean} found   by the words that have come */
-  async #put(found) {
+  /** @param {boolean} found   by the words that have come @param {boolean} [beside]   what another tab has said */
+  async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
-    const mine = ++this.#puts;
+    const mine = ++this.#puts, { news } = tree;
     try {
-      await archive.put(head, tree.kept(), found);
+      const now = await archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
+      tree.settle(news);
+      this.#conversation.join(now);
       if (mine === this.#puts && !this.#timer && !this.#conversation.busy) this.#news = false;
     } catch {
       if (!this.#said) announce('This conversation could not be kept: the browser has no room for it.');
       this.#said = true;
     }
+  }
+
+  /** Another tab has changed a conversation. @param {string} id */
+  async heard(id) {
+    void showLibrary();
+    if (this.#conversation.head?.id !== id) return;
+    this.#elsewhere = true;
+    const one = await archive.get(id).catch(() => null);
+    // An answer that runs there is shown when it is there.
+    const last = one?.body.said.find(({ id }) => id === one.body.leaf);
+    if (one && last?.state !== 'partial') this.#conversation.join(one, !this.#news);
   }
 
   /** @param {Draft} draft */

@@ -181,13 +181,14 @@ function rename({ id, title }, item) {
 async function remove(head) {
   // An answer that runs is kept when it ends: before.
   if (on.current() === head.id) await on.open(null);
-  const one = await archive.get(head.id);
+  const one = await archive.get(head.id), draft = await archive.draft(head.id);
   await archive.remove(head.id);
   on.removed();
   await showLibrary();
   input('library-search').focus();
   if (one) offerUndo(`“${head.title}” is deleted.`, async () => {
     await archive.put(one.head, one.body);
+    if (draft) await archive.setDraft(head.id, draft);
     await showLibrary();
   });
 }

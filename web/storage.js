@@ -34,7 +34,7 @@ export function remember(key, value) {
 /** What was said, and what was being written, when the tab was left. IndexedDB takes what it is given then or does not;
  * this takes it at once.
  * @typedef {{ id?: string, draft?: import('./archive.js').Draft, head?: import('./archive.js').Head,
- *   body?: import('./tree.js').Kept }} Left */
+ *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;
 
 /** @param {Left | null} left */

@@ -23,6 +23,9 @@
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
+/** What was said, changed or taken back here since it was last kept: ids. @typedef {{ own: string[], gone: string[],
+ *   at: number }} News */
+
 /** Unique enough for one person's conversations, in an order that shows their age. */
 export function newId() {
   const random = crypto.getRandomValues(new Uint32Array(2));
@@ -31,6 +34,9 @@ export function newId() {
 
 export class Tree {
   /** @type {Map<string, Said>} */ #said = new Map();
+  /** What is news, and its turn among them. @type {Map<string, number>} */ #own = new Map();
+  /** @type {Map<string, number>} */ #gone = new Map();
+  #turn = 0;
   /** @type {string | null} */ leaf = null;
 
   /** @param {Kept} [kept] */
@@ -54,13 +60,30 @@ export class Tree {
     /** @type {Said} */
     const one = { id: newId(), parent, role, text, state: role === 'user' ? 'whole' : 'partial' };
     this.#said.set(one.id, one);
+    this.touch(one);
     this.leaf = one.id;
     return one;
+  }
+
+  /** It changes here. @param {Said} one */
+  touch(one) {
+    if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
+  }
+
+  /** What another tab has of it: all that is not changed here. Gives whether there was any.
+   * @param {Said[]} said */
+  join(said) {
+    const ours = (/** @type {string} */ id) => this.#own.has(id) || this.#gone.has(id);
+    const news = said.filter((one) => !ours(one.id) && differ(one, this.#said.get(one.id)));
+    for (const one of news) this.#said.set(one.id, Object.assign(this.#said.get(one.id) ?? {}, one));
+    return news.length > 0;
   }
 
   /** Take back a thing after which nothing was said. @param {Said} one */
   remove(one) {
     this.#said.delete(one.id);
+    this.#own.delete(one.id);
+    this.#gone.set(one.id, ++this.#turn);
     if (this.leaf !== one.id) return;
     this.leaf = one.parent;
     const others = this.#after(one.parent);
@@ -110,10 +133,39 @@ export class Tree {
     return new Tree({ said, leaf: id });
   }
 
+  /** @returns {News} */
+  get news() {
+    return { own: [...this.#own.keys()], gone: [...this.#gone.keys()], at: this.#turn };
+  }
+
+  /** What was news is kept. @param {News} news */
+  settle({ at }) {
+    for (const news of [this.#own, this.#gone]) {
+      for (const [id, turn] of news) if (turn <= at) news.delete(id);
+    }
+  }
+
   /** @returns {Kept} */
   kept() {
     return { said: [...this.#said.values()].map((one) => ({ ...one })), leaf: this.leaf };
   }
+}
+
+/** What may change of it. */
+const CHANGING = /** @type {const} */ (['text', 'state', 'stats', 'full']);
+
+/** @param {Said} one @param {Said} [other] */
+const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== other[part]);
+
+/** What two tabs have of one conversation: all that was said in either. Of what both have that counts which has changed
+ * here, else what is there. @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
+export function merged(there, here, { own, gone }) {
+  const theirs = new Map(there.said.map((one) => [one.id, one])), ours = new Set(here.said.map(({ id }) => id));
+  const said = here.said.map((one) => (own.includes(one.id) ? one : theirs.get(one.id) ?? one));
+  // What was taken back here, another tab may have gone on from.
+  const before = new Set(there.said.map(({ parent }) => parent));
+  const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
+  return { said: [...said, ...others], leaf: here.leaf };
 }
 
 /** A message as a model reads it: the files behind the words, each between two lines that name it.

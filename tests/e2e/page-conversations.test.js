@@ -128,6 +128,30 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('two tabs go on with one conversation: each shows what the other said, and all of it is kept', async () => {
+      const tab = await opened(), { page } = tab;
+      await ask(page, 'One');
+      const other = await page.browserContext().newPage();
+      await other.goto(page.url());
+      await until(other, READY);
+      await setOptions(other, { temperature: 0, maxTokens: 6 });
+      await ask(other, 'Two');
+      await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+      assert.deepEqual(await shown(page), await shown(other));
+      // Both at once: two versions of what comes next, each tab with its own.
+      await Promise.all([say(page, 'Three here'), say(other, 'Three there')]);
+      for (const [one, mine] of /** @type {const} */ ([[page, 'Three here'], [other, 'Three there']])) {
+        await one.bringToFront();   // tabs behind are not drawn
+        await until(one, '.from-model:last-child .retry');
+        await one.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
+        assert.equal((await shown(one))[4], mine);
+      }
+      await other.close();
+      await reload(page);
+      assert.match(await textOf(page, '#log'), /Three (here|there)\s*‹\s*[12]\/2/);
+      await tab.close();
+    });
+
     test('deleted in the middle of its answer it stays away', async () => {
       const tab = await opened(), { page } = tab;
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });

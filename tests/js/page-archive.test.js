@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MemoryArchive } from '../../web/archive.js';
 import { fromJson, toJson, toMarkdown } from '../../web/exchange.js';
-import { Tree, titleOf, wordsOf } from '../../web/tree.js';
+import { Tree, merged, titleOf, wordsOf } from '../../web/tree.js';
 
 /** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
 function turn(tree, parent, question, answer) {
@@ -69,6 +69,48 @@ test('what is kept comes back the same, and a leaf that is not there does no har
   assert.deepEqual(again.kept(), tree.kept());
   assert.deepEqual(texts(tree.branch(said.id)), ['a', 'A']);
   assert.deepEqual(texts(new Tree({ ...tree.kept(), leaf: 'gone' })), []);
+});
+
+test('two tabs go on with one conversation: all that was said in either is kept', () => {
+  const begun = new Tree(), first = turn(begun, null, 'one', 'first');
+  const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
+  turn(a, first.said.id, 'two', 'second');
+  turn(b, first.said.id, 'three', 'third');
+  const { news } = b, both = merged(a.kept(), b.kept(), news);
+  assert.deepEqual(texts(new Tree(both)), ['one', 'first', 'three', 'third']);
+  assert.deepEqual(both.said.map(({ text }) => text), ['one', 'first', 'three', 'third', 'two', 'second']);
+  b.settle(news);
+  assert.equal(b.join(both.said), true);
+  assert.equal(b.join(both.said), false);
+  const [, , three] = b.path();
+  assert.deepEqual(b.versions(three).map(({ text }) => text), ['three', 'two']);
+  assert.deepEqual(b.news, { own: [], gone: [], at: news.at });
+});
+
+test('of what two tabs have, the one counts where it changed', () => {
+  const begun = new Tree(), { asked, said } = turn(begun, null, 'one', 'half');
+  said.state = 'partial';
+  const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
+  const one = /** @type {import('../../web/tree.js').Said} */ (a.get(said.id));
+  Object.assign(one, { text: 'half of it', state: 'whole' });
+  a.touch(one);
+  // Kept by the one that has not changed it: the other's stays; and by the one that has.
+  assert.equal(merged(a.kept(), b.kept(), b.news).said[1].text, 'half of it');
+  assert.equal(merged(b.kept(), a.kept(), a.news).said[1].text, 'half of it');
+  assert.equal(a.join(b.kept().said), false);
+  assert.equal(b.join(a.kept().said), true);
+  assert.deepEqual(texts(b), ['one', 'half of it']);
+  // Taken back it does not come again, unless another tab has gone on from there.
+  a.remove(one);
+  assert.deepEqual(merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id), [asked.id]);
+  assert.equal(a.join(b.kept().said), false);
+  turn(b, said.id, 'two', 'second');
+  assert.equal(merged(b.kept(), a.kept(), a.news).said.length, 4);
+  // What changes while it is being kept is still news.
+  const { news } = b;
+  b.touch(/** @type {import('../../web/tree.js').Said} */ (b.get(said.id)));
+  b.settle(news);
+  assert.deepEqual(b.news.own, [said.id]);
 });
 
 test('titles and words', () => {
