@@ -24,7 +24,7 @@ const MAX_ROUNDS = 8;
  * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
 /** What the model does for a chat. ask: the prompt is asked for when the answer begins.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
- *   save: (head: Uint8Array, ids: number[], signal?: AbortSignal) => Promise<Uint8Array>,
+ *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
  *   restore: (bytes: Uint8Array) => Promise<Restored> }} Means */
 
 export class Chat {
@@ -108,7 +108,7 @@ export class Chat {
     this.#check();
     const prefixes = this.#prefixes;
     const head = packSaid({ messages: this.#messages, options: this.#defaults, prefixes });
-    return this.#means.save(head, prefixes.next?.ids ?? [], options.signal);
+    return this.#means.save(head, prefixes.next, options.signal);
   }
 
   #check() {

@@ -300,7 +300,9 @@ export class Model extends HeaderModel {
     if (!this.info.chatTemplate) throw noTemplate();
     return new Chat({
       ask: (...answer) => this.#generation(...answer),
-      save: (head, ids, signal) => this.call('save', { head, ids }, signal),
+      save: (head, prefix, signal) => {
+        return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of }, signal);
+      },
       restore: (bytes) => this.line.ask(async (connection) => {
         return connection.call('restore', { bytes }, undefined, undefined, [bytes.buffer]).answer;
       }, undefined, () => false),

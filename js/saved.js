@@ -55,7 +55,7 @@ export function unpackSaid(bytes) {
   if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
   const json = bytes.subarray(HEAD, end);
   if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
-  const { messages, options = {}, prefixes = {} } = parsed(json);
+  const { messages, options, prefixes } = parsed(json);
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
   const known = Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name)));
@@ -72,7 +72,8 @@ export function unpackSaid(bytes) {
 function parsed(json) {
   try {
     const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
-    if (typeof value === 'object' && value && Array.isArray(value.messages)) return value;
+    const { messages, options, prefixes } = value ?? {};
+    if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch {
     // No JSON at all.
   }
@@ -85,10 +86,10 @@ const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray
 /** What an answer was built on; none, where it is not what we write.
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
-  const { text, seam, ids } = prefix ?? {};
-  const fits = typeof text === 'string' && typeof seam === 'string' && Array.isArray(ids) && ids.length <= MOST_IDS
-    && ids.every((id) => Number.isInteger(id) && id >= 0);
-  return fits ? { text, seam, ids } : undefined;
+  const { of = '', text, seam, ids } = prefix ?? {};
+  const fits = [of, text, seam].every((value) => typeof value === 'string') && Array.isArray(ids)
+    && ids.length <= MOST_IDS && ids.every((id) => Number.isInteger(id) && id >= 0);
+  return fits ? { of, text, seam, ids } : undefined;
 }
 
 /** @param {string} expected @param {string} [got] */

@@ -322,7 +322,7 @@ gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
 }
 
 void gw_match_free(gw_model *m, gw_matcher *x) {
-    m->session.wanted = (gw_rows){ 0 };   /* they may be those of its mask */
+    if (m->session.wanted.bits == gw_matcher_bits(x)) m->session.wanted = (gw_rows){ 0 };
     gw_matcher_free(x);
 }
 

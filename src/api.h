@@ -168,7 +168,7 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
  * gw_sync(m, ids, n): make the context equal ids[0..n). Keeps the longest prefix that the KV cache
  *   can still serve, but re-evaluates at least the last id. Returns the number of ids kept.
  *   GW_E_CONTEXT when n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION when n = 0. Evaluates nothing yet.
- * gw_append(m, id): one more id behind the context. GW_E_CONTEXT when it is full.
+ * gw_append(m, id): one more id behind the context, not behind texts (gw_pack). GW_E_CONTEXT when it is full.
  * gw_run(m, layers): evaluate what is pending, at most about `layers` layers of one batch (0: all of it).
  *   GW_RUN_DONE     nothing pending, gw_logits() holds the logits after the last id
  *   GW_RUN_MORE     call again

@@ -65,14 +65,22 @@ export class States {
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {
-      const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
-      const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
-      for (const found of new Set([...own, ...named])) {
-        const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
-        if (bytes) return bytes;
-      }
-      return undefined;
+      const [found, missed] = await this.#latest(name, pause);
+      // Another tab may have put a later one in its place meanwhile.
+      return missed ? (await this.#latest(name, pause))[0] : found;
     });
+  }
+
+  /** What is kept under a name, and whether there was something that could not be read.
+   * @param {string} name @param {Pause} pause @returns {Promise<[Uint8Array | undefined, boolean]>} */
+  async #latest(name, pause) {
+    const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
+    const own = named.filter(({ file }) => file.startsWith(this.#mine(name)));
+    for (const found of new Set([...own, ...named])) {
+      const bytes = await this.#read(found, pause).catch(unlessOurs(() => undefined));
+      if (bytes) return [bytes, false];
+    }
+    return [undefined, named.length > 0];
   }
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
@@ -218,7 +226,9 @@ function patient(store) {
 const begunAt = (file) => parseInt(file.split('-')[3], 16);
 
 /** @param {Found} found */
-const isAbandoned = ({ file, journal }) => !journal && Date.now() - begunAt(file) > ABANDONED_MS;
+const isAbandoned = ({ file, journal }) => {
+  return !(journal && isWhole(journal)) && Date.now() - begunAt(file) > ABANDONED_MS;
+};
 
 /** @param {Found} found */
 const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);

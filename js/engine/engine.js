@@ -146,14 +146,26 @@ export class Engine {
     return this.#heap.view(this.#raw('load_window'), room);
   }
 
-  /** A SHA-256 that runs. @returns {Hash} */
+  /** A SHA-256 that runs, until it is asked for. @returns {Hash} */
   hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap, hash = start();
+    if (!hash) throw new GemmaError('no-memory', 'heap block');
     return {
       update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
-      hex: () => heap.string(hex(hash)) ?? '',
+      hex: () => {
+        const text = heap.string(hex(hash));
+        heap.release(hash);
+        return text ?? '';
+      },
     };
+  }
+
+  /** SHA-256 of a text. @param {string} text */
+  hash(text) {
+    const { update, hex } = this.hasher();
+    update(utf8(text));
+    return hex();
   }
 
   /** Checksums (checksum.h), and rooms where they need no copying. */
@@ -258,9 +270,9 @@ export class Engine {
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
     if (n > piece.size) {
+      const size = Math.max(256, n), address = this.#heap.reserve(size);
       this.#heap.release(piece.address);
-      piece.size = Math.max(256, n);
-      piece.address = this.#heap.reserve(piece.size);
+      Object.assign(piece, { address, size });
       n = read();
     }
     return this.#heap.view(piece.address, n);

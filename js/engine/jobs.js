@@ -259,7 +259,7 @@ function callsOf({ reader, args: { prompt } }) {
 /** What the next turn may build on; without white space at the end, which templates trim.
  * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
-  const { assembler: { text: added, incomplete }, vocabulary, reader, seamed, prompt, tokens, args } = run;
+  const { assembler: { text: added, incomplete }, native, vocabulary, reader, seamed, prompt, tokens, args } = run;
   if (reader || seamed === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
   if (incomplete) return { why: 'ends inside a character' };
@@ -271,8 +271,8 @@ function prefixOf(run, finishReason) {
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  const { template } = vocabulary;
-  return { prefix: { text: seamed + template.protect(answer), seam: template.seam, ids: [...prompt, ...kept] } };
+  const { template } = vocabulary, ids = [...prompt, ...kept];
+  return { prefix: { of: native.stateName, text: seamed + template.protect(answer), seam: template.seam, ids } };
 }
 
 /** @param {number} count @param {number} milliseconds */

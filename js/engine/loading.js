@@ -12,7 +12,6 @@
 /** @import { Replay } from './replay.js' */
 import { openSource } from '../download/source.js';
 import { GemmaError } from '../errors.js';
-import { utf8 } from './heap.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
@@ -71,11 +70,7 @@ function surroundings({ cache, headerOnly = false }, { native, platform, asking 
     readOnly: headerOnly,
     hasher: () => native.hasher(),
     ...native.checker(),
-    hash(text) {
-      const hasher = native.hasher();
-      hasher.update(utf8(text));
-      return hasher.hex();
-    },
+    hash: (text) => native.hash(text),
     counted: (bytes, cached) => meter.add(bytes, cached),
     watched: (have, total) => meter.watch(have, total),
     notice: (code, message) => meter.notice(code, message),

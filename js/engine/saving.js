@@ -5,16 +5,15 @@
 /** @import { Restore, Save, Stored } from '../link/protocol.js' */
 import { States } from '../download/states.js';
 import { GemmaError, wrapped } from '../errors.js';
-import { utf8 } from './heap.js';
 
 const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
 
 /** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
- * Without ids there is nothing behind it.
+ * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
-export async function save({ runner }, job, { head, ids }) {
-  const { native } = runner;
-  if (!ids.length) return head;
+export async function save({ runner, contextLength }, job, { head, ids: all, of }) {
+  const { native } = runner, ids = all.slice(0, contextLength);   // an answer that filled it has one more
+  if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   if (!native.saves(ids)) {
     native.sync(ids);
     await runner.settle(job);
@@ -93,11 +92,7 @@ function statesOf({ runner: { native }, store, stateBytes }) {
   }
   const states = known.get(store) ?? new States(store, {
     engine: native.stateName, limit: stateBytes,
-    hash(text) {
-      const hasher = native.hasher();
-      hasher.update(utf8(text));
-      return hasher.hex();
-    },
+    hash: (text) => native.hash(text),
   });
   known.set(store, states);
   return states;

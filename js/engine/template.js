@@ -23,8 +23,8 @@ const BUILT_OF = new Set(`type function name description parameters properties r
 
 /** As templates take them; with more than these where tools are used.
  * @typedef {{ role: string, content: any }} Message */
-/** What the cache holds of a conversation: seamed text, its seam, and its ids.
- * @typedef {{ text: string, seam: string, ids: number[] }} Prefix */
+/** What the cache holds of a conversation: seamed text, its seam, and its ids; of: which engine's and model's they are.
+ * @typedef {{ of: string, text: string, seam: string, ids: number[] }} Prefix */
 
 export class ChatTemplate {
   #program;

@@ -141,8 +141,13 @@ export class Vocabulary {
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    const { prefix, begin } = prompt;
+    const { begin } = prompt, prefix = this.#own(prompt.prefix);
     return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
+  }
+
+  /** A conversation that another model began has ids that mean something else here. @param {Prefix} [prefix] */
+  #own(prefix) {
+    return prefix?.of === this.#native.stateName ? prefix : undefined;
   }
 
   /** The part that knows of tools and formats. @returns {Promise<Grammars>} */
@@ -168,8 +173,8 @@ export class Vocabulary {
   }
 
   /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
-  async #withTools({ messages, prefix, begin, tools = [] }) {
-    const { preceded } = await this.load(), template = await this.#ready();
+  async #withTools({ messages, prefix: given, begin, tools = [] }) {
+    const { preceded } = await this.load(), template = await this.#ready(), prefix = this.#own(given);
     const { opening, ...form } = (await this.dialect()).render(messages, tools);
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });

@@ -31,7 +31,7 @@ import { GemmaError } from '../errors.js';
  * @typedef {{ args: { ids: number[], all?: boolean }, value: Float32Array }} Logits
  * @typedef {{ args: { text: string, window?: number },
  *   value: { perplexity: number, nll: number, tokens: number } }} Perplexity
- * @typedef {{ args: { head: Uint8Array, ids: number[] }, value: Uint8Array }} Save
+ * @typedef {{ args: { head: Uint8Array, ids: number[], of?: string }, value: Uint8Array }} Save
  * @typedef {{ args: { bytes: Uint8Array }, value: { tokens: number, reason?: string } }} Restore
  * @typedef {{ args: { what: 'put' | 'get' | 'list' | 'remove', name?: string, bytes?: Uint8Array },
  *   value: any }} Stored

@@ -165,6 +165,7 @@ void gw_session_want_look(gw_session *s) {
 int gw_session_append(gw_session *s, int32_t id) {
     int bad = check_id(s, id);
     if (bad) return bad;
+    if (s->want_vectors) return gw_fail(s->error, GW_E_BAD_STATE, "gw_append\nids\ntexts");
     if (s->n_ids == s->n_ctx)
         return gw_fail(s->error, GW_E_CONTEXT, "tokens of context\nat most %u\n%u", s->n_ctx, s->n_ctx + 1);
     s->ids[s->n_ids++] = id;

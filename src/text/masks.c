@@ -6,6 +6,10 @@
 #include <string.h>
 
 enum { LIST = 1, BITS = 2, HEAD = 4, NODES = 16 };   /* NODES: of a tree, that are one step of work */
+/* A rule that may end anywhere has a place at each node that goes on; below one of them, in a rule that may end
+ * anywhere too, there are places again, of a smaller tree. Gemma's vocabulary has 588,000 nodes, and 800,000 places at
+ * most. */
+enum { FEW_PLACES = 1 << 16 };
 #define IN_ODD 0x80000000u
 
 /* --- when the block is full ------------------------------------------------------------------------ */
@@ -102,7 +106,7 @@ static int walk(gw_masks *k, const gw_tree *t, uint32_t i, uint32_t end, uint32_
         else if (id1) k->ids[k->n_ids++] = id1 - 1;
         bool on = t->skip[i] > i + 1;
         if (on && s->flags[next] & GW_STATE_ENDS) {
-            if (k->n_places == GW_MOST_PLACES) return GW_FULL;
+            if (k->n_places == k->most_places) return GW_FULL;
             k->places[k->n_places++] = i | flag;
         }
         if (on && s->flags[next] & GW_STATE_GOES) {
@@ -273,6 +277,15 @@ static uint32_t state_of(gw_masks *k, const gw_item *items, uint32_t n) {
     return gw_state_of_set(s);
 }
 
+/* Whether anything follows where a rule on these frames ends. */
+static bool goes_on(const gw_masks *k, uint32_t frames) {
+    uint32_t n;
+    const gw_frame *f = gw_frames(k->s, frames, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (f[i].to != GW_NEVER) return true;
+    return false;
+}
+
 int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask) {
     k->n_places = k->n_returns = 0;
     uint32_t state = state_of(k, k->items + first, n);
@@ -281,7 +294,7 @@ int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask) {
     if (bad) return bad;
     const uint32_t *w = k->s->words + k->s->answer[state];
     apply(k, w, mask);
-    if (!w[2]) return 0;
+    if (!w[2] || !goes_on(k, k->items[first].frames)) return 0;
     k->n_places = w[2];
     memcpy(k->places, w + HEAD + w[1], w[2] * sizeof *w);
     k->returns[k->n_returns++] = (gw_return){ GW_STATE_NONE, k->items[first].frames };
@@ -291,7 +304,8 @@ int gw_masks_add(gw_masks *k, uint32_t first, uint32_t n, uint32_t *mask) {
 void gw_masks_take(gw_masks *k, gw_arena *a, const gw_trie *trie, const gw_grammar *g) {
     k->trie = trie;
     k->ids = gw_arena_take(a, trie->n_vocab * sizeof *k->ids);
-    k->places = gw_arena_take(a, GW_MOST_PLACES * sizeof *k->places);
+    k->most_places = FEW_PLACES + trie->all.n / 2 * 3;
+    k->places = gw_arena_take(a, (size_t)k->most_places * sizeof *k->places);
     k->returns = gw_arena_take(a, GW_MOST_RETURNS * sizeof *k->returns);
     k->path = gw_arena_take(a, (trie->longest + 1) * sizeof *k->path);
     gw_plain_take(&k->plain, a, g);

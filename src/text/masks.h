@@ -8,7 +8,7 @@
 #include "text/plain.h"
 #include "text/trie.h"
 
-enum { GW_MOST_PLACES = 1 << 16, GW_MOST_RETURNS = 1 << 10 };
+enum { GW_MOST_RETURNS = 1 << 10 };
 
 /* Where a text goes on when its rule has ended: a state, and the frames that this one stands on. */
 typedef struct { uint32_t state, frames; } gw_return;
@@ -20,8 +20,8 @@ typedef struct {
     uint32_t n_items;
     uint32_t *ids;        /* [n_vocab] scratch: tokens of a walk */
     uint32_t n_ids;
-    uint32_t *places;     /* [GW_MOST_PLACES] scratch: nodes where a walk has ended; GW_IN_ODD: of the smaller tree */
-    uint32_t n_places;
+    uint32_t *places;     /* [most_places] scratch: nodes where a walk has ended; GW_IN_ODD: of the smaller tree */
+    uint32_t n_places, most_places;
     gw_return *returns;   /* [GW_MOST_RETURNS] scratch */
     uint32_t n_returns;
     uint16_t *path;       /* [longest + 1] the state at each depth of a walk */

@@ -212,6 +212,8 @@ const uint32_t *gw_matcher_mask(gw_matcher *m) {
     return bad ? NULL : m->mask;
 }
 
+const uint32_t *gw_matcher_bits(const gw_matcher *m) { return m->mask; }
+
 /* --- forced bytes ---------------------------------------------------------------------------------- */
 
 /* The one byte that items can go on with, -1: several, or none, or the text may end here. */

@@ -36,6 +36,7 @@ bool gw_matcher_ended(const gw_matcher *m);        /* a token that ends texts wa
 
 /* Bits of the tokens that are allowed, valid until the next call; NULL with an error. */
 const uint32_t *gw_matcher_mask(gw_matcher *m);
+const uint32_t *gw_matcher_bits(const gw_matcher *m);   /* where they lie, whatever they are now */
 /* Bytes that must come next, whatever text it becomes: at most cap. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
 /* How forced bytes become tokens is the tokenizer's business: it is given the text's last tokens and these bytes, and

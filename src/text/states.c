@@ -585,6 +585,12 @@ static void read_items(gw_states *s, const keeper *k, const gw_kept *l, const ui
     }
 }
 
+/* What was begun came to nothing: marks are no numbers of states. */
+static void unmark_frames(gw_states *s) {
+    for (uint32_t i = 0; i < CHAINS; i++)
+        for (uint32_t at = s->heads[FRAMES][i]; at; at = s->words[at]) *gw_frames_known(s, at) = 0;
+}
+
 int gw_states_forget(gw_states *s, const gw_kept *l) {
     keeper k = { 0 };
     bool fine = true;
@@ -595,7 +601,7 @@ int gw_states_forget(gw_states *s, const gw_kept *l) {
         empty(s);
         fine = read_frames(s, &k, places);
         if (fine) read_items(s, &k, l, places);
-    }
+    } else unmark_frames(s);
     gw_free(places);
     gw_buffer_free(&k.out);
     gw_buffer_free(&k.open);

@@ -299,7 +299,10 @@ int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
     v->spelling = spelling;
     int code = check_counts(v, e);
     if (code) return code;
-    if (read_texts(v) || make_tables(v)) return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer");
+    if (read_texts(v) || make_tables(v)) {
+        v->n = 0;
+        return gw_fail(e, GW_E_NO_MEMORY, "memory for the tokenizer");
+    }
     if (!v->in_types.used) types_by_name(v);
     correct_types(v);
     code = index_pieces(v, e);

@@ -372,6 +372,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     both[1] = 8;
     check_pack(r.m, ids, both, 2, GW_POOL_MEAN);
     CHECK_INT(gw_pack(r.m, ids, &one, 1, GW_POOL_MEAN), 0);
+    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE);   /* it belongs to no text */
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
     CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);

@@ -1,5 +1,6 @@
 /**
- * An engine without a worker around it, for tests and tools that look at its parts: its header read, and no weights.
+ * An engine without a worker around it, for tests and tools that look at its parts: its header read, and no weights, unless
+ * they are asked for.
  */
 import { readFile } from 'node:fs/promises';
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -24,6 +25,19 @@ export async function bareEngine(path, variant = 'simd128') {
     }
   } finally {
     closeSync(file);
+  }
+  return engine;
+}
+
+/** With its weights. @param {string} path */
+export async function loadedEngine(path) {
+  const engine = await bareEngine(path), file = await readFile(path);
+  engine.reserve(512);
+  for (let state = engine.call('load_commit', 0), count; state !== LOAD.READY; state = engine.call('load_commit', count)) {
+    const window = engine.window(), bytes = file.subarray(engine.call('load_offset')).subarray(0, window.length);
+    window.set(bytes);
+    count = bytes.length;
+    if (!count) engine.call('load_end');
   }
   return engine;
 }

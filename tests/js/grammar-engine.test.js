@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
 import { forcedTokens } from '../../js/engine/forcing.js';
-import { compile } from '../../js/grammar/index.js';
+import { compile, toBytes } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
 import { Unsupported } from '../../js/grammar/refusal.js';
-import { bareEngine } from './bare-engine.js';
+import { bareEngine, loadedEngine } from './bare-engine.js';
 import { testModel } from './models.js';
 import { LETTERS, randomGrammar, randomOf } from './random-grammars.js';
 import { accepts } from './support/acceptor.js';
@@ -55,6 +55,38 @@ function allowed(matcher, where) {
   }
   return ids;
 }
+
+test('over a large vocabulary, too: rules that may end anywhere have places at most of its beginnings', async () => {
+  const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
+  for (const [regex, next] of [['.*', 'More. '], ['Answer: [A-Za-z ,.]+', 'Answer: well'], ['(x[^)]*y)+', 'x words y']]) {
+    const matcher = new Grammar(engine, toBytes({ regex })).matcher();
+    for (const id of [null, ...engine.encode(next, false)]) {
+      assert.ok(id === null || matcher.accept(id));
+      const mask = matcher.mask();
+      for (let one = 0; one < engine.number('n_vocab'); one += 509) assert.equal(has(mask, one), matcher.allows(one), `${regex}: token ${one}`);
+    }
+    matcher.dispose();
+  }
+});
+
+test('a text that is matched and forgotten meanwhile leaves an answer\'s own format alone', async () => {
+  const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
+  const ids = Array.from({ length: 10 }, (_, i) => 300 + i * 7919 % 200000), drawn = [];
+  engine.resetSampler();
+  engine.setOption('temperature', 0);
+  for (const other of [false, true]) {
+    const matcher = new Grammar(engine, toBytes({ regex: '[a-m]{3,12}' })).matcher();
+    engine.sync([5]);
+    engine.sync(ids);
+    engine.call('want_top', 1);
+    matcher.want();
+    if (other) new Grammar(engine, toBytes({ regex: 'a+' })).matcher().dispose();
+    while (engine.call('run', 1));
+    drawn.push(matcher.draw(false));
+    matcher.dispose();
+  }
+  assert.equal(drawn[1], drawn[0]);
+});
 
 test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {
   let masks = 0, complete = 0, refused = 0;

@@ -2,6 +2,7 @@
  * never interrupted; what does not fit is refused and the messages are used; what is damaged is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { packSaid } from '../../js/saved.js';
 import { open, refuses, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -13,6 +14,17 @@ async function talk(model, options = SHORT) {
   const chat = model.chat({ system: 'Be brief.', ...options });
   for (const question of QUESTIONS) await chat.send(question).text();
   return chat;
+}
+
+/** As chat.save() writes what was said. */
+function packed(said) {
+  const bytes = packSaid({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
+  const json = new TextEncoder().encode(JSON.stringify(said)), out = new Uint8Array(16 + json.length), view = new DataView(out.buffer);
+  out.set(bytes);
+  view.setUint32(8, json.length, true);
+  view.setUint32(12, json.reduce((sum, byte) => Math.imul(sum ^ byte, 0x01000193), 0x811c9dc5) >>> 0, true);
+  out.set(json, 16);
+  return out;
 }
 
 const turn = async (chat, question) => {
@@ -121,6 +133,36 @@ test('of another model, cache or version the messages alone are used, and why is
     assert.match(reason, why);
     assert.deepEqual(again.messages, chat.messages);
     if (!options.contextLength) assert.ok((await again.send('Go on.').result()).usage.promptTokens > 20);
+  }
+});
+
+test('saved by another model whose template writes the same: its ids are not taken for one\'s own', async (t) => {
+  const chat = (await open(t)).chat({ temperature: 0, maxTokens: 6 });
+  await chat.send('Tell me about the little dog').text();
+  const model = await open(t, 'gemma-vocab-tiny'), again = model.chat({ saved: await chat.save() });
+  const said = [...again.messages, { role: 'user', content: 'And then?' }];
+  const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
+  const { tokens, usage } = await again.send('And then?').result();
+  assert.deepEqual([tokens, usage.promptTokens], [alone.tokens, alone.usage.promptTokens]);
+  // Nor kept as this one's state.
+  const third = model.chat({ saved: await chat.save() });
+  assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
+});
+
+test('a chat whose answer filled the context is saved, and goes on where there is more room', async (t) => {
+  const options = { contextLength: 128 }, chat = (await open(t, 'tiny', options)).chat({ ...SHORT, maxTokens: 500 });
+  assert.equal((await chat.send('Hello').result()).finishReason, 'context');
+  const saved = await chat.save();
+  assert.equal((await (await open(t, 'tiny', options)).chat({ saved }).restored).tokens, 128);
+  const wider = (await open(t, 'tiny', { contextLength: 256 })).chat({ saved, maxTokens: 2 });
+  assert.equal((await wider.send('So?').result()).usage.reusedTokens, 128);
+});
+
+test('bytes with nothing where options or what was built on should be are the messages alone', async (t) => {
+  const model = await open(t);
+  for (const parts of [{ options: null }, { prefixes: null }, { options: null, prefixes: null }]) {
+    const { messages } = model.chat({ saved: packed({ messages: [{ role: 'user', content: 'x' }], ...parts }) });
+    assert.deepEqual(messages, [{ role: 'user', content: 'x' }]);
   }
 });
 
