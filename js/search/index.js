@@ -220,7 +220,9 @@ export class SearchIndex {
     const stamps = rows.map((row) => this.#stamps[row]);
     await this.#write({ about: { dimensions, entries, deleted: [], stamps, seen: this.#seen }, vectors });
     for (const name of old) {
-      await folder.remove(name);
+      await folder.remove(name).catch((cause) => {
+        throw failure('index-failed', `${name} could not be removed`, cause);
+      });
       this.#files.delete(name);
     }
   }

@@ -227,6 +227,17 @@ test('several indexes on one folder, at random: all that was added and not delet
   for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
 });
 
+test('files that cannot be removed are told by clear, and cost no change', async (t) => {
+  const folder = folderOf(t), files = await openFolder(folder);
+  const remove = async () => { throw new Error('locked'); };
+  const index = await openOn({ ...files, remove });
+  await busy(index);
+  await index.add({ id: 'kept', vector: [1, 1] });
+  assert.deepEqual(await idsIn(folder), ['kept']);
+  await refuses(index.clear(), 'index-failed');
+  assert.deepEqual(await idsIn(folder), []);
+});
+
 test('an index that is opened while another one puts files together has all', async (t) => {
   const folder = folderOf(t), options = { dimensions: 2, folder }, other = await openIndex(options);
   await other.add([{ id: 'kept', vector: [1, 1] }, { id: 'gone', vector: [1, 1] }]);
