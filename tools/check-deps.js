@@ -53,7 +53,7 @@ const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} *
   shared: {
     uses: 'errors platform download link front', modules: 'hall wanted desk relay owner link member load',
   },
-  search: { uses: 'errors engine', modules: 'segments folder scan index open' },
+  search: { uses: 'errors engine', modules: 'segments folder scan checks join index open' },
   cli: { uses: 'errors front', modules: 'flags format output exact-json match chat inspect bench embed inside main' },
   entries: {
     uses: 'errors platform download grammar tools engine search shared cli',

@@ -1,7 +1,7 @@
 /* embed: the command that makes vectors of texts. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { loadModel } from '../index.node.js';
-import { UsageError, number } from './flags.js';
+import { UsageError, number, readText } from './flags.js';
 import { print, using } from './output.js';
 /** @import { Values } from './flags.js' */
 
@@ -27,5 +27,5 @@ export async function embed(values) {
 async function textsOf({ text, file }) {
   if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs --text or --file, one of them');
   if (text !== undefined) return [text];
-  return (await readFile(file, 'utf8')).replace(/\r?\n$/, '').split(/\r?\n/);
+  return (await readText(file)).replace(/\r?\n$/, '').split(/\r?\n/);
 }

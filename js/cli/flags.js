@@ -1,5 +1,7 @@
 /* flags: what stands on the command line: names, values, and the options of the package that they mean. */
+import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { reading } from '../errors.js';
 
 export class UsageError extends Error {}
 /** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
@@ -39,6 +41,9 @@ export function number(values, name) {
   if (!Number.isNaN(value)) return value;
   throw new UsageError(`--${name}: expected a number, got "${text}"`);
 }
+
+/** Of a file that a flag names. @param {string} path */
+export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 
 /** @param {string} text */
 export function idList(text) {

@@ -1,23 +1,24 @@
 /* format: the flags that hold answers to a shape, and the option of the package that they mean. */
 /** @import { Values } from './flags.js' */
 /** @import { Format } from '../model.js' */
-import { readFile } from 'node:fs/promises';
-import { UsageError } from './flags.js';
+import { UsageError, readText } from './flags.js';
 
-/** What each flag's text means. @type {Record<string, (text: string) => Promise<Format> | Format>} */
+/** @typedef {(text: string, path: string) => any} Parse */
+
+/** What each flag's text means. @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
 const SHAPES = {
-  schema: async (path) => ({ schema: jsonOf(await readFile(path, 'utf8'), path) }),
+  schema: async (path, parse) => ({ schema: parse(await readText(path), path) }),
   regex: (text) => ({ regex: text }),
-  grammar: async (path) => ({ grammar: await readFile(path, 'utf8') }),
+  grammar: async (path) => ({ grammar: await readText(path) }),
   choices: (text) => ({ choices: text.split(',') }),
 };
 export const FORMAT = Object.keys(SHAPES).join(' ');
 
-/** @param {Values} values @returns {Promise<Format | undefined>} */
-export async function formatOf(values) {
+/** @param {Values} values @param {Parse} [parse] of a schema @returns {Promise<Format | undefined>} */
+export async function formatOf(values, parse = jsonOf) {
   const [name, ...more] = Object.keys(SHAPES).filter((flag) => values[flag] !== undefined);
-  if (more.length) throw new UsageError(`--${name} and --${more[0]}: an answer has one shape`);
-  return name === undefined ? undefined : SHAPES[name](values[name]);
+  if (more.length) throw new UsageError(`--${name} and --${more[0]}: a text has one shape`);
+  return name === undefined ? undefined : SHAPES[name](values[name], parse);
 }
 
 /** @param {string} text @param {string} path */

@@ -1,16 +1,16 @@
 /* main: the commands of the command line. Results go to standard output, messages to standard error; exit status 0,
  * 1 (it failed), 2 (it was called wrongly). */
 import { existsSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
 import { EMBED, embed } from './embed.js';
-import { SAMPLING, UsageError, idList, number, parse, samplingOptions } from './flags.js';
+import { SAMPLING, UsageError, idList, number, parse, readText, samplingOptions } from './flags.js';
 import { FORMAT, formatOf } from './format.js';
 import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
-import { match } from './match.js';
+import { MATCH, match } from './match.js';
 import { print, using } from './output.js';
 import { GemmaError, loadModel } from '../index.node.js';
 import { openHeader } from '../model.js';
@@ -22,8 +22,8 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   inspect MODEL [--json]                   metadata, tensors, types, memory plan
   tokenize MODEL TEXT [--bos] [--json]     ids of a text
   detokenize MODEL --ids 2,105,... [--json]
-  match MODEL --schema FILE --text FILE [--json]       whether a text is of a shape; or --regex, --grammar FILE
-  match MODEL --cases FILE.jsonl           lines of { name, schema, tests: [{ valid, data }] }
+  match MODEL --text FILE SHAPE [--draft 4|6|7|2019|2020] [--json]       whether a text is of a shape
+  match MODEL --cases FILE.jsonl [--draft N]           lines of { name, schema, tests: [{ valid, data }] }
   generate MODEL --prompt TEXT [--chat] [--system TEXT] [sampling] [--json]
   chat MODEL [--system TEXT] [sampling]    interactive
   logits MODEL --ids 2,105,... [--all] --out FILE      little-endian float32
@@ -38,7 +38,8 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
 sampling  --max-tokens N --temperature T --top-k K --top-p P --min-p P --typical-p P --seed S
           --repetition-penalty X --frequency-penalty X --presence-penalty X --penalty-window N
           --stop TEXT (may be repeated) --logprobs N
-shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,... (of generate and chat)
+shape     --schema FILE (JSON schema) --regex R --grammar FILE (GBNF) --choices A,B,...
+          (one of them, of match, generate and chat)
 common    --threads N --context N --variant auto|relaxed|simd128
           --float-matrices auto|keep|q8_0 (auto: as in the file)
           --kv-type auto|f32|i16|q8_0 (how the context is kept)
@@ -57,7 +58,7 @@ const STORYTELLER = ['../../', '../'].map((up) => {
 const COMMANDS = {
   inspect: { flags: 'json', run: inspect },
 
-  match: { flags: 'schema regex grammar choices text cases draft json', run: match },
+  match: { flags: MATCH, run: match },
 
   tokenize: {
     words: ['TEXT'],
@@ -119,7 +120,7 @@ const COMMANDS = {
     flags: 'window json',
     async run(values) {
       const window = number(values, 'window');
-      const text = await readFile(values.file, 'utf8');
+      const text = await readText(values.file);
       print(values, await using(loadModel, values, (model) => model.perplexity(text, { window })));
     },
   },
@@ -159,8 +160,8 @@ function report(error) {
   const usage = error instanceof UsageError;
   const { code = '', what = '' } = error instanceof GemmaError ? error : {};
   process.stderr.write(`gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
-  // `text`: what a file holds, no flag.
-  return usage || (code === 'bad-option' && what !== 'text') ? 2 : 1;
+  // `text`: what a file holds, no flag. Ids are those of --ids.
+  return usage || (code === 'bad-option' && what !== 'text') || code === 'bad-token' ? 2 : 1;
 }
 
 // EPIPE: the reader has had enough.

@@ -1,26 +1,18 @@
 /* match: the command that judges texts by a format, token by token, as answers are held to it; one line of JSON a case
  * with --cases. */
-import { readFile } from 'node:fs/promises';
 import { maskTimes } from '../matches.js';
 import { openHeader } from '../model.js';
-import { UsageError } from './flags.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
+import { UsageError, readText } from './flags.js';
+import { FORMAT, formatOf } from './format.js';
 import { print, using } from './output.js';
 /** @import { HeaderModel } from '../model.js' */
 /** @import { Values } from './flags.js' */
 
 /** @typedef {{ name?: string, schema: any, tests?: { valid: boolean, data: any }[] }} Case */
 
-const FORMATS = ['schema', 'regex', 'grammar', 'choices'];
-
-/** @param {Values} values @returns {Promise<any>} */
-export async function formatOf(values) {
-  const named = FORMATS.filter((name) => values[name] !== undefined);
-  if (named.length !== 1) throw new UsageError(`expected one of ${FORMATS.map((name) => `--${name}`).join(', ')}`);
-  if (values.schema) return { schema: parseExactly(await readFile(values.schema, 'utf8'), values.schema) };
-  if (values.grammar) return { grammar: await readFile(values.grammar, 'utf8') };
-  return values.regex ? { regex: values.regex } : { choices: values.choices.split(',') };
-}
+export const MATCH = `${FORMAT} text cases draft json`;
+const DRAFTS = ['4', '6', '7', '2019', '2020'];
 
 /** @param {HeaderModel} model @param {Case} one @param {number} [draft] */
 async function judge(model, { schema, tests = [] }, draft) {
@@ -38,7 +30,7 @@ async function judge(model, { schema, tests = [] }, draft) {
 
 /** @param {HeaderModel} model @param {string} path @param {number} [draft] */
 async function judgeAll(model, path, draft) {
-  const lines = (await readFile(path, 'utf8')).split('\n').filter((line) => line.trim());
+  const lines = (await readText(path)).split('\n').filter((line) => line.trim());
   const sum = { cases: 0, compiled: 0, accepted: 0, refused: 0, wrong: 0 };
   /** @type {number[]} */
   const all = [], firsts = [];
@@ -58,10 +50,15 @@ async function judgeAll(model, path, draft) {
 
 /** @param {Values} values */
 export async function match(values) {
-  const draft = values.draft === undefined ? undefined : Number(values.draft);
-  if (values.cases) return using(openHeader, values, (model) => judgeAll(model, values.cases, draft));
+  const { cases, draft: named } = values, draft = named === undefined ? undefined : Number(named);
+  if (draft !== undefined && !DRAFTS.includes(named)) {
+    throw new UsageError(`--draft: expected one of ${DRAFTS.join(', ')}, got "${named}"`);
+  }
+  if (cases !== undefined) return using(openHeader, values, (model) => judgeAll(model, cases, draft));
   if (values.text === undefined) throw new UsageError('match needs --text FILE or --cases FILE');
-  const format = await formatOf(values), text = await readFile(values.text, 'utf8');
+  const format = await formatOf(values, parseExactly);
+  if (!format) throw new UsageError(`expected one of ${FORMAT.split(' ').map((name) => `--${name}`).join(', ')}`);
+  const text = await readText(values.text);
   const found = await using(openHeader, values, (model) => model.call('match', { format, texts: [text], draft }));
   const { compiled, reason, verdicts: [verdict = { accepted: false }], times, first } = found;
   print(values, { compiled, reason, ...verdict, masks: maskTimes(times, first) });

@@ -1,6 +1,9 @@
 /* folder-browser: an index's files in the origin private file system. */
 /** @import { Folder } from './segments.js' */
 
+/** @param {any} error */
+const absent = (error) => error?.name === 'NotFoundError';
+
 /** @param {string} name @returns {Promise<Folder>} */
 export async function openFolder(name) {
   const { storage } = navigator;
@@ -13,13 +16,32 @@ export async function openFolder(name) {
       for await (const entry of /** @type {any} */ (folder).keys()) names.push(entry);
       return names;
     },
-    read: async (file) => (await (await folder.getFileHandle(file)).getFile()).arrayBuffer(),
-    async write(file, bytes) {
-      // What is written is there when it is closed, all of it.
-      const stream = await (await folder.getFileHandle(file, { create: true })).createWritable();
-      await stream.write(bytes);
-      await stream.close();
+    async read(file) {
+      try {
+        const blob = await (await folder.getFileHandle(file)).getFile();
+        // It has its bytes when its writer closes it.
+        return blob.size ? await blob.arrayBuffer() : null;
+      } catch (error) {
+        // Another tab may remove it in the middle of that.
+        if (await folder.getFileHandle(file).then(() => false, absent)) return null;
+        throw error;
+      }
     },
-    remove: (file) => folder.removeEntry(file),
+    async write(file, bytes) {
+      try {
+        // What is written is there when it is closed, all of it.
+        const stream = await (await folder.getFileHandle(file, { create: true })).createWritable();
+        await stream.write(bytes);
+        await stream.close();
+      } catch (error) {
+        await folder.removeEntry(file).catch(() => {});
+        throw error;
+      }
+    },
+    async remove(file) {
+      await folder.removeEntry(file).catch((error) => {
+        if (!absent(error)) throw error;
+      });
+    },
   };
 }

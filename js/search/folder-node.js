@@ -10,8 +10,13 @@ export async function openFolder(name) {
   return {
     list: () => readdir(folder),
     async read(file) {
-      const { buffer, byteOffset, byteLength } = await readFile(join(folder, file));
-      return /** @type {ArrayBuffer} */ (buffer).slice(byteOffset, byteOffset + byteLength);
+      try {
+        const { buffer, byteOffset, byteLength } = await readFile(join(folder, file));
+        return /** @type {ArrayBuffer} */ (buffer).slice(byteOffset, byteOffset + byteLength);
+      } catch (/** @type {any} */ error) {
+        if (error.code === 'ENOENT') return null;
+        throw error;
+      }
     },
     async write(file, bytes) {
       const unfinished = join(folder, `${file}.tmp`);

@@ -1,10 +1,12 @@
 /* index: vectors by name, and which of them are nearest to a query. All are scanned as bytes; a bound on what rounding
  * to bytes may have done tells which of them can be among the nearest, and these are compared exactly: so the answer is
  * that of comparing all, in a tenth of the time. docs/search.md explains it. */
-/** @import { Entry, Folder, Segment } from './segments.js' */
+/** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 import { GemmaError, failure } from '../errors.js';
-import { isSegment, numberOf, pack, segmentName, unpack } from './segments.js';
+import { checkData, checkId, checkNames, checkVector } from './checks.js';
+import { join, see, seenOf } from './join.js';
+import { isSegment, newWriter, numberOf, pack, readAll, segmentName, stampOf } from './segments.js';
 
 /** More files than that are made one. */
 const MOST_FILES = 32;
@@ -18,11 +20,15 @@ const SLACK = 1 + 1e-9;
 export class SearchIndex {
   #scan;
   #folder;
-  /** Files of this index, and the number of the last one. */
-  #files = 0;
-  #last = 0;
+  /** Files that this index has read or written. @type {Set<string>} */
+  #files = new Set();
+  /** What they and those before them held. @type {Seen} */
+  #seen = {};
+  #writer = newWriter();
   /** @type {(Entry | null)[]} by row; null: the row is free */
   #rows = [];
+  /** What file each row came with. @type {string[]} */
+  #stamps = [];
   /** What rounding made of each row: scale, length, error, one after the other; NaN: the row is free. */
   #rounded = new Float64Array(0);
   /** @type {Map<string, number>} */
@@ -45,30 +51,36 @@ export class SearchIndex {
   }
 
   /** Those that are there already get the new vector. @param {Item | Item[]} items */
-  add(items) {
+  async add(items) {
     const list = [items].flat(), { dimensions } = this;
     const vectors = new Float32Array(list.length * dimensions);
-    list.forEach((item, i) => vectors.set(this.#checked(item?.vector), i * dimensions));
-    const entries = list.map(({ id, data }) => {
-      if (typeof id !== 'string') throw new GemmaError('bad-option', 'id', { expected: 'a string', got: typeof id });
+    const entries = list.map((item, i) => {
+      checkNames('item', item, ['id', 'vector', 'data']);
+      const { id, vector, data } = item;
+      checkId(id);
+      checkData(data);
+      vectors.set(checkVector(vector, dimensions), i * dimensions);
       return data === undefined ? { id } : { id, data };
     });
-    return this.#change({ about: { dimensions, first: false, entries, deleted: [] }, vectors });
+    await this.#locked(() => this.#change({ about: { dimensions, entries, deleted: [] }, vectors }));
   }
 
   /** @param {string | string[]} ids */
-  delete(ids) {
-    const deleted = [ids].flat().filter((id) => this.#byId.has(id)), { dimensions } = this;
-    return this.#change({ about: { dimensions, first: false, entries: [], deleted }, vectors: new Float32Array(0) });
+  async delete(ids) {
+    const list = [ids].flat();
+    list.forEach(checkId);
+    await this.#locked(() => this.#delete(list));
   }
 
   /** The nearest, best first. @param {ArrayLike<number>} vector @param {{ count?: number }} [options]
    * @returns {Hit[]} */
-  query(vector, { count = 10 } = {}) {
+  query(vector, options = {}) {
+    checkNames('option', options, ['count']);
+    const { count = 10 } = options;
     if (!Number.isInteger(count) || count < 1) {
       throw new GemmaError('bad-option', 'count', { expected: 'an integer from 1', got: String(count) });
     }
-    const query = this.#checked(vector);
+    const query = checkVector(vector, this.dimensions);
     const hits = this.#candidates(query, count).map((row) => ({ row, score: this.#product(row, query) }));
     hits.sort((a, b) => b.score - a.score || a.row - b.row);
     return hits.slice(0, count).map(({ row, score }) => {
@@ -82,7 +94,7 @@ export class SearchIndex {
     const row = this.#byId.get(id);
     if (row === undefined) return undefined;
     const { data } = /** @type {Entry} */ (this.#rows[row]);
-    return { id, vector: this.#vectors.slice(row * this.dimensions, (row + 1) * this.dimensions), data };
+    return { id, vector: this.#vector(row).slice(), data };
   }
 
   /** What there is, without the vectors. @returns {Entry[]} */
@@ -91,39 +103,53 @@ export class SearchIndex {
   }
 
   /** Everything goes, of the files too. */
-  clear() {
-    return this.delete([...this.#byId.keys()]).then(() => this.#locked(() => this.#compact()));
+  async clear() {
+    await this.#locked(async () => {
+      await this.#delete([...this.#byId.keys()]);
+      await this.#compact();
+    });
   }
 
   /** @internal Reads what was kept. */
   async load() {
-    if (!this.#folder) return;
-    const names = (await this.#folder.list()).filter(isSegment).sort();
-    const all = [];
-    for (const name of names) all.push({ name, ...unpack(await this.#folder.read(name), name, this.dimensions) });
-    const first = all.findLastIndex(({ about }) => about.first), live = all.slice(Math.max(first, 0));
-    for (const { name } of all.slice(0, Math.max(first, 0))) await this.#folder.remove(name);
-    live.forEach((segment) => this.#apply(segment));
-    this.#files = live.length;
-    this.#last = names.reduce((most, name) => Math.max(most, numberOf(name)), 0);
+    const folder = this.#folder;
+    if (!folder) return;
+    try {
+      await this.#read(folder);
+    } catch (cause) {
+      throw failure('index-failed', 'the search index could not be read', cause);
+    }
   }
 
-  /** @param {ArrayLike<number> | undefined} vector */
-  #checked(vector) {
-    const { dimensions } = this, list = vector && vector.length === dimensions ? Float32Array.from(vector) : null;
-    if (list?.every(Number.isFinite)) return list;
-    const got = list ? 'others' : `${vector?.length ?? typeof vector}`;
-    throw new GemmaError('bad-option', 'vector', { expected: `${dimensions} finite numbers`, got });
+  /** @param {Folder} folder */
+  async #read(folder) {
+    const found = await readAll(folder, this.dimensions), files = [...found.values()];
+    const all = join(files);
+    this.#files = new Set(found.keys());
+    this.#seen = seenOf(files);
+    this.#reserve(all.size);
+    for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
   /** The file first: what cannot be kept is not there either. @param {Segment} segment */
-  #change(segment) {
-    return this.#locked(async () => {
-      if (!segment.about.entries.length && !segment.about.deleted.length) return;
-      await this.#write(segment);
-      this.#apply(segment);
-      if (this.#files > MOST_FILES) await this.#compact();
+  async #change(segment) {
+    const { entries, deleted } = segment.about, { dimensions } = this;
+    if (!entries.length && !deleted.length) return;
+    const stamp = await this.#write(segment);
+    for (const id of deleted) this.#remove(id);
+    this.#reserve(this.#rows.length + entries.length);
+    entries.forEach((entry, i) => {
+      this.#put(entry, stamp, segment.vectors.subarray(i * dimensions, (i + 1) * dimensions));
     });
+    // The change is kept; where that is not possible now, the next one tries it again.
+    if (this.#files.size > MOST_FILES) await this.#compact().catch(() => {});
+  }
+
+  /** @param {string[]} ids */
+  #delete(ids) {
+    const { dimensions } = this, deleted = ids.filter((id) => this.#byId.has(id));
+    const about = { dimensions, entries: [], deleted, seen: this.#seen };
+    return this.#change({ about, vectors: new Float32Array(0) });
   }
 
   /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
@@ -133,32 +159,31 @@ export class SearchIndex {
     return turn;
   }
 
-  /** @param {Segment} segment */
+  /** Gives its stamp. @param {Segment} segment */
   async #write({ about, vectors }) {
-    if (!this.#folder) return;
+    if (!this.#folder) return '';
     try {
-      await this.#folder.write(segmentName(++this.#last), pack(about, vectors));
-      this.#files++;
+      const numbers = [...await this.#folder.list(), ...this.#files].filter(isSegment).map(numberOf);
+      const name = segmentName(Math.max(0, ...numbers) + 1, this.#writer);
+      await this.#folder.write(name, pack(about, vectors));
+      this.#files.add(name);
+      see(this.#seen, stampOf(name));
+      return stampOf(name);
     } catch (cause) {
       throw failure('index-failed', 'the search index could not be written', cause);
     }
   }
 
-  /** @param {Segment} segment */
-  #apply({ about: { entries, deleted }, vectors }) {
-    for (const id of deleted) this.#remove(id);
-    const { dimensions } = this;
-    this.#reserve(this.#rows.length + entries.length);
-    entries.forEach((entry, i) => {
-      this.#remove(entry.id);
-      const row = this.#free.pop() ?? this.#rows.length;
-      const vector = vectors.subarray(i * dimensions, (i + 1) * dimensions);
-      this.#vectors.set(vector, row * dimensions);
-      this.#rows[row] = entry;
-      const { scale, length, error } = this.#scan.put(row, vector);
-      this.#rounded.set([scale, length, error], 3 * row);
-      this.#byId.set(entry.id, row);
-    });
+  /** @param {Entry} entry @param {string} stamp @param {Float32Array} vector */
+  #put(entry, stamp, vector) {
+    this.#remove(entry.id);
+    const row = this.#free.pop() ?? this.#rows.length;
+    this.#vectors.set(vector, row * this.dimensions);
+    this.#rows[row] = entry;
+    this.#stamps[row] = stamp;
+    const { scale, length, error } = this.#scan.put(row, vector);
+    this.#rounded.set([scale, length, error], 3 * row);
+    this.#byId.set(entry.id, row);
   }
 
   /** @param {string} id */
@@ -184,20 +209,27 @@ export class SearchIndex {
     this.#rounded = rounded;
   }
 
-  /** All in one file, in place of the others. */
+  /** All in one file, in place of those that it came from; files of others stay. */
   async #compact() {
     const folder = this.#folder;
     if (!folder) return;
-    const old = (await folder.list()).filter(isSegment), ids = [...this.#byId.keys()], { dimensions } = this;
-    const vectors = new Float32Array(ids.length * dimensions);
-    const entries = ids.map((id, i) => {
-      const { vector, data } = /** @type {{ vector: Float32Array, data: any }} */ (this.get(id));
-      vectors.set(vector, i * dimensions);
-      return data === undefined ? { id } : { id, data };
-    });
-    await this.#write({ about: { dimensions, first: true, entries, deleted: [] }, vectors });
-    for (const name of old) await folder.remove(name);
-    this.#files = 1;
+    const old = [...this.#files], rows = [...this.#byId.values()], { dimensions } = this;
+    const vectors = new Float32Array(rows.length * dimensions);
+    rows.forEach((row, i) => vectors.set(this.#vector(row), i * dimensions));
+    const entries = rows.map((row) => /** @type {Entry} */ (this.#rows[row]));
+    const stamps = rows.map((row) => this.#stamps[row]);
+    await this.#write({ about: { dimensions, entries, deleted: [], stamps, seen: this.#seen }, vectors });
+    for (const name of old) {
+      await folder.remove(name).catch((cause) => {
+        throw failure('index-failed', `${name} could not be removed`, cause);
+      });
+      this.#files.delete(name);
+    }
+  }
+
+  /** @param {number} row */
+  #vector(row) {
+    return this.#vectors.subarray(row * this.dimensions, (row + 1) * this.dimensions);
   }
 
   /** Rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */

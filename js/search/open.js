@@ -1,11 +1,19 @@
 /* open: an index from what a user says of it. */
 /** @import { Folder } from './segments.js' */
 import { GemmaError, failure } from '../errors.js';
+import { checkNames } from './checks.js';
 import { SearchIndex } from './index.js';
 import { makeScan } from './scan.js';
 
 const MOST_DIMENSIONS = 4096;
-const NAME = /^[\w.-]{1,100}$/;
+/** @type {Record<'name' | 'folder', { expected: string, fits: (where: any) => boolean }>} */
+const PLACES = {
+  name: {
+    expected: '1 to 100 letters, digits, _, - and dots, and not dots only',
+    fits: (name) => typeof name === 'string' && /^[\w.-]{1,100}$/.test(name) && !/^\.+$/.test(name),
+  },
+  folder: { expected: 'a path', fits: (path) => typeof path === 'string' && path !== '' },
+};
 
 /** name: of what is kept in the browser; folder: a path, in Node. Without either the index is in memory only.
  * @typedef {{ dimensions: number, name?: string, folder?: string }} SearchOptions */
@@ -14,16 +22,15 @@ const NAME = /^[\w.-]{1,100}$/;
 
 /** @param {SearchOptions} options @param {SearchPlatform} platform */
 export async function openWith(options, { compile, openFolder, place }) {
-  const { dimensions } = options ?? {}, where = options?.[place];
-  const known = ['dimensions', place], other = Object.keys(options ?? {}).find((name) => !known.includes(name));
-  if (other) throw new GemmaError('bad-option', `there is no option "${other}"`, { expected: `one of ${known.join(', ')}` });
+  checkNames('option', options, ['dimensions', place]);
+  const { dimensions } = options, where = options[place];
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
     throw new GemmaError('bad-option', 'dimensions', { expected, got: String(dimensions) });
   }
-  const fits = place === 'folder' ? typeof where === 'string' : NAME.test(where ?? '') && !/^\.+$/.test(where ?? '');
-  if (where !== undefined && !fits) {
-    throw new GemmaError('bad-option', place, { expected: 'letters, digits, _, - and dots', got: String(where) });
+  const { expected, fits } = PLACES[place];
+  if (where !== undefined && !fits(where)) {
+    throw new GemmaError('bad-option', place, { expected, got: String(where) });
   }
   const scan = await makeScan(await compile().catch((cause) => {
     throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause);

@@ -1,31 +1,39 @@
-/* segments: what an index keeps in files. Each change of it is a file of its own, written whole or not at all, and read
- * in the order of their names: "GWV1", the length of a JSON text, the text, blanks up to a multiple of four bytes, then
- * the vectors as little-endian float32. */
+/* segments: what an index keeps in files. Each change of it is a file of its own, written whole or not at all and never
+ * again: "GWV1", the length of a JSON text, the text, blanks up to a multiple of four bytes, then the vectors as
+ * little-endian float32. Its name is its stamp: a number, greater than those that were there, and who wrote it. */
 import { GemmaError } from '../errors.js';
 
-/** first: files before this one count no more; entries: one for each vector.
+/** By writer, up to which number its files were read. @typedef {Record<string, number>} Seen */
+/** entries: one for each vector; stamps: what files they came with, in a file in place of all that its writer had seen;
+ * seen: of that, and of a file that deletes.
  * @typedef {{ id: string, data?: any }} Entry
- * @typedef {{ dimensions: number, first: boolean, entries: Entry[], deleted: string[] }} About
+ * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
-/** Where the files are. @typedef {{ list: () => Promise<string[]>, read: (name: string) => Promise<ArrayBuffer>,
+/** Where the files are. read: null: it is gone, or not whole yet.
+ * @typedef {{ list: () => Promise<string[]>, read: (name: string) => Promise<ArrayBuffer | null>,
  *   write: (name: string, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
  *   remove: (name: string) => Promise<void> }} Folder */
 
 const MAGIC = 0x31565747, HEAD = 8;
-/** A name and its number. */
-const NAME = /^(\d{8})-[0-9a-f]{8}\.vectors$/;
+const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/, STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
 /** @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
-/** @param {number} number */
-export function segmentName(number) {
-  const [tail] = crypto.getRandomValues(new Uint32Array(1));   // others may write to the folder too
-  return `${String(number).padStart(8, '0')}-${tail.toString(16).padStart(8, '0')}.vectors`;
-}
+/** @param {string} name */
+export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
 /** @param {string} name */
-export const numberOf = (name) => Number(NAME.exec(name)?.[1] ?? 0);
+export const numberOf = (name) => Number(stampOf(name).split('-')[0]);
+
+/** @param {number} number @param {string} writer */
+export const segmentName = (number, writer) => `${String(number).padStart(8, '0')}-${writer}.vectors`;
+
+/** Others may write to the folder too. */
+export function newWriter() {
+  const [bits] = crypto.getRandomValues(new Uint32Array(1));
+  return bits.toString(16).padStart(8, '0');
+}
 
 /** @param {About} about @param {Float32Array} vectors */
 export function pack(about, vectors) {
@@ -52,6 +60,26 @@ export function unpack(buffer, name, dimensions) {
   return { about, vectors: new Float32Array(buffer, about.at, count) };
 }
 
+/** All files of a folder, by their names and in the order of these. They may change meanwhile: it is read until nothing
+ * is new, so that there is none without those that its writer had written, or read, before it.
+ * @param {Folder} folder @param {number} dimensions */
+export async function readAll(folder, dimensions) {
+  /** @type {Map<string, Segment & { stamp: string }>} */
+  const found = new Map();
+  for (let news = true, before = ''; news;) {
+    const names = (await folder.list()).filter(isSegment).sort(), listed = names.join();
+    news = listed !== before;
+    before = listed;
+    for (const name of names.filter((one) => !found.has(one))) {
+      const bytes = await folder.read(name);
+      if (!bytes) continue;
+      found.set(name, { stamp: stampOf(name), ...unpack(bytes, name, dimensions) });
+      news = true;
+    }
+  }
+  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** null: it is no such file. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
@@ -59,11 +87,17 @@ function headOf(buffer) {
   if (view.getUint32(0, true) !== MAGIC || at > buffer.byteLength) return null;
   try {
     const about = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(buffer, HEAD, length)));
-    const { dimensions, entries, deleted } = about;
-    const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
-    const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');
-    return Number.isInteger(dimensions) && strings && fits ? { ...about, at } : null;
+    return isAbout(about) ? { ...about, at } : null;
   } catch {
     return null;
   }
+}
+
+/** @param {any} about */
+function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
+  const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
+  const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');
+  const stamped = stamps === undefined
+    || (Array.isArray(stamps) && stamps.length === entries.length && stamps.every((stamp) => STAMP.test(stamp)));
+  return Number.isInteger(dimensions) && strings && fits && stamped && Object.values(seen).every(Number.isInteger);
 }

@@ -1,5 +1,6 @@
 /* The example of gemma-wasm/search as it lies in examples/, on the package as it is published: files are taken in, the
- * nearest passages are those that Node finds, the index in the origin private file system outlives a reload. */
+ * nearest passages are those that Node finds, the index in the origin private file system outlives a reload; two that
+ * change one index at once. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -76,6 +77,32 @@ for (const name of BROWSERS) {
       await page.waitForFunction(() => !(/** @type {HTMLButtonElement} */ (document.querySelector('#tell')).disabled));
       await page.click('#clear');
       await says(page, 'The index is empty.');
+      await tab.close();
+    });
+
+    test('two indexes of one name put their files together, and none loses what the other one wrote', async (t) => {
+      const server = await serve({ root });
+      t.after(() => server.close());
+      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, { expected: /favicon|404/ });
+      const found = await tab.page.evaluate(async (script) => {
+        const { openIndex } = await import(script), open = () => openIndex({ dimensions: 2, name: 'two' });
+        const [a, b] = [await open(), await open()], vector = [1, 0];
+        await b.add([{ id: 'b', vector }, { id: 'gone', vector }]);
+        const c = await open();
+        await c.delete('gone');
+        const opened = [];
+        const busy = async (index, id) => {
+          for (let i = 0; i < 40; i++) await index.add({ id, vector });
+        };
+        const look = async () => {
+          for (let i = 0; i < 5; i++) opened.push((await open()).get('b')?.id);
+        };
+        await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
+        const ids = (await open()).entries().map(({ id }) => id).sort();
+        for (const index of [a, b, c, await open()]) await index.clear();
+        return { ids, opened, left: (await open()).size };
+      }, `${server.url}dist/search.js`);
+      assert.deepEqual(found, { ids: ['a', 'also', 'b'], opened: Array(5).fill('b'), left: 0 });
       await tab.close();
     });
   });

@@ -197,7 +197,10 @@ test('wrong usage is status 2 with the usage on stderr; failures are status 1', 
     ['generate', model, '--prompt', 'x', '--top-q', '5'], ['generate', model, '--prompt', 'x', '--top-k', 'many'],
     ['generate', model, '--prompt', 'x', '--top-k', '-1'], ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
     ['logits', model, '--ids', '2'], ['bench', model, '--runs', '0'], ['tokenize', model, 'x', '--variant', 'fast'],
-    ['generate', model, '--prompt'],
+    ['generate', model, '--prompt'], ['logits', model, '--ids', '5000', '--out', '/dev/null'],
+    ['detokenize', model, '--ids', '5000'], ['match', model, '--text', CLI], ['match', model, '--regex', ''],
+    ['match', model, '--text', CLI, '--regex', '', '--choices', 'a'],
+    ...['foo', '99', '', '2e3'].map((draft) => ['match', model, '--text', CLI, '--regex', 'a', '--draft', draft]),
   ];
   for (const args of wrong) {
     const { status, stdout, stderr } = await run(args);
@@ -205,13 +208,15 @@ test('wrong usage is status 2 with the usage on stderr; failures are status 1', 
     assert.ok(stderr.length > 10);
   }
   const failing = [
-    ['inspect', '/no/such/file'], ['inspect', CLI, '--json'], ['logits', model, '--ids', '5000', '--out', '/dev/null'],
-    ['generate', model, '--prompt', 'long '.repeat(600), '--json'], ['perplexity', model, '--file', '/no/such/file'],
+    ['inspect', '/no/such/file'], ['inspect', CLI, '--json'], ['perplexity', model, '--file', '/no/such/file'],
+    ['generate', model, '--prompt', 'long '.repeat(600), '--json'], ['embed', model, '--file', '/no/such/file', '--json'],
+    ...['--schema', '--grammar'].map((flag) => ['match', model, flag, '/no/such/file', '--text', CLI]),
+    ['generate', model, '--prompt', 'x', '--grammar', ''], ['match', model, '--cases', '/no/such/file'],
   ];
   for (const args of failing) {
     const { status, stdout, stderr } = await run(args);
     assert.deepEqual([status, stdout], [1, ''], `${args.join(' ').slice(0, 99)}: ${stderr}`);
-    assert.match(stderr, /^gemma-wasm: /);
+    assert.match(stderr, /^gemma-wasm: .*\((read-error|bad-magic|context-exceeded)\)\n$/);
   }
   for (const args of [['--help'], ['-h'], ['help'], ['generate', '-h']]) {
     const { status, stdout } = await run(args);

@@ -83,6 +83,10 @@ test('the command line: one text, and cases', () => {
   const path = file('schema.json', JSON.stringify(schema));
   const one = JSON.parse(run('--schema', path, '--text', file('text.json', '{"name":"Tom"}\n'), '--json'));
   assert.deepEqual([one.compiled, one.accepted], [true, true]);
+  const accepts = (/** @type {string[]} */ ...shape) => JSON.parse(run(...shape, '--json')).accepted;
+  const [none, ab] = [file('none.txt', ''), file('ab.txt', 'ab')];
+  assert.deepEqual([none, ab].map((text) => accepts('--regex', '', '--text', text)), [true, false]);
+  assert.deepEqual(['ab,c', 'a,b'].map((list) => accepts('--choices', list, '--text', ab)), [true, false]);
   const cases = [
     { name: 'right', schema, tests: [{ valid: true, data: { name: 'Tom', age: 3 } }, { valid: false, data: [] }] },
     { name: 'mislabelled', schema, tests: [{ valid: true, data: 1 }] },

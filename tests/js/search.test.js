@@ -7,6 +7,9 @@ import { test } from 'node:test';
 import { GemmaError, openIndex } from '../../js/search.node.js';
 import { passagesOf } from '../../examples/search/passages.js';
 import { Texts } from '../../examples/search/texts.js';
+import { openFolder } from '../../js/search/folder-node.js';
+import { openWith } from '../../js/search/open.js';
+import { pack } from '../../js/search/segments.js';
 import { random } from '../../tools/vocab.js';
 import { refuses } from './helpers.js';
 
@@ -109,6 +112,165 @@ test('changes at the same time come one after the other', async (t) => {
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
 });
 
+/** Every file of a folder, to be there again as after a crash. @param {string} folder */
+function copyOf(folder) {
+  const all = readdirSync(folder).map((name) => ({ path: join(folder, name), bytes: readFileSync(join(folder, name)) }));
+  return () => all.forEach(({ path, bytes }) => writeFileSync(path, bytes));
+}
+
+/** @param {string} folder */
+async function idsIn(folder) {
+  return (await openIndex({ dimensions: 2, folder })).entries().map(({ id }) => id).sort();
+}
+
+/** Adds and deletes until files are put together. @param {import('../../js/search/index.js').SearchIndex} index */
+async function busy(index, turns = 20) {
+  for (let i = 0; i < turns; i++) {
+    await index.add({ id: 'busy', vector: [0, i] });
+    await index.delete('busy');
+  }
+}
+
+test('what another index wrote into the folder is not lost when files are put together', async (t) => {
+  const folder = folderOf(t), options = { dimensions: 2, folder };
+  const first = await openIndex(options), other = await openIndex(options);
+  await first.add([{ id: 'changed', vector: [1, 1] }, { id: 'twice', vector: [1, 1] }]);
+  const later = await openIndex(options);
+  await other.add({ id: 'before', vector: [1, 0] });
+  await later.add({ id: 'changed', vector: [7, 7] });
+  await busy(first);
+  await first.add({ id: 'twice', vector: [2, 2] });
+  await other.add({ id: 'after', vector: [0, 1] });
+  await busy(first);
+  assert.deepEqual(await idsIn(folder), ['after', 'before', 'changed', 'twice']);
+  const again = await openIndex(options);
+  assert.deepEqual([...again.get('changed')?.vector ?? []], [7, 7], 'the later change counts');
+  assert.deepEqual([...again.get('twice')?.vector ?? []], [2, 2]);
+  await busy(later);
+  assert.deepEqual([...(await openIndex(options)).get('twice')?.vector ?? []], [2, 2], 'an index that knows the old one');
+});
+
+test('what was deleted does not come back from an index that still has it, nor after a crash', async (t) => {
+  const folder = folderOf(t), options = { dimensions: 2, folder }, first = await openIndex(options);
+  await first.add(['a', 'b', 'c'].map((id) => ({ id, vector: [1, 1] })));
+  const other = await openIndex(options), restore = copyOf(folder);
+  await first.delete('a');
+  await Promise.all([busy(first), busy(other)]);
+  assert.deepEqual(await idsIn(folder), ['b', 'c']);
+  restore();
+  assert.deepEqual(await idsIn(folder), ['b', 'c'], 'files that could not be removed any more');
+  await busy(other);
+  assert.deepEqual(await idsIn(folder), ['b', 'c']);
+  const third = await openIndex(options);
+  await other.add({ id: 'new', vector: [1, 1] });
+  await third.clear();
+  assert.deepEqual(await idsIn(folder), ['new'], 'clear takes what it knows');
+  await Promise.all([busy(first), busy(other)]);
+  restore();
+  assert.deepEqual(await idsIn(folder), ['new']);
+});
+
+test('a deletion takes what its index had seen, a newer one of that id stays', async (t) => {
+  const folder = folderOf(t), options = { dimensions: 2, folder }, first = await openIndex(options);
+  await first.add({ id: 'a', vector: [1, 1] });
+  const other = await openIndex(options);
+  await other.add({ id: 'a', vector: [2, 2] });
+  await first.delete('a');
+  const seen = async () => [...(await openIndex(options)).get('a')?.vector ?? []];
+  assert.deepEqual(await seen(), [2, 2]);
+  await busy(first);
+  await busy(other);
+  assert.deepEqual(await seen(), [2, 2]);
+  const last = first.add({ id: 'b', vector: [1, 1] });
+  await first.delete('b');
+  await last;
+  assert.deepEqual(await idsIn(folder), ['a'], 'an addition that is not written yet');
+});
+
+/** @type {Promise<WebAssembly.Module>} */ let engine;
+const compile = () => engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url)));
+/** An index on files that a test has made. @param {import('../../js/search/segments.js').Folder} files */
+const openOn = (files) => openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
+
+test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
+  const next = random(11), pick = (n) => Math.floor(next() * n), /** @type {Map<string, any>} */ files = new Map();
+  /** What should be there, by id: the last number that its owner added. @type {Map<string, number>} */
+  const there = new Map();
+  const open = () => openOn({
+    list: async () => [...files.keys()],
+    read: async (name) => files.get(name) ?? null,
+    write: async (name, { buffer }) => void files.set(name, buffer),
+    remove: async (name) => void files.delete(name),
+  });
+  const tabs = [await open(), await open(), await open()];
+  for (let turn = 0; turn < 500; turn++) {
+    const who = pick(3), index = tabs[who], known = index.entries();
+    if (next() < 0.03) {
+      tabs[who] = await open();
+    } else if (next() < 0.4 && known.length) {
+      const { id, data } = known[pick(known.length)];
+      await index.delete(id);
+      if (there.get(id) === data) there.delete(id);
+    } else if (next() < 0.01) {
+      for (const { id, data } of known) if (there.get(id) === data) there.delete(id);
+      await index.clear();
+    } else {
+      const id = `${who}-${pick(30)}`, before = new Map(files);
+      await index.add({ id, vector: [turn, 1], data: turn });
+      there.set(id, turn);
+      // What a crash leaves that came before files were removed.
+      if (next() < 0.1) for (const [name, bytes] of before) files.set(name, bytes);
+    }
+  }
+  const index = await open(), found = index.entries().map(({ id, data }) => [id, data]).sort();
+  assert.deepEqual(found, [...there].sort());
+  for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
+});
+
+test('files that cannot be removed are told by clear, and cost no change', async (t) => {
+  const folder = folderOf(t), files = await openFolder(folder);
+  const remove = async () => { throw new Error('locked'); };
+  const index = await openOn({ ...files, remove });
+  await busy(index);
+  await index.add({ id: 'kept', vector: [1, 1] });
+  assert.deepEqual(await idsIn(folder), ['kept']);
+  await refuses(index.clear(), 'index-failed');
+  assert.deepEqual(await idsIn(folder), []);
+});
+
+test('an index that is opened while another one puts files together has all', async (t) => {
+  const folder = folderOf(t), options = { dimensions: 2, folder }, other = await openIndex(options);
+  await other.add([{ id: 'kept', vector: [1, 1] }, { id: 'gone', vector: [1, 1] }]);
+  const files = await openFolder(folder);
+  let lists = 0;
+  /** The files are others as soon as they are listed, for some times. */
+  const list = async () => {
+    const names = await files.list();
+    if (lists++ === 0) await other.delete('gone');
+    if (lists <= 3) await busy(other, 17);
+    return names;
+  };
+  const late = await openOn({ ...files, list });
+  assert.deepEqual(late.entries(), [{ id: 'kept' }]);
+  await busy(late);
+  assert.deepEqual(await idsIn(folder), ['kept']);
+});
+
+test('files of the first form, which do not say what was seen, are read', async (t) => {
+  const folder = folderOf(t), options = { dimensions: 2, folder };
+  /** @param {string} name @param {any} about */
+  const file = (name, about) => {
+    const bytes = pack({ dimensions: 2, deleted: [], ...about }, new Float32Array(2 * about.entries.length));
+    writeFileSync(join(folder, `${name}.vectors`), bytes);
+  };
+  file('00000003-aaaaaaaa', { first: true, entries: [{ id: 'a' }, { id: 'b' }] });
+  file('00000004-99999999', { first: false, entries: [], deleted: ['a'] });
+  file('00000005-88888888', { first: false, entries: [{ id: 'c' }] });
+  assert.deepEqual(await idsIn(folder), ['b', 'c']);
+  await busy(await openIndex(options));
+  assert.deepEqual(await idsIn(folder), ['b', 'c']);
+});
+
 test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {
   const folder = folderOf(t), index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
@@ -125,20 +287,34 @@ test('files that are damaged, or of other vectors, are refused by name; unfinish
   assert.ok(existsSync(join(folder, name)), 'nothing is removed');
 });
 
-test('what is no vector, no id or no option is refused', async () => {
-  const index = await openIndex({ dimensions: 4 });
-  for (const vector of [[1, 2, 3], [1, 2, 3, NaN], [1, 2, 3, Infinity], undefined, 'text']) {
-    await assert.rejects(async () => index.add({ id: 'a', vector: /** @type {any} */ (vector) }), { code: 'bad-option' });
+test('what is no vector, no id or no option is refused', async (t) => {
+  const index = await openIndex({ dimensions: 4 }), vector = [1, 2, 3, 4];
+  const strange = [[1, 2, 3], [1, 2, 3, NaN], [1, 2, 3, Infinity], [1, 2, 3, 1e39], [1n, 2n, 3n, 4n], undefined, null, 'text'];
+  for (const vector of strange) {
+    await refuses(index.add({ id: 'a', vector: /** @type {any} */ (vector) }), 'bad-option');
     assert.throws(() => index.query(/** @type {any} */ (vector)), GemmaError);
   }
-  await assert.rejects(async () => index.add(/** @type {any} */ ({ id: 1, vector: [1, 2, 3, 4] })), { code: 'bad-option' });
+  for (const item of [{ id: 1, vector }, null, 'a', { id: 'a', vector, data: 1n }, { id: 'a', vector, data: () => {} }]) {
+    await refuses(index.add(/** @type {any} */ (item)), 'bad-option');
+  }
+  const { message } = await refuses(index.add(/** @type {any} */ ({ id: 'a', vector, text: 'lost' })), 'bad-option');
+  assert.match(message, /"text".*id, vector, data/);
   assert.equal(index.size, 0);
-  for (const options of [{}, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
+  for (const id of [undefined, 5, [null]]) await refuses(index.delete(/** @type {any} */ (id)), 'bad-option');
+  for (const options of [{}, null, undefined, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
     await refuses(openIndex(/** @type {any} */ (options)), 'bad-option');
   }
-  for (const count of [0, 1.5, '3']) {
-    assert.throws(() => index.query([1, 2, 3, 4], /** @type {any} */ ({ count })), GemmaError);
+  for (const folder of [5, '', null]) {
+    const error = await refuses(openIndex({ dimensions: 4, folder: /** @type {any} */ (folder) }), 'bad-option');
+    assert.match(error.message, /folder: expected a path/);
   }
+  for (const options of [{ count: 0 }, { count: 1.5 }, { count: '3' }, { limit: 1 }, null, 5]) {
+    assert.throws(() => index.query(vector, /** @type {any} */ (options)), { code: 'bad-option' });
+  }
+  assert.throws(() => index.query(vector, /** @type {any} */ ({ limit: 1 })), /"limit".*count/);
+  const file = join(folderOf(t), 'file');
+  writeFileSync(file, '');
+  await refuses(openIndex({ dimensions: 4, folder: file }), 'index-failed');
 });
 
 test('the example cuts texts into passages that hold all of them', () => {
