@@ -20,12 +20,11 @@ import { Connection } from './link/connection.js';
 import { Line } from './link/line.js';
 import { onAbort } from './link/signals.js';
 import { environment } from './platform/env.js';
-import { GemmaError, abortError, noTemplate, wrapped } from './errors.js';
+import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
-  postableFormat, rule,
-  show, signal, string,
+  postableFormat, rule, signal, string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
@@ -119,6 +118,13 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
   return parts;
 }
 
+/** @param {LoadOptions['sha256']} sha256 @param {number} files */
+function checkDigests(sha256, files) {
+  const got = sha256 === undefined ? files : [sha256].flat().length;
+  if (got === files) return;
+  throw new GemmaError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
+}
+
 /** @param {string | URL} [assets] */
 function startWorker(assets) {
   return wrapped('worker-failed', 'the worker cannot be started', () => {
@@ -135,6 +141,7 @@ export async function openEngine(source, options, headerOnly = false) {
   const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   if (signal?.aborted) throw abortError(signal);
+  checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
   const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
@@ -240,11 +247,16 @@ export class HeaderModel {
   /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
    * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
-    if (signal?.aborted) throw abortError(signal);
-    return this.line.ask(async (connection) => {
-      if (signal?.aborted) throw abortError(signal);
-      return connection.call(method, args, signal, onEvent).answer;
-    }, signal);
+    try {
+      return await this.line.ask(async (connection) => {
+        if (signal?.aborted) throw abortError(signal);
+        return connection.call(method, args, signal, onEvent).answer;
+      }, signal);
+    } catch (error) {
+      // The worker knows no reason.
+      const isAbort = signal?.aborted && error instanceof GemmaError && error.code === 'aborted';
+      throw isAbort ? abortError(signal) : error;
+    }
   }
 
   /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
@@ -288,7 +300,7 @@ export class Model extends HeaderModel {
     this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
-    if (options.tools && !('messages' in described)) {
+    if (options.tools?.length && !('messages' in described)) {
       throw new GemmaError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
     }
     return this.#generation(() => described, options, {});
