@@ -204,8 +204,8 @@ export class Generation {
       const ask = (/** @type {Connection} */ connection) => this.#askOnce(connection, args);
       return await this.#plan.line.ask(ask, this.#leaving.signal, () => !this.#given);
     } catch (error) {
-      if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args);
-      throw error;
+      if (!this.#leaving.signal.aborted || /** @type {GemmaError} */ (error).code !== 'aborted') throw error;
+      return emptyResult(args);
     }
   }
 
