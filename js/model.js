@@ -24,12 +24,11 @@ import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
-  postableFormat, rule, signal, string,
+  rule, signal, string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
-import { onHub, withFile } from './download/hub.js';
-import { maskTimes } from './matches.js';
+import { onHub } from './download/hub.js';
 import { StateCache } from './states.js';
 
 /** In one list: more than any context, or file of text, is worth. */
@@ -109,7 +108,8 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
   if (token) sent.push(['authorization', `Bearer ${token}`]);
   const entries = async () => (wanted === false ? [] : cache.list());
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
-  const given = onHub(source) ? await withFile(source, { hub, headers: sent, signal, kept }) : source;
+  const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
+  const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
   const parts = wrapped('unsupported-source', 'the model source cannot be read',
     () => describeSource(given, environment.describe, hub));
   for (const { descriptor } of parts) {
@@ -209,12 +209,7 @@ export class HeaderModel {
    * milliseconds. @param {Format} format @param {string} text @param {{ signal?: AbortSignal }} [options]
    * @returns {Promise<Match>} */
   async matches(format, text, options = {}) {
-    checkOptions(options, { signal });
-    checkValue('format', format, GENERATE_OPTIONS.format);
-    checkValue('text', text, string);
-    const { verdicts: [verdict = { accepted: false }], times, first, ...found } =
-      await this.call('match', { format: postableFormat(format), texts: [text] }, options.signal);
-    return { ...found, ...verdict, masks: maskTimes(times, first) };
+    return (await import('./matches.js')).matches(this, format, text, options);
   }
 
   /** Bytes of the engine's heap. @returns {Promise<number>} */

@@ -197,7 +197,7 @@ export class Download {
   async #alone(whole) {
     if (!whole) {
       throw this.#wrong ?? new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored',
-        { expected: 'the URL that it was loaded from', got: this.#requests.shown });
+        { expected: 'its whole URL', got: this.#requests.shown });
     }
     this.#unsure('not all of its address is stored');
     await this.#resume(whole);

@@ -361,7 +361,7 @@ test('an entry of the list is the copy itself, also where not all of its address
   await refuses(loadModel(short, { threads: 1, cache: false }), 'unsupported-source');
   await cache.delete(short.key);
   const error = await refuses(loadModel(short, { threads: 1, cache }), 'unsupported-source');
-  assert.deepEqual([error.expected, error.got], ['the URL that it was loaded from', server.url]);
+  assert.deepEqual([error.expected, error.got], ['its whole URL', server.url]);
 });
 
 test('inspectModel leaves the cache as it is', async (t) => {
