@@ -3,14 +3,15 @@
 /** @import { Generation, Hooks, ToolCall } from './generation.js' */
 /** @import { Bytes, GenerateOptions } from './model.js' */
 /** @import { Prefix } from './engine/template.js' */
-import { GemmaError } from './errors.js';
-import {
-  GENERATE_OPTIONS, bytes, checkOptions, checkValue, object, plain, rule, show, signal, string,
-} from './options.js';
+import { GemmaError, show } from './errors.js';
+import { GENERATE_OPTIONS, bytes, checkOptions, checkValue, object, plain, rule, signal, string } from './options.js';
 import { packSaid, unpackSaid } from './saved.js';
 
 /** Answers that only call, before one must be the last. */
 const MAX_ROUNDS = 8;
+
+const isMessages = rule('an array of { role, content }', Array.isArray);
+const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
 /** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
  * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
@@ -41,13 +42,13 @@ export class Chat {
 
   /** @internal @param {Means} means @param {ChatOptions} options @param {Prefixes} [prefixes] */
   constructor(means, options, prefixes = {}) {
-    checkValue('options', options, object);
+    checkOptions(options, CHAT_OPTIONS);
     const { saved, ...others } = options;
     const said = saved === undefined ? null : unpack(saved, others);
     const { system, messages = said?.messages ?? [], ...defaults } = { ...said?.options, ...others };
     checkOptions(defaults, GENERATE_OPTIONS);
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
-    this.#messages = checkMessages(Array.isArray(messages) ? [...opening, ...messages] : messages);
+    this.#messages = checkMessages([...opening, ...messages]);
     this.#means = means;
     this.#defaults = defaults;
     this.#prefixes = said?.prefixes ?? prefixes;
@@ -76,7 +77,7 @@ export class Chat {
    * @param {GenerateOptions} [options] */
   retry(options = {}) {
     const end = () => this.#messages.findLastIndex(({ role }) => role === 'user') + 1;
-    if (!end()) throw new GemmaError('bad-state', 'nothing was said yet');
+    if (!end()) throw this.#silence();
     const past = () => ({ messages: this.#messages.slice(0, end()), prefix: this.#prefixes.last });
     return this.#answer(past, options);
   }
@@ -85,11 +86,15 @@ export class Chat {
    * comes; in `messages` it becomes one answer. @param {string} [text] @param {GenerateOptions} [options] */
   continue(text, options = {}) {
     if (text !== undefined) checkValue('text', text, string);
-    const held = ['format', 'tools'].find((name) => name in { ...this.#defaults, ...options });
-    if (held) throw new GemmaError('bad-option', held, { expected: 'none for an answer that has begun' });
-    if (!this.#messages.length) throw new GemmaError('bad-state', 'nothing was said yet');
+    const { format, tools = [], toolChoice } = this.#all(options), none = 'none for an answer that has begun';
+    checkValue('format', format, rule(none, (value) => value === undefined));
+    checkValue('tools', tools, rule(`${none}, or toolChoice 'none'`, () => !tools.length || toolChoice === 'none'));
+    if (!this.#messages.length) throw this.#silence();
     const past = () => {
       const last = this.#messages[this.#messages.length - 1], ours = /^(assistant|model)$/.test(last.role);
+      if (text === undefined && last.toolCalls) {
+        throw new GemmaError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
+      }
       const begin = text ?? (ours ? last.content : '');
       return { messages: this.#messages.slice(0, ours ? -1 : undefined), begin, prefix: this.#prefixes.next };
     };
@@ -112,14 +117,27 @@ export class Chat {
   }
 
   #check() {
-    if (this.#busy) throw new GemmaError('bad-state', 'this chat is still answering');
+    if (!this.#busy) return;
+    throw new GemmaError('bad-state', 'this chat is still answering', { expected: 'its end', got: 'another call' });
+  }
+
+  /** Why nothing can be answered again. */
+  #silence() {
+    this.#check();
+    return new GemmaError('bad-state', 'nothing was said yet', { expected: 'a question', got: 'none' });
+  }
+
+  /** With the chat's own, of which undefined takes none away.
+   * @param {GenerateOptions} options @returns {GenerateOptions} */
+  #all(options) {
+    checkOptions(options, GENERATE_OPTIONS);
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    return { ...this.#defaults, ...Object.fromEntries(given) };
   }
 
   /** @param {() => Past} past up to the question @param {GenerateOptions} options */
   #answer(past, options) {
-    checkOptions(options, GENERATE_OPTIONS);
-    const given = Object.entries(options).filter(([, value]) => value !== undefined);
-    const all = { ...this.#defaults, ...Object.fromEntries(given) };
+    const all = this.#all(options);
     /** @type {Past | null} */
     let begun = null;
     /** Calls that were answered here, and their results. @type {ChatMessage[]} */
@@ -166,11 +184,10 @@ function messageOf({ text, finishReason, toolCalls }) {
   };
 }
 
-/** @param {Bytes} saved @param {object} others options beside it */
+/** @param {Bytes} saved @param {Record<string, any>} others options beside it */
 function unpack(saved, others) {
-  checkValue('saved', saved, bytes);
-  const twice = ['messages', 'system'].find((name) => Object.hasOwn(others, name));
-  if (twice) throw new GemmaError('bad-option', twice, { expected: 'nothing beside `saved`, which has it' });
+  const none = rule('nothing beside `saved`, which has it', (value) => value === undefined);
+  for (const name of ['messages', 'system']) checkValue(name, others[name], none);
   return unpackSaid(ArrayBuffer.isView(saved)
     ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength) : new Uint8Array(saved));
 }
@@ -179,7 +196,7 @@ const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
 
 /** @param {any} messages @returns {ChatMessage[]} */
 export function checkMessages(messages) {
-  checkValue('messages', messages, rule('an array of { role, content }', Array.isArray));
+  checkValue('messages', messages, isMessages);
   /** Names of what was called, by ids. @type {Map<string, string>} */
   const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {

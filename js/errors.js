@@ -77,6 +77,19 @@ export class GemmaError extends Error {
   }
 }
 
+/** A value for a message, short: of an object the names. @param {any} value @returns {string} */
+export function show(value) {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
+  if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
+  const isObject = typeof value === 'object' && value !== null;
+  if (!isObject && typeof value !== 'function') return String(value);
+  const isPlain = isObject && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+  return isPlain ? inBraces(Object.keys(value)) : Object.prototype.toString.call(value);
+}
+
+/** @param {string[]} words */
+export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join(', ').slice(0, 200)} }` : '{}');
+
 /** Of messages to a model that has no form for them. */
 export function noTemplate() {
   return new GemmaError('missing-template', 'this model has no chat template: it goes on with strings and ids, and takes'

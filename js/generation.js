@@ -181,6 +181,7 @@ export class Generation {
   async #rounds(args) {
     const { signal, onAnswer } = this.#plan, { signal: left } = this.#leaving;
     const deaf = onAbort(signal, () => this.#leaving.abort());
+    if (signal?.aborted) this.#leaving.abort();
     try {
       let answer = await this.#ask(args);
       for (let prompt; (prompt = await onAnswer?.(answer, left));) {
@@ -196,16 +197,22 @@ export class Generation {
     }
   }
 
-  /** @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
+  /** An abort is no error, be it while a worker is started again. @param {GenerateArgs} args
+   * @returns {Promise<GenerateAnswer>} */
   async #ask(args) {
-    const { line, signal } = this.#plan;
-    return line.ask((connection) => this.#askOnce(connection, args), signal, () => !this.#given);
+    try {
+      const ask = (/** @type {Connection} */ connection) => this.#askOnce(connection, args);
+      return await this.#plan.line.ask(ask, this.#leaving.signal, () => !this.#given);
+    } catch (error) {
+      if (!this.#leaving.signal.aborted || /** @type {GemmaError} */ (error).code !== 'aborted') throw error;
+      return emptyResult(args);
+    }
   }
 
   /** @param {Connection} connection @param {GenerateArgs} args @returns {Promise<GenerateAnswer>} */
   async #askOnce(connection, args) {
     const { signal } = this.#plan;
-    if (signal?.aborted || this.#leaving.signal.aborted) return emptyResult(args);
+    if (this.#leaving.signal.aborted) return emptyResult(args);
     this.#connection = connection;
     let heard = false, leave = () => {};
     const onEvent = (/** @type {Event} */ event) => {
@@ -220,9 +227,6 @@ export class Generation {
     const deaf = onAbort(signal, () => leave());
     try {
       return await Promise.race([answer, left]);
-    } catch (error) {
-      if (error instanceof GemmaError && error.code === 'aborted') return emptyResult(args);
-      throw error;
     } finally {
       deaf();
     }

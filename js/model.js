@@ -20,17 +20,15 @@ import { Connection } from './link/connection.js';
 import { Line } from './link/line.js';
 import { onAbort } from './link/signals.js';
 import { environment } from './platform/env.js';
-import { GemmaError, abortError, noTemplate, wrapped } from './errors.js';
+import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
   GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
-  postableFormat, rule,
-  show, signal, string,
+  rule, signal, string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
-import { onHub, withFile } from './download/hub.js';
-import { maskTimes } from './matches.js';
+import { onHub } from './download/hub.js';
 import { StateCache } from './states.js';
 
 /** In one list: more than any context, or file of text, is worth. */
@@ -110,13 +108,21 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
   if (token) sent.push(['authorization', `Bearer ${token}`]);
   const entries = async () => (wanted === false ? [] : cache.list());
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
-  const given = onHub(source) ? await withFile(source, { hub, headers: sent, signal, kept }) : source;
+  const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
+  const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
   const parts = wrapped('unsupported-source', 'the model source cannot be read',
     () => describeSource(given, environment.describe, hub));
   for (const { descriptor } of parts) {
     if (descriptor.kind === 'url') Object.assign(descriptor, { headers: sent, tuning: environment.tuning });
   }
   return parts;
+}
+
+/** @param {LoadOptions['sha256']} sha256 @param {number} files */
+function checkDigests(sha256, files) {
+  const got = sha256 === undefined ? files : [sha256].flat().length;
+  if (got === files) return;
+  throw new GemmaError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
 }
 
 /** @param {string | URL} [assets] */
@@ -135,6 +141,7 @@ export async function openEngine(source, options, headerOnly = false) {
   const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   if (signal?.aborted) throw abortError(signal);
+  checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
   const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
@@ -202,12 +209,7 @@ export class HeaderModel {
    * milliseconds. @param {Format} format @param {string} text @param {{ signal?: AbortSignal }} [options]
    * @returns {Promise<Match>} */
   async matches(format, text, options = {}) {
-    checkOptions(options, { signal });
-    checkValue('format', format, GENERATE_OPTIONS.format);
-    checkValue('text', text, string);
-    const { verdicts: [verdict = { accepted: false }], times, first, ...found } =
-      await this.call('match', { format: postableFormat(format), texts: [text] }, options.signal);
-    return { ...found, ...verdict, masks: maskTimes(times, first) };
+    return (await import('./matches.js')).matches(this, format, text, options);
   }
 
   /** Bytes of the engine's heap. @returns {Promise<number>} */
@@ -240,11 +242,16 @@ export class HeaderModel {
   /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
    * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
-    if (signal?.aborted) throw abortError(signal);
-    return this.line.ask(async (connection) => {
-      if (signal?.aborted) throw abortError(signal);
-      return connection.call(method, args, signal, onEvent).answer;
-    }, signal);
+    try {
+      return await this.line.ask(async (connection) => {
+        if (signal?.aborted) throw abortError(signal);
+        return connection.call(method, args, signal, onEvent).answer;
+      }, signal);
+    } catch (error) {
+      // The worker knows no reason.
+      const isAbort = signal?.aborted && error instanceof GemmaError && error.code === 'aborted';
+      throw isAbort ? abortError(signal) : error;
+    }
   }
 
   /** @protected @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
@@ -288,7 +295,7 @@ export class Model extends HeaderModel {
     this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
     const described = this.describePrompt(prompt);
-    if (options.tools && !('messages' in described)) {
+    if (options.tools?.length && !('messages' in described)) {
       throw new GemmaError('bad-option', 'tools', { expected: 'a prompt of messages', got: show(prompt) });
     }
     return this.#generation(() => described, options, {});

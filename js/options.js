@@ -1,9 +1,10 @@
 /* options: what generate() and loadModel() accept, and the one check of both. */
 import { ModelCache } from './download/cache.js';
-import { GemmaError } from './errors.js';
+import { GemmaError, inBraces, show } from './errors.js';
 
-/** sampler: the engine's name for it.
- * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string }} Rule */
+/** sampler: the engine's name for it; fault: what is wrong with a value, where `show` says too little.
+ * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
+ *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
 const DEFAULT_MAX_TOKENS = 1024;
@@ -37,11 +38,12 @@ export const signal = rule('an AbortSignal', (value) => value instanceof AbortSi
 /** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
 const SHAPES = {
   schema: (value) => ['boolean', 'object'].includes(typeof value) && plain(value) !== null,
-  // Flags that change what an expression means have no place in a format.
-  regex: (value) => typeof value === 'string' || (value instanceof RegExp && !/[ims]/.test(value.flags)),
+  regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
 };
+/** Those that change what an expression means have no place in a format. @param {RegExp} regex */
+const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
 /** A copy as JSON has it; null if it has none. @param {any} value */
@@ -53,14 +55,39 @@ export function plain(value) {
   }
 }
 
+/** What each part of a tool must be. @type {Record<string, (value: any) => boolean>} */
+const TOOL = {
+  name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
+  description: (value) => ['string', 'undefined'].includes(typeof value),
+  parameters: (value) => value === undefined || (object.fits(value) && SHAPES.schema(value)),
+  execute: (value) => ['function', 'undefined'].includes(typeof value),
+};
+
+/** What is wrong with a tool; nothing, if it is one. @param {any} tool */
+function toolFault(tool) {
+  if (!object.fits(tool) || tool === null) return show(tool);
+  if (object.fits(tool.function)) return `${show(tool)}: give what \`function\` has`;
+  const unknown = Object.keys(tool).find((key) => !Object.hasOwn(TOOL, key));
+  if (unknown !== undefined) return `the key ${show(unknown)}`;
+  const wrong = Object.keys(TOOL).find((key) => !TOOL[key](tool[key]));
+  return wrong ? `the ${wrong} ${show(tool[wrong])}` : '';
+}
+
 /** @param {any} tools */
-function areTools(tools) {
-  if (!Array.isArray(tools) || new Set(tools.map((tool) => tool?.name)).size < tools.length) return false;
-  return tools.every((tool) => {
-    const { name, description = '', parameters = {}, execute = () => {} } = tool ?? {};
-    return typeof name === 'string' && /^[\w.-]{1,64}$/.test(name) && typeof description === 'string'
-      && object.fits(parameters) && SHAPES.schema(parameters) && typeof execute === 'function';
-  });
+function toolsFault(tools) {
+  if (!Array.isArray(tools)) return show(tools);
+  const faults = Array.from(tools, toolFault), i = faults.findIndex(Boolean);
+  if (i >= 0) return `in tool ${i} ${faults[i]}`;
+  const names = tools.map(({ name }) => name), twice = names.find((name, n) => names.indexOf(name) < n);
+  return twice === undefined ? '' : `two of the name ${show(twice)}`;
+}
+
+/** @param {any} format */
+function formatFault(format) {
+  const regex = format?.regex, flags = regex instanceof RegExp ? flagsOf(regex) : '';
+  if (flags) return `a RegExp with the flags ${flags}`;
+  const named = Object.prototype.toString.call(format) === '[object Object]';
+  return named ? inBraces(Object.entries(format).map(([name, value]) => `${name}: ${show(value)}`)) : show(format);
 }
 
 /** @param {any} format */
@@ -93,11 +120,17 @@ export const GENERATE_OPTIONS = {
   stop: rule('a string or an array of strings, none of them empty',
     (value) => [value].flat().every((s) => typeof s === 'string' && s !== '')),
   logprobs: integer(0, 64),
-  format: rule("'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: "
-    + WHITESPACE.join(', '), isFormat),
+  format: {
+    ...rule("'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: "
+      + WHITESPACE.join(', '), isFormat),
+    fault: formatFault,
+  },
   forcedSpans: boolean,
-  tools: rule('an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
-    (value) => areTools(value)),
+  tools: {
+    ...rule('an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
+      (value) => !toolsFault(value)),
+    fault: toolsFault,
+  },
   toolChoice: rule("'auto', 'none', 'required' or { name }",
     (value) => ['auto', 'none', 'required'].includes(value) || typeof value.name === 'string'),
   maxRounds: integer(0, 1000),
@@ -141,10 +174,10 @@ export function checkOptions(options, table) {
 }
 
 /** @param {string} name @param {unknown} value @param {Rule} rule */
-export function checkValue(name, value, { expected, fits }) {
+export function checkValue(name, value, { expected, fits, fault = show }) {
   if (value !== null && fits(value)) return;
   const secret = name === 'headers' || name === 'token';
-  const got = secret ? '' : show(value);
+  const got = secret ? '' : fault(value);
   throw new GemmaError('bad-option', name, { expected, got });
 }
 
@@ -155,14 +188,6 @@ function unknownOption(name, known) {
     ?? known.find((word) => plain(word).slice(0, 3) === plain(name).slice(0, 3));
   const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
-}
-
-/** A value for a message, short. @param {any} value @returns {string} */
-export function show(value) {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
-  if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
-  const isObject = typeof value === 'function' || (typeof value === 'object' && value !== null);
-  return isObject ? Object.prototype.toString.call(value) : String(value);
 }
 
 /** Options in the form that the worker takes. @param {import('./model.js').GenerateOptions} options */
@@ -192,7 +217,7 @@ function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
   });
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
-    const expected = `one of the tools: ${names.join(', ')}`;
+    const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of that name among `tools`';
     throw new GemmaError('bad-option', 'toolChoice', { expected, got: show(choice.name) });
   }
   if (!list.length || choice === 'none') return null;

@@ -41,7 +41,7 @@ const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
 const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   errors: { uses: '', modules: 'errors' },
   platform: { uses: 'errors', modules: 'features isolation files start port lock env' },
-  download: { uses: 'errors platform', modules: 'pump hub describe feeder identity http checksum checks entries store cache entry shelf states requests lanes download source' },
+  download: { uses: 'errors platform', modules: 'pump hub quants describe feeder identity http checksum checks entries store cache entry shelf states requests lanes download source' },
   link: { uses: 'errors platform download', modules: 'signals protocol answers asking connection line' },
   grammar: { uses: 'errors', modules: 'refusal ranges nodes ordered regex-parse regex gbnf language numbers text-formats layout references schema-arms schema-arrays schema-objects schema-logic schema-emit trim schema graph spell regular automaton simplify lower index' },
   tools: { uses: 'errors grammar', modules: 'partial reading messages build functiongemma dialects index' },

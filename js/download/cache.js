@@ -3,7 +3,7 @@
 /** @import { Store } from '../platform/env.js' */
 import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
-import { GemmaError, failure } from '../errors.js';
+import { GemmaError, failure, show } from '../errors.js';
 
 /** url: without what may be secret in its query; file: its last part; stored and total: bytes; complete: can be
  * loaded without the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
@@ -50,7 +50,9 @@ export class ModelCache {
 
   /** @param {string} key */
   async delete(key) {
-    if (!isModel(key)) throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()' });
+    if (!isModel(key)) {
+      throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
+    }
     return this.#with((store) => store.remove(key));
   }
 
@@ -90,5 +92,6 @@ export function openCache(where) {
   const own = ['list', 'size', 'read', 'write', 'remove'];
   const fits = typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
-  throw new GemmaError('bad-option', 'cache', { expected: `a folder, or an object with the methods ${own.join(', ')}` });
+  throw new GemmaError('bad-option', 'the place of a cache',
+    { expected: `a folder, or an object with the methods ${own.join(', ')}`, got: show(where) });
 }

@@ -7,6 +7,8 @@ import { hubAddress, onHub } from './hub.js';
 /** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 
 const SPLIT = /^(.*-)(\d{5})-of-(\d{5})(\.gguf(?:[?#].*)?)$/is;
+/** The part of a copy's name in the cache that says which file it is (keyOf of identity.js). */
+const FILE = /^[0-9a-f]{24}(?=-)/;
 
 /** The parts of a model: one, unless it is split. @param {any} source see loadModel
  * @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub] @returns {Part[]} */
@@ -28,16 +30,17 @@ function allParts(part) {
   const [, head, number, count, tail] = SPLIT.exec(name) ?? [];
   if (Number(number) !== 1) return [part];
   return Array.from({ length: Number(count) }, (_, i) => {
+    if (i === 0) return part;
     const text = `${head}${String(i + 1).padStart(5, '0')}-of-${count}${tail}`;
-    return { descriptor: 'url' in descriptor ? { ...descriptor, url: text } : { kind: 'path', path: text } };
+    return { descriptor: 'url' in descriptor ? { kind: 'url', url: text } : { kind: 'path', path: text } };
   });
 }
 
 /** @param {any} descriptor @returns {string} */
 const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
 
-/** Of the cache's list: an address of a file. @param {any} source */
-const isEntry = (source) => typeof source?.key === 'string' && typeof source.url === 'string';
+/** Of the cache's list. @param {any} source */
+const isEntry = (source) => typeof source?.key === 'string' && typeof source.url === 'string' && source.url !== '';
 
 /** @param {any} source @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub]
  * @returns {Part} */
@@ -51,7 +54,7 @@ function describePart(source, describeString, hub) {
   const whole = asBytes(source);
   if (whole) return { descriptor: { kind: 'pull', total: whole.length }, bytes: [whole].values() };
   if (onHub(source)) return { descriptor: { kind: 'url', url: hubAddress(source, hub) } };
-  if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url } };
+  if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url, key: FILE.exec(source.key)?.[0] } };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
   throw new GemmaError('unsupported-source', 'model source', {

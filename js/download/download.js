@@ -32,6 +32,8 @@ export class Download {
   /** Whether bytes come from the network. */
   network = true;
   #url;
+  /** Of a copy that was named. @type {string | undefined} */
+  #key;
   /** Whether a token is sent. */
   #guarded;
   #around;
@@ -62,6 +64,7 @@ export class Download {
   /** @param {UrlSource} source @param {Surroundings} around */
   constructor(source, around) {
     this.#url = source.url;
+    this.#key = source.key;
     this.#guarded = Boolean(source.headers?.some(([name]) => name.toLowerCase() === 'authorization'));
     this.#around = around;
     this.#tuning = { ...TUNING, ...source.tuning };
@@ -91,9 +94,10 @@ export class Download {
   /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
   async open() {
     this.#telling ??= setInterval(() => this.#tell(), this.#tuning.toldMs);
-    const { notice } = this.#around, key = keyOf(this.#url, this.#around.hash);
+    const { notice, hash } = this.#around, own = keyOf(this.#url, hash), key = this.#key ?? own;
     const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
+    if (key !== own) return this.#alone(whole);
     const keeps = whole && (() => this.#keeps(whole));
     if (keeps && await this.#requests.within(this.#tuning.glanceMs, keeps)) return this.#shelf.tidy(key);
     // What another one stores meanwhile is ours too.
@@ -187,6 +191,16 @@ export class Download {
     if (verdict !== 'same') this.#unsure(why);
     await this.#resume(whole, answer, verdict === 'same' ? answer?.version : undefined);
     return true;
+  }
+
+  /** Without a server: of its address, what may be secret was not stored. @param {Entry} [whole] */
+  async #alone(whole) {
+    if (!whole) {
+      throw this.#wrong ?? new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored',
+        { expected: 'its whole URL', got: this.#requests.shown });
+    }
+    this.#unsure('not all of its address is stored');
+    await this.#resume(whole);
   }
 
   /** @param {string} why */

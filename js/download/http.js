@@ -19,7 +19,8 @@ export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 /
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** @typedef {{ url: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
+/** key: of a copy in the cache, of which `url` may be a part of the address only.
+ * @typedef {{ url: string, key?: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
 /** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
  * at `since`. */

@@ -58,7 +58,7 @@ export class Line {
     }
     this.connection.broken = true;
     this.connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
-    this.connection = await this.#reopen(this.#closing.signal);
+    this.connection = await this.#reopen(this.#closing.signal).catch((error) => { throw this.#end ?? error; });
     this.#heed();
   }
 

@@ -68,7 +68,7 @@ async function keyOf(source, options) {
   const { cache } = options, kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   const what = parts.map(({ descriptor }) => {
-    if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers];
+    if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
     throw new GemmaError('unsupported-source', 'tabs cannot share this source',
       { expected: 'an address, { repo, file } or what modelCache.list() gives', got: descriptor.kind });
   });

@@ -124,7 +124,10 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
   await modelCache.clear();
   assert.deepEqual(await modelCache.list(), []);
   await refuses(modelCache.delete(key), 'cache-failed');
-  for (const wrong of [5, null, {}, { list() {} }, '']) await refuses(() => openCache(wrong), 'bad-option');
+  assert.equal((await refuses(modelCache.delete('x'), 'bad-option')).got, '"x"');
+  for (const [wrong, got] of [[5, '5'], [null, 'null'], [{}, '{}'], [{ list() {} }, '{ list }'], ['', '""']]) {
+    assert.equal((await refuses(() => openCache(wrong), 'bad-option')).got, got);
+  }
 });
 
 test('an abort in the middle: the next load goes on there', async (t) => {
@@ -342,6 +345,23 @@ test('no secret is kept: not the token, not what signs a URL; a new signature fi
   }
   const told = JSON.stringify([await cache.list(), first.info, second.info, first.events]);
   assert.doesNotMatch(told, /SECRET/);
+});
+
+test('an entry of the list is the copy itself, also where not all of its address is stored', async (t) => {
+  const { cache } = await emptyCache(t), long = 'file=gemma-of-a-long-name.gguf';
+  const server = await faultyServer(t, bytes, (_, { url }) => (url.includes(long) ? {} : { bytes: other, etag: '"two"' }));
+  for (const query of [long, 'v=1']) await load(`${server.url}?${query}`, { cache });
+  const [whole, short] = await cache.list();
+  assert.deepEqual([whole.url, short.url], [`${server.url}?v=1`, server.url]);
+  server.forget();
+  const got = await load(short, { cache });
+  assert.deepEqual([got.info.cache, got.codes, got.logits, server.seen], ['cached', ['offline'], expected, []]);
+  const asked = await load(whole, { cache });
+  assert.deepEqual([asked.info.cache, asked.codes, asked.logits], ['cached', [], expectedOther]);
+  await refuses(loadModel(short, { threads: 1, cache: false }), 'unsupported-source');
+  await cache.delete(short.key);
+  const error = await refuses(loadModel(short, { threads: 1, cache }), 'unsupported-source');
+  assert.deepEqual([error.expected, error.got], ['its whole URL', server.url]);
 });
 
 test('inspectModel leaves the cache as it is', async (t) => {

@@ -43,10 +43,16 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       assert.deepEqual(out.calls(), [{ name: toolCalls[0].name, arguments: toolCalls[0].arguments, done: true }]);
       assert.deepEqual(chat.messages.at(-1), { role: 'assistant', content: '', toolCalls });
       const result = { role: 'tool', id: toolCalls[0].id, content: { sum: 5 } };
+      await refuses(chat.continue(undefined, { toolChoice: 'none' }).result(), 'bad-state');
       const said = await chat.send([result], { toolChoice: 'none', seed, maxTokens: 5 }).result();
       assert.deepEqual(chat.messages.slice(-2), [{ ...result, name: toolChoice.name }, { role: 'assistant', content: said.text }]);
     }
     assert.equal(new Set(chat.messages.flatMap((m) => m.toolCalls ?? []).map(({ id }) => id)).size, 3);
+    const { content } = chat.messages.at(-1), options = { toolChoice: 'none', seed: 1, maxTokens: 5 };
+    await refuses(() => chat.continue(undefined, { seed: 1 }), 'bad-option');
+    const { text, usage } = await chat.continue(undefined, options).result();
+    assert.equal(chat.messages.at(-1).content, content + text);
+    assert.ok(usage.reusedTokens > 0);
   });
 
   test(`${dialect}: what can be done is done, round after round, up to a limit`, async (t) => {
@@ -99,6 +105,7 @@ test('tools that cannot be are refused by place; a format beside them, and a pro
   assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
   await refuses(chat.send('x', { tools: [ADD], format: 'json' }).result(), 'bad-option');
   await refuses(chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }).result(), 'bad-option');
+  assert.match((await refuses(chat.send('x', { toolChoice: { name: 'sub' } }).result(), 'bad-option')).message, /a tool of that name/);
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
   await refuses(() => chat.send([]), 'bad-option');
   await refuses(chat.send([{ role: 'tool', id: 'call_7', content: 1 }]).result(), 'bad-option');

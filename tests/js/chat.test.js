@@ -72,8 +72,12 @@ test('a clone goes its own way', async (t) => {
 test('retry answers the last question again', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
-  await refuses(() => chat.retry(), 'bad-state');
-  await chat.send('One').text();
+  assert.match((await refuses(() => chat.retry(), 'bad-state')).message, /nothing was said/);
+  const first = chat.send('One');
+  for (const early of [() => chat.retry(), () => chat.continue()]) {
+    assert.match((await refuses(early, 'bad-state')).message, /still answering/);
+  }
+  await first;
   await chat.send('Two').text();
   const before = chat.messages;
   const other = await chat.retry({ seed: 99, temperature: 3 }).text();
@@ -136,6 +140,8 @@ test('a chat begins with given messages; wrong ones are refused', async (t) => {
     await refuses(() => model.chat({ messages }), 'bad-option');
   }
   await refuses(() => model.chat({ temprature: 1 }), 'bad-option');
+  assert.match((await refuses(() => model.chat({ zebra: 1 }), 'bad-option')).expected, /system, messages, saved, .*topK/);
+  await refuses(() => model.chat({ system: 5 }), 'bad-option');
   await refuses(() => chat.send(5), 'bad-option');
   await refuses(() => chat.send('x', { topK: -1 }), 'bad-option');
   await refuses(model.generate([...past, past[1]]).result(), 'template-error');
@@ -190,7 +196,9 @@ test('an answer begins with a given text, in place of the old one or where there
   const model = await open(t), options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(() => model.chat(options).continue('x'), 'bad-state');
-  await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option');
+  assert.equal((await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option')).got, '"json"');
+  await refuses(() => chat.continue('x', { tools: [{ name: 'a' }] }), 'bad-option');
+  assert.ok(await chat.clone().continue('x', { format: undefined, tools: [], maxTokens: 2 }).text());
   const { text } = await chat.continue('Once <end_of_turn> upon').result();
   const [question, answer] = chat.messages;
   assert.equal(question.content, 'Hello');

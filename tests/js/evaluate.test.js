@@ -64,7 +64,7 @@ test('perplexity in windows that overlap by half: every token once, with half a 
   }
 });
 
-test('logits and perplexity can be aborted, and the model is right afterwards', async (t) => {
+test('logits and perplexity can be aborted, which says why, and the model is right afterwards', async (t) => {
   for (const threads of [1, 2]) {
     const model = await open(t, 'medium', { threads });
     const ids = someIds(30, 4096);
@@ -73,11 +73,12 @@ test('logits and perplexity can be aborted, and the model is right afterwards', 
       (signal) => model.logits(someIds(800, 4096), { signal }),
       (signal) => model.perplexity('some words and more of them '.repeat(200), { signal }),
     ]) {
-      const controller = new AbortController();
+      const controller = new AbortController(), reason = new DOMException('too late', 'TimeoutError');
       const waiting = call(controller.signal);
       await sleep(50);
-      controller.abort();
-      await refuses(waiting, 'aborted');
+      controller.abort(reason);
+      const error = await refuses(waiting, 'aborted');
+      assert.deepEqual([error.name, error.cause], ['TimeoutError', reason]);
       assert.deepEqual(await model.logits(ids), expected);
     }
   }

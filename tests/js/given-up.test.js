@@ -213,6 +213,31 @@ test('a signal that fired before ends the wait for a new worker', async () => {
   await assert.rejects(asked, { code: 'aborted' });
 });
 
+test('an answer that is aborted while a worker is started again says so, and is no error', async () => {
+  const connection = /** @type {any} */ ({ broken: false, lost: new Promise(() => {}), kill() {}, close: async () => {} });
+  const line = new Line(connection, () => new Promise(() => {}), true);
+  void line.restart();
+  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
+  const control = new AbortController();
+  const answer = new Generation(/** @type {any} */ ({ line, prepare, signal: control.signal }));
+  const late = new Generation(/** @type {any} */ ({ line, prepare, signal: AbortSignal.abort() }));
+  control.abort();
+  for (const { finishReason, text } of [await answer, await late]) assert.deepEqual([finishReason, text], ['aborted', '']);
+});
+
+test('what waits for a worker that is started again is told when the model is disposed of', async () => {
+  const connection = /** @type {any} */ ({ broken: false, lost: new Promise(() => {}), kill() {}, close: async () => {} });
+  const opening = (/** @type {AbortSignal} */ signal) => new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
+  });
+  const line = new Line(connection, /** @type {any} */ (opening), true), again = line.restart();
+  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
+  const answer = new Generation(/** @type {any} */ ({ line, prepare })).result();
+  const ended = [again, answer, line.ask(ask)].map((call) => assert.rejects(call, { code: 'disposed' }));
+  await line.close(new GemmaError('disposed', 'x'));
+  await Promise.all(ended);
+});
+
 test('steps that somebody has are not given again by the next worker', async () => {
   const step = (/** @type {number} */ id) => ({ text: '', ids: [id], forced: false });   // a part of a character
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {

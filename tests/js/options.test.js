@@ -11,11 +11,11 @@ const bad = {
   minP: [2], typicalP: [-1], repetitionPenalty: [0, -1], frequencyPenalty: [NaN], presencePenalty: ['x'],
   penaltyWindow: [-2], seed: [-1, 2 ** 32, 0.5], logprobs: [-1, 65, true], stop: ['', [''], 5, ['a', 1]],
   logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }], signal: [{}, true], onPrefillProgress: [1],
-  format: ['xml', {}, { schema: 'x' }, { schema: {}, regex: 'a' }, { regex: 5 }, { regex: /a/i }, { grammar: /a/ }, { choices: [] },
+  format: ['xml', {}, { schema: 'x' }, { schema: {}, regex: 'a' }, { regex: 5 }, { regex: /a/i }, { regex: /a/v }, { grammar: /a/ }, { choices: [] },
     { choices: [1] }, { choices: 'a' }, { regex: 'a', whitespace: 'any' }, { schema: {}, whitespace: 'wide' }, { toString: 1 }, [],
     { schema: { get a() { throw new Error('no'); } } }, { schema: () => {} }], forcedSpans: [0, 'yes'],
   tools: [{}, [null], [{}], [{ name: 'a b' }], [{ name: 'a' }, { name: 'a' }], [{ name: 'a', description: 1 }],
-    [{ name: 'a', parameters: 'x' }], [{ name: 'a', execute: 1 }]], toolChoice: ['any', {}, { name: 1 }], maxRounds: [-1, 0.5],
+    [{ name: 'a', parameters: 'x' }], [{ name: 'a', execute: 1 }], [{ name: 'a', parametres: {} }], [, { name: 'a' }]], toolChoice: ['any', {}, { name: 1 }], maxRounds: [-1, 0.5],
 };
 const good = {
   maxTokens: [0, 1], temperature: [0, 2.5], topK: [0, 64], topP: [0, 1], minP: [0, 0.1], typicalP: [1],
@@ -56,6 +56,21 @@ test('each option of loadModel: its range is checked', async () => {
   }
 });
 
+test('what is wrong with a tool or a format is said by its name', async () => {
+  const tool = { type: 'function', function: { name: 'a' } };
+  for (const [options, words] of [
+    [{ tools: [{ name: 'a' }, tool] }, 'in tool 1 { type, function }: give what `function` has'],
+    [{ tools: [{ name: 'a', parametres: {} }] }, 'in tool 0 the key "parametres"'],
+    [{ tools: [{ name: 'a b' }] }, 'in tool 0 the name "a b"'], [{ tools: [{}] }, 'in tool 0 the name undefined'],
+    [{ tools: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'two of the name "a"'], [{ tools: { name: 'a' } }, '{ name }'],
+    [{ format: { regex: /a/giv } }, 'a RegExp with the flags iv'], [{ format: { regexp: 'a' } }, '{ regexp: "a" }'],
+    [{ format: { schema: 'x', whitespace: 'any' } }, '{ schema: "x", whitespace: "any" }'], [{ format: ['json'] }, '["json"]'],
+  ]) {
+    const error = await refuses(() => checkOptions(options, GENERATE_OPTIONS), 'bad-option');
+    assert.equal(error.got, words);
+  }
+});
+
 test('an unknown option is refused with the name that was probably meant', async () => {
   const error = await refuses(() => checkOptions({ max_tokens: 5 }, GENERATE_OPTIONS), 'bad-option');
   assert.match(error.message, /"max_tokens".*"maxTokens"/);
@@ -78,7 +93,7 @@ test('every range that JavaScript lets through, the engine takes too', async (t)
 
 test('bad prompts and ids are refused', async (t) => {
   const model = await open(t);
-  for (const [prompt, got] of [[undefined, 'undefined'], [null, 'null'], [5, '5'], [{}, '[object Object]'], [[], '[]']]) {
+  for (const [prompt, got] of [[undefined, 'undefined'], [null, 'null'], [5, '5'], [{}, '{}'], [[], '[]']]) {
     const error = await refuses(() => model.generate(prompt), 'bad-option');
     assert.equal(error.message, `prompt: expected a string, token ids, or messages [{ role, content }], got ${got}`);
   }

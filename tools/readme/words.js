@@ -52,7 +52,7 @@ export const OPTIONS = {
       unit: 'logits' },
     stop: { meaning: 'text that ends the answer; it is not part of it' },
     logprobs: { meaning: 'the result has the log probability of each token and, at most, of so many others; 0 of the token '
-      + 'alone', unit: 'tokens' },
+      + 'alone; turns `forcedSpans` off', unit: 'tokens' },
     format: { meaning: 'the shape that the answer is held to ([formats](formats.md)): JSON, JSON of a schema, a regular '
       + 'expression, a grammar, or one of some texts' },
     forcedSpans: { meaning: 'take what a `format` leaves no choice about without asking the model for each token',
@@ -110,7 +110,7 @@ export const FIELDS = {
       + 'format is none of JSON',
     toolCalls: 'with `tools`: what was called, `{ id, name, arguments }`, and `result` or `error` where `execute` gave one',
     logprobs: 'one per token, if asked for: `{ id, logprob, top: [{ id, logprob, text }] }`, natural logarithms of the raw '
-      + 'logits\' probabilities',
+      + 'logits\' probabilities; with a `format` among the tokens that were allowed',
   },
   Capabilities: {
     variant: 'the build that `auto` takes; null where none runs',
