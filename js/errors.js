@@ -32,7 +32,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'unsupported-source': 'A model source that cannot be read here.',
   'unsupported-variant': 'An engine variant that cannot run here.',
   'unsupported-platform': 'There is no WebAssembly SIMD.',
-  'engine-missing': 'A .wasm file could not be loaded.',
+  'engine-missing': 'A file of the package could not be loaded: a .wasm file, or a part of the JavaScript.',
   'network-error': 'The server could not be reached.',
   'http-error': 'The server answered with an error status.',
   'read-error': 'A file, Blob, stream or iterator failed.',

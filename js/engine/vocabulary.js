@@ -1,5 +1,5 @@
 /* vocabulary: text <-> ids, and prompts of every kind to ids; needs the header of the file only. */
-import { GemmaError, failure, noTemplate } from '../errors.js';
+import { GemmaError, noTemplate } from '../errors.js';
 import { textDecoder, utf8 } from './heap.js';
 
 /** @import { Dialect } from '../tools/dialects.js' */
@@ -250,9 +250,7 @@ export class Vocabulary {
   async #makeTemplate() {
     const source = this.templateSource;
     if (!source) throw noTemplate();
-    const { ChatTemplate } = await this.#load('template').catch((cause) => {
-      throw failure('engine-missing', 'the part for chat templates could not be loaded', cause, 'template.js');
-    });
+    const { ChatTemplate } = await this.#load('template');
     /** @param {number | null} id */
     const name = (id) => (id === null ? '' : this.decode([id], true));
     const control = this.#native.where('is_control', this.size);

@@ -9,6 +9,8 @@
  * tools/build-package.js makes each part a file that needs no other. On the page, outside the worker, an ordinary
  * `import('./x.js')` is fine: every bundler splits code there. */
 
+import { failure } from '../errors.js';
+
 /** page: what addresses without a host are meant against; assets: the folder that holds all the files, if somebody
  * said so; files: addresses by name, where the entry knows them.
  * @typedef {{ page?: string, assets?: string, files?: Record<string, string> }} Place */
@@ -55,7 +57,7 @@ export class Files {
       const part = await import(/* @vite-ignore */ /* webpackIgnore: true */ /* turbopackIgnore: true */ address);
       return scope[OFFERED + name] ?? part;
     } catch (cause) {
-      throw new Error(`${address} could not be imported: ${missing(cause)}`, { cause });
+      throw failure('engine-missing', `${address} could not be imported`, new Error(missing(cause), { cause }), `${name}.js`);
     }
   }
 }

@@ -2,8 +2,11 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Connection } from '../../js/link/connection.js';
 import { createEngine } from '../../js/engine/engine.js';
@@ -181,6 +184,16 @@ test('dispose waits for the end of the worker, the second time too, and leaves n
   await closing[1];
   assert.equal(port.ended, true);
   await closing[0];
+});
+
+test('a part that is not there is told by its name, and ends its call alone', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-')), js = fileURLToPath(new URL('../../js/', import.meta.url));
+  t.after(() => rm(folder, { recursive: true }));
+  for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
+  const model = await open(t, 'tiny', { assets: folder, variant: 'simd128', threads: 1 });
+  assert.match((await refuses(model.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);
+  await refuses(model.inside('a'), 'engine-missing');
+  assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
 });
 
 test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
