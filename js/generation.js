@@ -71,7 +71,7 @@ export class Generation {
 
   /** Can be asked for once, as strings or as steps; leaving the loop ends generating. */
   [Symbol.asyncIterator]() {
-    return texts(this.steps());
+    return this.#leavable(texts(this.steps()));
   }
 
   /** What comes, step by step, with the ids. */
@@ -81,7 +81,7 @@ export class Generation {
     }
     this.#iterated = true;
     this.#free = this.#awaited;
-    return this.#iterate();
+    return this.#leavable(this.#iterate());
   }
 
   /** What the answer's text comes to so far: with a format that is JSON the value, as far as it can be told (undefined:
@@ -131,25 +131,36 @@ export class Generation {
 
   /** @returns {AsyncGenerator<Step, void, undefined>} */
   async *#iterate() {
-    const result = this.#start();
-    try {
-      for (;;) {
-        while (this.#steps.length) {
-          yield /** @type {Step} */ (this.#steps.shift());
-          const taken = this.#unacked - this.#steps.length;
-          if (taken >= ACK_EVERY || !this.#steps.length) this.#ack(taken);
-        }
-        if (this.#settled) break;
-        await new Promise((resolve) => { this.#wake = () => resolve(null); });
+    for (;;) {
+      while (this.#steps.length) {
+        yield /** @type {Step} */ (this.#steps.shift());
+        const taken = this.#unacked - this.#steps.length;
+        if (taken >= ACK_EVERY || !this.#steps.length) this.#ack(taken);
       }
-      await result;
-    } finally {
-      if (!this.#settled) {
-        this.#leaving.abort();
-        this.#connection?.abort(this.#id);
-        await result.catch(() => {});
-      }
+      if (this.#settled) break;
+      await new Promise((resolve) => { this.#wake = () => resolve(null); });
     }
+    await this.#start();
+  }
+
+  /** A generator by itself would not hear that it is left before it began, or while it waits for what comes next.
+   * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
+  #leavable(pieces) {
+    for (const how of /** @type {const} */ (['return', 'throw'])) {
+      const end = pieces[how].bind(pieces);
+      pieces[how] = async (value) => {
+        this.#leave();
+        const [ended] = await Promise.all([end(value), this.#start().catch(() => {})]);
+        return ended;
+      };
+    }
+    return pieces;
+  }
+
+  #leave() {
+    if (this.#settled) return;
+    this.#leaving.abort();
+    this.#connection?.abort(this.#id);
   }
 
   #start() {

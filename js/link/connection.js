@@ -110,6 +110,8 @@ export class Connection {
   async #close(reason) {
     if (this.#end) return;
     this.#port.keepAlive(true);
+    // A worker thread ends when its work does.
+    for (const id of this.#pending.keys()) this.abort(id);
     this.#fail(reason);
     const heard = await new Promise((resolve) => {
       const timer = setTimeout(resolve, GOODBYE_MS, false);
@@ -168,7 +170,8 @@ export class Connection {
     const most = this.#loading ? LOADING_BEATS : enough + this.#slack(), before = this.#beaten;
     this.#beaten = performance.now();
     const late = Math.round((this.#beaten - before) / (idle ? IDLE_MS : BEAT_MS));
-    if (this.#silent >= most) {
+    // Where this thread was busy a sign may wait behind this beat; behind the next one it does not.
+    if (this.#silent >= most + (late > 1 ? SLOW : 0)) {
       return this.#break(new GemmaError('worker-failed', 'the worker gives no sign of life',
         { expected: `one within ${most * (idle ? IDLE_MS : BEAT_MS) / 1000} s`, got: 'none' }));
     }

@@ -13,6 +13,11 @@ export class Line {
   /** @type {GemmaError | null} */
   #end = null;
   #closing = new AbortController();
+  /** @type {(error: GemmaError) => void} */
+  #lose = () => {};
+  /** Why the connection broke; after a restart, and where that comes by itself from then on, of the next one.
+   * @type {Promise<GemmaError>} */
+  lost = this.#next();
 
   /** reopen: another worker with the same model; undefined: its bytes came once. auto: that happens by itself.
    * @param {Connection} connection @param {((signal: AbortSignal) => Promise<Connection>) | undefined} reopen
@@ -24,16 +29,12 @@ export class Line {
     this.#heed();
   }
 
-  /** Why the connection broke; asked again after a restart, of the new one. @returns {Promise<GemmaError>} */
-  get lost() {
-    return this.connection.lost;
-  }
-
   /** What f gets from the connection, or, where that broke and `again` allows it, from the next one.
    * @template T @param {(connection: Connection) => Promise<T>} f @param {AbortSignal} [signal] ends waiting for it
    * @param {() => boolean} [again] @returns {Promise<T>} */
   async ask(f, signal, again = () => true) {
     if (this.#restarting) await unlessAborted(this.#restarting, signal);
+    if (this.#end) throw this.#end;
     const { connection } = this;
     try {
       return await f(connection);
@@ -63,7 +64,21 @@ export class Line {
   }
 
   #heed() {
-    if (this.#auto) void this.connection.lost.then(() => this.restart().catch(() => {}));
+    const { lost } = this.connection;
+    if (!this.#auto) {
+      this.lost = lost;
+      return;
+    }
+    void lost.then((error) => {
+      this.#lose(error);
+      this.lost = this.#next();
+      this.restart().catch(() => {});
+    });
+  }
+
+  /** @returns {Promise<GemmaError>} */
+  #next() {
+    return new Promise((resolve) => { this.#lose = resolve; });
   }
 
   /** @param {GemmaError} reason */

@@ -29,11 +29,11 @@ export function lockFile(path, told) {
 /** @param {string} path @param {string} owner */
 function held(path, owner) {
   const lock = { lost: false, free };
-  const timer = setInterval(() => {
+  const timer = setInterval(() => unlessFailing(() => {
     const now = new Date(), ours = present(() => readFileSync(path, 'utf8') === owner);
-    if (ours) present(() => utimesSync(path, now, now));
     lock.lost ||= !ours;
-  }, ALIVE_MS);
+    if (ours) present(() => utimesSync(path, now, now));
+  }), ALIVE_MS);
   timer.unref();
   function free() {
     clearInterval(timer);
@@ -44,7 +44,15 @@ function held(path, owner) {
 
 /** Gives it back, if it is still this one's. @param {{ path: string, owner: string }} lock */
 export function freeLock({ path, owner }) {
-  present(() => { if (readFileSync(path, 'utf8') === owner) rmSync(path); });
+  unlessFailing(() => { if (readFileSync(path, 'utf8') === owner) rmSync(path); });
+}
+
+/** A process may have no file to spare, or another one holds this: the next look tells, and a lock that stays is
+ * silent from now on. @param {() => void} f */
+function unlessFailing(f) {
+  try {
+    f();
+  } catch { /* nobody waits for it */ }
 }
 
 /** What f gives; nothing where the file is not there. @template T @param {() => T} f */

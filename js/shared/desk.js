@@ -14,6 +14,10 @@ export class Desk {
   /** @type {GemmaError | null} why no more calls are possible */
   #end = null;
   #onNeed;
+  /** @type {(error: GemmaError) => void} */
+  #lose = () => {};
+  /** The engine in use, or else the next one, was lost; why. */
+  lost = this.#next();
 
   /** onNeed: a call waits, and there is nobody to ask. @param {() => void} onNeed */
   constructor(onNeed) {
@@ -55,6 +59,10 @@ export class Desk {
 
   /** What was asked waits for the next engine. @param {GemmaError} error @param {boolean} died the engine itself */
   disconnect(error, died) {
+    if (this.#connection) {
+      this.#lose(error);
+      this.lost = this.#next();
+    }
     this.#connection = null;
     for (const wanted of this.#calls.values()) wanted.lose(error, died);
   }
@@ -69,5 +77,10 @@ export class Desk {
   close(reason) {
     this.#end = reason;
     this.fail(reason);
+  }
+
+  /** @returns {Promise<GemmaError>} */
+  #next() {
+    return new Promise((resolve) => { this.#lose = resolve; });
   }
 }

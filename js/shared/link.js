@@ -11,8 +11,9 @@ export class Link {
   epoch;
   /** @readonly */
   connection;
-  /** The owner said that the engine is lost. */
+  /** The owner said that the engine is lost; itself, and not its tab alone. */
   told = false;
+  died = false;
   #lane;
 
   /** @param {Hall} hall @param {string} epoch @param {string} id */
@@ -48,6 +49,7 @@ export class Link {
         lane.onmessage = ({ data }) => {
           if (data.kind !== 'admitted') {
             this.told ||= data.kind === 'fatal';
+            this.died ||= data.how === 'died';
             return handler(data);
           }
           for (const message of early ?? []) lane.postMessage(message);

@@ -20,7 +20,7 @@ export class SharedModel extends Model {
   /** @internal @param {Member} member @param {ModelInfo} info */
   constructor(member, info) {
     const line = {
-      get lost() { return member.lost; },
+      get lost() { return member.desk.lost; },
       ask: (/** @type {Function} */ f) => f(member.desk),
       restart: () => member.restart(),
       close: (/** @type {GemmaError} */ reason) => member.leave(reason),

@@ -48,10 +48,6 @@ export class Member {
   /** Of those who wait for an engine.
    * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
-  /** @type {(error: GemmaError) => void} */
-  #lose = () => {};
-  /** The engine in use was lost; why. @type {Promise<GemmaError>} */
-  lost = Promise.race([]);
 
   /** @param {string} key of the model @param {Load} load @param {(value: Progress) => void} onProgress */
   constructor(key, load, onProgress) {
@@ -67,7 +63,6 @@ export class Member {
   /** @returns {Promise<ModelInfo>} */
   async enter() {
     await this.#hall.enter(this.#id);
-    if (this.#left) throw this.#left;
     return this.#engine();
   }
 
@@ -93,6 +88,7 @@ export class Member {
 
   /** The next engine. @returns {Promise<ModelInfo>} */
   #engine() {
+    if (this.#left) throw this.#left;
     const next = new Promise((resolve, reject) => { this.#waiting.push({ resolve, reject }); });
     this.#seek();
     return /** @type {Promise<ModelInfo>} */ (next);
@@ -100,7 +96,6 @@ export class Member {
 
   /** @param {ModelInfo} info */
   #ready(info) {
-    this.lost = new Promise((resolve) => { this.#lose = resolve; });
     for (const { resolve } of this.#waiting.splice(0)) resolve(info);
   }
 
@@ -142,7 +137,7 @@ export class Member {
     if (message.kind === 'who') return this.#owner?.announce();
     if (message.kind === 'join') {
       if (this.#owner?.epoch === message.epoch) this.#owner.admit(message.id);
-    } else if (this.#queue && !this.#owner && this.#link?.epoch !== message.epoch) {
+    } else if (this.#queue && !this.#owner && (this.#link?.epoch ?? '') < message.epoch) {
       void this.#join(message.epoch);
     }
   }
@@ -173,13 +168,12 @@ export class Member {
     this.#link = null;
     this.desk.disconnect(error, died);
     link.connection.kill(error);
-    this.#lose(error);
   }
 
   /** The owner will start another engine if it said so. @param {Link} link @param {GemmaError} error */
   #lost(link, error) {
     if (link !== this.#link) return;
-    this.#unlink(error, link.told);
+    this.#unlink(error, link.died);
     this.#call();
     if (!link.told) void this.#steal();
   }
@@ -229,7 +223,7 @@ export class Member {
     } catch (error) {
       this.#owner = null;
       const { aborted } = this.#reign.signal;
-      owner.end(aborted ? gone() : error, !aborted);
+      owner.end(aborted ? gone() : error, aborted ? 'left' : 'refused');
       if (!aborted) this.#fail(error);
       return null;
     }
@@ -245,8 +239,7 @@ export class Member {
     this.#owner = null;
     const error = died ?? gone('the engine is started again, or runs elsewhere');
     this.desk.disconnect(error, died !== undefined);
-    this.#lose(error);
-    owner.end(error, false);
+    owner.end(error, died ? 'died' : 'left');
     if (this.#left) await connection.close(this.#left);
     else connection.kill(error);
   }

@@ -1,14 +1,14 @@
 /* owner: what the tab has that runs the engine: one engine, and a relay for each other tab. */
 /** @import { Progress } from '../engine/meter.js' */
 /** @import { Hall } from './hall.js' */
-/** @import { Engine } from './relay.js' */
+/** @import { End, Engine } from './relay.js' */
 import { Relay } from './relay.js';
 
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
 export class Owner {
-  /** Of this engine, among all that there were. @readonly */
-  epoch = crypto.randomUUID();
+  /** Of this engine, among all that there were; the later one is the larger text. @readonly */
+  epoch = `${Date.now()} ${crypto.randomUUID()}`;
   #hall;
   #onRestart;
   /** @type {Map<string, Relay>} */
@@ -52,10 +52,10 @@ export class Owner {
     });
   }
 
-  /** The engine is lost, or goes; refused: it cannot be loaded. @param {unknown} error @param {boolean} refused */
-  end(error, refused) {
+  /** @param {unknown} error @param {End} how */
+  end(error, how) {
     this.#ended.abort();
-    for (const relay of this.#relays.values()) relay.end(error, refused);
+    for (const relay of this.#relays.values()) relay.end(error, how);
     this.#relays.clear();
   }
 }

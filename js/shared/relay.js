@@ -6,8 +6,11 @@
 /** @import { FromWorker, ToWorker } from '../link/protocol.js' */
 import { packError } from '../link/protocol.js';
 
-/** Besides: the lane is open; start the engine again, please.
- * @typedef {FromWorker | { kind: 'admitted' }} ToTab @typedef {ToWorker | { kind: 'restart' }} FromTab */
+/** What becomes of an engine: it is lost; its tab goes, or starts another one; it cannot be loaded.
+ * @typedef {'died' | 'left' | 'refused'} End */
+/** Besides: how it ended; the lane is open; start the engine again, please.
+ * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
+ * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
 export class Relay {
@@ -40,9 +43,9 @@ export class Relay {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }
 
-  /** The engine is lost; refused: it did not load. @param {unknown} error @param {boolean} refused */
-  end(error, refused) {
-    this.#post({ kind: refused ? 'failed' : 'fatal', id: this.#opening, error: packError(error) });
+  /** @param {unknown} error @param {End} how */
+  end(error, how) {
+    this.#post({ kind: how === 'refused' ? 'failed' : 'fatal', id: this.#opening, error: packError(error), how });
     this.close();
   }
 

@@ -50,7 +50,7 @@ export class Wanted {
     this.#at = at;
     const { id, answer } = connection.call(method, args, undefined, (event) => this.#hear(at, event));
     at.id = id;
-    answer.then((value) => at === this.#at && this.#done(value), (error) => this.#failed(at, error));
+    answer.then((value) => at === this.#at && this.#done(at, value), (error) => this.#failed(at, error));
   }
 
   /** Whoever was asked is lost. died: the engine, and not its tab alone.
@@ -96,17 +96,18 @@ export class Wanted {
     this.#asked.onEvent?.({ ...event, steps });
   }
 
-  /** @param {At} at @param {Step} expected @param {Step} got */
+  /** @param {At} at @param {Step} expected @param {Step} [got] */
   #differs({ connection, id }, expected, got) {
     this.fail(new GemmaError('worker-failed', 'the engine was lost, and the next one does not go on where it was',
-      { expected: `token ${expected.ids}`, got: `${got.ids}` }));
+      { expected: `token ${expected.ids}`, got: got ? `${got.ids}` : 'the end' }));
     connection.abort(id);
   }
 
-  /** @param {any} value */
-  #done(value) {
-    const short = this.#given.length > this.#heard && value?.finishReason === 'aborted';
-    this.#resolve(short ? { ...value, ...this.#part(value.usage) } : value);
+  /** @param {At} at @param {any} value */
+  #done(at, value) {
+    if (this.#given.length <= this.#heard) return this.#resolve(value);
+    if (value.finishReason !== 'aborted') return this.#differs(at, this.#given[this.#heard]);
+    this.#resolve({ ...value, ...this.#part(value.usage) });
   }
 
   /** What broke is told to all calls by lose(). @param {At} at @param {unknown} error */

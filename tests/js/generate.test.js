@@ -1,5 +1,6 @@
 /* generate(): streams and results, seeds, sampling options, stop sequences, log probabilities, aborts. */
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { essence, open, refuses, sleep, someIds } from './helpers.js';
 
@@ -226,6 +227,27 @@ test('an answer can be a stream; cancelling it ends generating', async (t) => {
   await reader.read();
   await reader.cancel();
   assert.equal((await cut).finishReason, 'aborted');
+});
+
+test('an answer that is left before its first piece was asked for, or while that is waited for, ends at once', async (t) => {
+  const model = await open(t, 'medium', { contextLength: 4096 });
+  const ways = {
+    'a stream that is cancelled': (answer) => answer.stream().cancel(),
+    'an iterator that is closed': (answer) => answer[Symbol.asyncIterator]().return(),
+    'steps, by an error': (answer) => answer.steps().throw(new Error('left')).catch(() => {}),
+    'a stream of Node, with an error': (answer) => Readable.from(answer).on('error', () => {}).destroy(new Error('left')),
+    'a read that waits': (answer) => {
+      const reader = answer.stream().getReader();
+      reader.read().catch(() => {});
+      return reader.cancel();
+    },
+  };
+  for (const [way, leave] of Object.entries(ways)) {
+    const answer = model.generate(someIds(2000, 4096), LONG);   // a prompt of some length
+    leave(answer);
+    const { finishReason, tokens } = await answer.result();
+    assert.deepEqual([finishReason, tokens], ['aborted', []], way);
+  }
 });
 
 test('many calls with one signal: no warning, and each of them hears of it', async (t) => {

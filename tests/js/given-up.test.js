@@ -202,6 +202,35 @@ test('a call that waits when the model is started again is repeated; where that 
   await assert.rejects(dead.ask(ask), /offline/);
 });
 
+test('what waits for a restart, or comes later, says that the model was disposed of', async () => {
+  const reopen = (/** @type {AbortSignal} */ signal) => new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
+  });
+  const line = new Line(new Connection(fakePort(false)), /** @type {any} */ (reopen), true);
+  const disposed = (/** @type {Promise<unknown>} */ promise) => assert.rejects(promise, { code: 'disposed' });
+  const ends = [disposed(line.restart()), disposed(line.ask(ask))];
+  await line.close(new GemmaError('disposed', 'x'));
+  await Promise.all([...ends, disposed(line.ask(ask))]);
+});
+
+test('where a restart comes by itself, who waits for `lost` again and again hears of each loss once', async () => {
+  const ports = /** @type {any[]} */ ([]), reopened = gate();
+  const connect = () => new Connection(ports[ports.push(fakePort(true)) - 1]);
+  const line = new Line(connect(), async () => {
+    if (ports.length === 2) await reopened.closed;
+    return connect();
+  }, true);
+  for (const what of ['first', 'second']) {
+    const { lost } = line;
+    ports.at(-1).hear({ kind: 'fatal', error: { code: 'worker-failed', what, expected: '', got: '', cause: '' } });
+    assert.match((await lost).message, RegExp(what));
+    assert.equal(await Promise.race([line.lost, new Promise((resolve) => { setImmediate(resolve); })]), undefined);
+  }
+  reopened.open();
+  assert.equal(await line.ask(ask), 'second');
+  await line.close(new GemmaError('disposed', 'x'));
+});
+
 test('a signal that fired before ends the wait for a new worker', async () => {
   let fail = (/** @type {Error} */ _) => {};
   const connection = /** @type {any} */ ({ broken: false, lost: new Promise(() => {}), kill() {}, close: async () => {} });

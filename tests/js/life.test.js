@@ -90,16 +90,21 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
       return emit.call(this, name, ...rest);
     };
     const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
-    for (const [source, threads] of ${JSON.stringify([[file, 1], [file, 2], [url, 1]])}) {
+    const midst = {   // of work
+      generate: (model) => model.generate('x', { maxTokens: 4000 }).text(),
+      perplexity: (model) => model.perplexity('some words '.repeat(9000)),
+    };
+    for (const [source, threads, how] of ${JSON.stringify([[file, 1, 'generate'], [file, 2, 'generate'], [url, 1, 'generate'],
+    [file, 1, 'perplexity']])}) {
       const model = await loadModel(source, { threads, cache: false });
       await model.generate('x', { maxTokens: 4 }).text();
-      void model.generate('x', { maxTokens: 4000 }).text().catch(() => {});   // and in the midst of work
+      void midst[how](model).catch(() => {});
       await model.tokenize('x');
       await model.dispose();
     }
     console.log(statuses.join());`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
-  assert.equal(stdout.trim(), '0,0,0');
+  assert.equal(stdout.trim(), '0,0,0,0');
 });
 
 /** A worker that a test plays. */
@@ -196,6 +201,15 @@ test('a part that is not there is told by its name, and ends its call alone', as
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
 });
 
+test('dispose ends what is computed, for a worker thread ends when its work does', async () => {
+  const port = fakePort(), connection = new Connection(port), reason = new Error('over');
+  const call = assert.rejects(connection.call('perplexity', {}).answer, reason);
+  const closed = connection.close(reason);
+  assert.deepEqual(port.sent.map(({ kind }) => kind), ['call', 'abort', 'dispose']);
+  port.hear({ kind: 'disposed' });
+  await Promise.all([call, closed]);
+});
+
 test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const worker = new EventEmitter(), { leave } = nodePort(/** @type {any} */ (worker));
@@ -258,4 +272,25 @@ test('a machine that is slow while the model loads is not taken for dead afterwa
     pass(1);
     assert.equal(connection.broken, true, `${silent}: after ${enough + 1} beats`);
   }
+});
+
+test('a thread that was busy itself does not take its worker for dead, whose sign waits behind the beat', (t) => {
+  let now = 0;
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  t.mock.method(performance, 'now', () => now);
+  const port = fakePort(), connection = new Connection(port);
+  const busy = (/** @type {number} */ ms) => {
+    now += ms;
+    t.mock.timers.tick(750);
+  };
+  connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+  port.hear({ kind: 'done', id: 1, value: {} });
+  for (let i = 0; i < 3; i++) {
+    busy(3000);
+    busy(3000);
+    assert.equal(connection.broken, false);
+    port.hear({ kind: 'beat' });
+  }
+  for (let i = 0; i < 5; i++) busy(3000);
+  assert.equal(connection.broken, true);   // nothing came
 });

@@ -1,7 +1,7 @@
 /* Two loads of one file are one download: in one process, in two, and when the one that fetches is aborted or killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -160,5 +160,21 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
     assert.equal(await readFile(path, 'utf8'), 'another');
     await rm(path);
   }
+  assert.deepEqual(await readdir(folder), []);
+});
+
+test('a lock that cannot be looked at for a moment is not lost, and does no harm', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const { folder } = await place(t), path = join(folder, 'x.lock'), aside = join(folder, 'aside');
+  const lock = lockFile(path, () => {}), owner = await readFile(path, 'utf8');
+  await rename(path, aside);
+  await mkdir(path);   // EISDIR, in place of EMFILE or EBUSY
+  t.mock.timers.tick(1000);
+  freeLock({ path, owner });
+  await rm(path, { recursive: true });
+  await rename(aside, path);
+  t.mock.timers.tick(1000);
+  assert.equal(lock.lost, false);
+  lock.free();
   assert.deepEqual(await readdir(folder), []);
 });
