@@ -57,7 +57,8 @@ export class Files {
       const part = await import(/* @vite-ignore */ /* webpackIgnore: true */ /* turbopackIgnore: true */ address);
       return scope[OFFERED + name] ?? part;
     } catch (cause) {
-      throw failure('engine-missing', `${address} could not be imported`, new Error(missing(cause), { cause }), `${name}.js`);
+      const why = new Error(missing(cause), { cause });
+      throw failure('engine-missing', `${address} could not be imported`, why, `${name}.js`);
     }
   }
 }
