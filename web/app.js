@@ -62,7 +62,11 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   edit: (message) => composer.edit(message),
   anew: () => void goTo(null),
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
-  begun: () => shows(here()),
+  begun: (head) => {
+    head.settings = conversationSettings();
+    takeSettings(head);   // its system prompt stays from now on
+    shows(here());
+  },
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
     keeper.changed(now);
@@ -129,7 +133,13 @@ function welcome() {
     return [el('strong', {}, 'Ask something'), 'The answer is made here, on this device.'];
   }
   return storytellerWelcome(model.info.parameters, {
-    say: (text) => void conversation.send({ text, files: [] }), more: changeModel,
+    say: (text) => {
+      const { message } = composer;
+      keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
+      conversation.send({ text, files: [] });
+      keeper.typed(message);
+    },
+    more: changeModel,
   });
 }
 
@@ -274,7 +284,8 @@ async function begin(loaded, choice, before) {
   showMode(info.chatTemplate);
   if (archive.kept) void talk.sweep();
   // A story is no beginning for another model: it stays in the list.
-  const anew = before?.kind === 'storyteller' && kind !== 'storyteller' && conversation.head;
+  const told = conversation.head?.model?.kind === 'storyteller';
+  const anew = before?.kind === 'storyteller' && kind !== 'storyteller' && told;
   if (anew) void openConversation(null, false, true);
   else {
     if (conversation.head) {   // it goes on with this one, after a reload too
@@ -344,9 +355,12 @@ function countDraft(draft) {
 /** @param {unknown} [error] */
 async function unload(error = null) {
   showSettings(false);
+  const coming = models.behind && models.loading;
+  models.behind = false;   // what comes is all there is now
   const released = models.release(Boolean(error));
   if (!error) models.choice = null;
-  backToModels(error);
+  if (coming) enter('loading');
+  else backToModels(error);
   await released;
 }
 
@@ -360,9 +374,10 @@ let opening;
 async function openConversation(id, instead = false, along = false) {
   const mine = ++openings;
   opening = id;
+  await conversation.halt();   // its last words are kept before anything is read
+  if (mine !== openings) return;
   const one = id ? await archive.get(id).catch(() => null) : null;
   const written = await keeper.draft(one?.head);
-  if (mine === openings) await conversation.halt();
   if (mine !== openings) return;
   opening = undefined;
   keeper.flush();
@@ -433,7 +448,7 @@ button('shape-open').addEventListener('click', () => {
   if (model) void import('./shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
 });
 addEventListener('keydown', (event) => {
-  if (event.key !== 'Escape' || underDialog()) return;
+  if (event.key !== 'Escape' || event.isComposing || underDialog()) return;
   if (models.loading && !models.behind) models.cancel();
   else conversation.stop();
 });
@@ -451,10 +466,10 @@ async function open() {
   await setUpLibrary({
     open: goTo,
     changed: (id, news) => conversation.head?.id === id && Object.assign(conversation.head, news),
+    heard: (id) => archive.kept && void keeper.heard(id),
     removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,
   });
-  archive.heard((id) => void keeper.heard(id));
   await keeper.recover();
   const query = new URLSearchParams(location.search);
   const atOnce = fillFromLink(query);

@@ -152,6 +152,9 @@ class StoredArchive {
     const heads = transaction.objectStore('heads'), bodies = transaction.objectStore('bodies');
     const old = news && await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]);
     const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
+    // One that another tab has deleted is there again when something is said, not when an answer ends.
+    const asked = body.said.some(({ id, role }) => role === 'user' && news?.own.includes(id));
+    if (news && !there && !asked) return { head, body };
     const now = news && there ? together(there, { head, body }, news) : { head, body };
     heads.put(now.head);
     bodies.put({ id: head.id, kept: now.body });

@@ -39,6 +39,8 @@ export async function textsOf(files) {
 export class Attachments {
   /** @type {Attached[]} */ #files = [];
   #changed;
+  /** Which message they go with: another one, once another conversation is open. */
+  place = 0;
 
   /** @param {HTMLTextAreaElement} field @param {() => void} changed */
   constructor(field, changed) {
@@ -57,7 +59,8 @@ export class Attachments {
   async #chosen() {
     const files = [...(input('attach-file').files ?? [])];
     input('attach-file').value = '';
-    const texts = await textsOf(files);
+    const { place } = this, texts = await textsOf(files);
+    if (place !== this.place) return announce('Another conversation is open: nothing was added.');
     if (texts) this.add(texts);
     else announce('Only texts can be added to a message.');
     box('attach-said').textContent = texts ? '' : 'Only texts can be added to a message.';

@@ -66,7 +66,7 @@ export function setUpComposer(on) {
     on.typed(draft());
   });
   field.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && !box('editing').hidden) {
+    if (event.key === 'Escape' && !event.isComposing && !box('editing').hidden) {
       event.stopPropagation();
       return leave();
     }
@@ -75,8 +75,8 @@ export function setUpComposer(on) {
       set(on.last());
       return on.typed(draft());
     }
-    // Enter may also end the composition of a character (isComposing): then it sends nothing.
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    // Enter may also end the composition of a character (isComposing; in Safari 229): then it sends nothing.
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     form.requestSubmit();
   });
@@ -106,6 +106,7 @@ export function setUpComposer(on) {
     /** What was being written when this conversation was left. @param {Draft} kept */
     draft(kept) {
       before = null;
+      attachments.place++;
       editing(false);
       set(kept);
       on.typed(draft());

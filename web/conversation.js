@@ -128,6 +128,9 @@ export class Conversation {
       const { leaf } = this.tree, on = this.tree.path(body.leaf);
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
+    const last = this.tree.get(this.tree.leaf);
+    if (last) this.tree.choose(last);   // with what was said there behind it
+    this.#talk.shorten();   // what its chat has may be another text by now
     this.#show();
     this.#count();
   }
@@ -205,22 +208,21 @@ export class Conversation {
   /** The model is told less: without the oldest turns, so many that half of its context is free. Then it answers what
    * had no place, or goes on with what was cut. @param {Said} said */
   async #shorten(said) {
-    const model = this.#model;
-    if (this.#hindered() || !model || !this.head) return;
+    const model = this.#model, { head, tree } = this;
+    if (this.#hindered() || !model || !head) return;
     const path = this.tree.path(said.id), questions = path.filter(({ role }, i) => role === 'user' && i > 0);
     const asked = said.role === 'user' ? [{ role: /** @type {const} */ ('user'), content: spoken(said) }] : [];
-    const { from } = this.head, { contextLength } = model.info;
-    let used = contextLength;
-    for (const { id } of questions.slice(questions.findIndex(({ id }) => id === this.head?.from) + 1)) {
-      this.head.from = id;
-      used = await this.#talk.count([...messagesOf(this.tree, this.head, said.id), ...asked]);
+    const { contextLength } = model.info;
+    let used = contextLength, cut = head;
+    for (const { id } of questions.slice(questions.findIndex(({ id }) => id === head.from) + 1)) {
+      cut = { ...head, from: id };
+      used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
       if (used <= contextLength / 2) break;
     }
-    if (used >= contextLength) {
-      this.head.from = from;
-      return announce('The last message alone is too long: shorten it.');
-    }
-    if (this.#hindered()) return;
+    // Meanwhile another one may have been opened, or the same have been pressed again.
+    if (this.head !== head || this.#model !== model || this.#hindered()) return;
+    if (used >= contextLength) return announce('The last message alone is too long: shorten it.');
+    head.from = cut.from;
     this.#talk.shorten();
     this.#show();
     if (said.role === 'user') this.#retry(said);
@@ -331,11 +333,17 @@ export class Conversation {
   }
 
   /** What was there before stays in the tree. @param {Turn} turn @param {unknown} error */
-  #failed({ answer, said, question }, error) {
+  #failed({ answer, said, question, before }, error) {
     said.text = answer.text;
     if (said.text) said.state = 'cut';
     else this.tree.remove(said);
-    this.tree.leaf = said.text ? said.id : question.id;
+    const old = said.text ? undefined : this.tree.get(before);
+    const back = old?.role === 'assistant' && old.parent === question.id;
+    this.tree.leaf = said.text ? said.id : back ? before : question.id;
+    if (back) {   // the version before is there, and the error below it
+      this.#show();
+      answer = this.#transcript.running(said);
+    }
     answer.fail(error, ...this.#remedies(error, said.text ? said : question, question));
     if (['worker-failed', 'disposed'].includes(codeOf(error))) this.#hooks.lost(error);
   }

@@ -10,6 +10,7 @@ import { leaveBehind, leftBehind } from './storage.js';
 /** @typedef {import('./conversation.js').Conversation} Conversation */
 /** @typedef {import('./archive.js').Draft} Draft */
 /** @typedef {import('./archive.js').Head} Head */
+/** id: of the conversation. @typedef {{ draft: Draft, id: string }} Written */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
@@ -26,7 +27,8 @@ export class Keeper {
   #conversation;
   #timer = 0;
   #draftTimer = 0;
-  /** A draft that is not written yet. @type {{ draft: Draft, id: string } | null} */ #waiting = null;
+  /** What was typed here last: another tab may send a message of its own. @type {Written | null} */ #typed = null;
+  /** A draft that is not written yet. @type {Written | null} */ #waiting = null;
   #said = false;
   /** Whether not all is kept. If it is, nothing is written: another tab may have deleted it since. */ #news = false;
   /** Whether another tab has gone on with what is open here. */ #elsewhere = false;
@@ -37,13 +39,14 @@ export class Keeper {
     this.#conversation = conversation;
     const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
-      const { head, tree } = conversation, waiting = this.#waiting;
+      const { head, tree } = conversation, waiting = this.#waiting, typed = waiting ?? this.#typed;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
+      if (archive.kept && (said || typed)) leaveBehind({ ...typed, ...said });
       if (!said && !waiting) return;
-      if (archive.kept) leaveBehind({ ...waiting, ...said });
       // A page that goes has no time to read what is there, unless it must.
       const put = said && this.#put(true, !going || this.#elsewhere);
-      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() => leaveBehind(null));
+      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)])
+        .then(() => leaveBehind(archive.kept ? this.#typed : null));
     };
     addEventListener('pagehide', () => leave(true));
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave(false));
@@ -54,12 +57,20 @@ export class Keeper {
     const left = leftBehind();
     if (!left || !archive.kept) return;
     try {
-      if (left.head && left.body) await archive.put(left.head, left.body, { news: left.news });
+      if (left.head && left.body) await this.#bring(left.head, left.body, left.news);
       if (left.id && left.draft) await archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
       // No room: the next time.
     }
+  }
+
+  /** Where another tab has gone on since, of what both have its own counts. @param {Head} head
+   * @param {import('./tree.js').Kept} body @param {import('./tree.js').News} [news] */
+  async #bring(head, body, news) {
+    const there = await archive.get(head.id), since = there && there.head.updated > head.updated;
+    if (since) await archive.put(head, { ...body, leaf: there.body.leaf }, { news: { own: [], gone: [], at: 0 } });
+    else await archive.put(head, body, { news });
   }
 
   /** @param {boolean} now   a turn has begun or ended; else some of an answer has come */
@@ -117,6 +128,7 @@ export class Keeper {
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
+    this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
   }

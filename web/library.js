@@ -20,15 +20,15 @@ const NARROW = '(max-width: 60rem)';
 /** @type {Archive} */
 export let archive = new MemoryArchive();
 /** @type {{ open: (id: string | null) => unknown, changed: (id: string, news: Partial<Head>) => void,
- *   removed: () => void, current: () => string | undefined }} */
-let on = { open() {}, changed() {}, removed() {}, current: () => undefined };
+ *   heard: (id: string) => void, removed: () => void, current: () => string | undefined }} */
+let on = { open() {}, changed() {}, heard() {}, removed() {}, current: () => undefined };
 
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
 /** @param {typeof on} hooks */
 export async function setUpLibrary(hooks) {
   on = hooks;
-  if (!keepsNothing()) archive = await openArchive();
+  if (!keepsNothing()) archive = await openKept();
   input('library-search').addEventListener('input', () => void showLibrary());
   button('library-toggle').addEventListener('click', () => open(box('library').hidden));
   button('library-close').addEventListener('click', () => open(false));
@@ -43,6 +43,16 @@ export async function setUpLibrary(hooks) {
   setUpKeeping();
   if (recall('library', false) && !matchMedia(NARROW).matches) show(true);
   await showLibrary();
+}
+
+/** One for the page: it hears of other tabs. @type {Promise<Archive> | null} */
+let opened = null;
+
+function openKept() {
+  return opened ??= openArchive().then((one) => {
+    one.heard((id) => on.heard(id));
+    return one;
+  });
 }
 
 /** @param {boolean} now */
@@ -71,7 +81,7 @@ function setUpKeeping() {
   keep.checked = keepsNothing();
   keep.addEventListener('change', async () => {
     remember('keep', !keep.checked);
-    archive = keep.checked ? new MemoryArchive() : await openArchive();
+    archive = keep.checked ? new MemoryArchive() : await openKept();
     announce(keep.checked ? 'From now on no conversation is kept.' : 'Conversations are kept again.');
     await showLibrary();
   });
@@ -85,10 +95,25 @@ export async function showLibrary() {
   const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
   if (mine !== listings) return;   // a later one is on its way
   if (box('library-list').querySelector('input')) return;   // a name is being written: behind that
-  box('library-list').replaceChildren(...heads.map(row));
+  replaceRows(heads.map(row));
   box('library-none').hidden = heads.length > 0;
   box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
   button('library-export').disabled = heads.length === 0 && !question;
+}
+
+/** Where the focus is, and the menu that is open, stay. @param {HTMLLIElement[]} rows */
+function replaceRows(rows) {
+  const list = box('library-list'), at = document.activeElement;
+  const held = list.contains(at) ? /** @type {HTMLLIElement | null | undefined} */ (at?.closest('li')) : null;
+  const place = held ? [...held.querySelectorAll('a, button')].findIndex((one) => one === at) : -1;
+  const menu = list.querySelector('.talk-menu:not([hidden])')?.closest('li')?.dataset.id;
+  list.replaceChildren(...rows);
+  const controls = (/** @type {string | undefined} */ id) => {
+    const row = rows.find((one) => one.dataset.id === id);
+    return /** @type {HTMLElement[]} */ ([...row?.querySelectorAll('a, button') ?? []]);
+  };
+  if (menu) controls(menu)[1]?.click();
+  if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
 }
 
 const DAY = 86_400_000;
@@ -109,6 +134,7 @@ function row(head) {
     el('span', { className: 'talk-title' }, head.title),
     el('span', { className: 'hint' }, `${head.pinned ? 'pinned · ' : ''}${when(head.updated)}`));
   if (head.id === on.current()) link.setAttribute('aria-current', 'page');
+  link.addEventListener('click', () => head.id === on.current() && leaveLibrary());   // it leads nowhere else
   const more = action('⋯', () => toggle(), 'quiet small icon');
   more.setAttribute('aria-label', `What to do with “${head.title}”`);
   more.setAttribute('aria-expanded', 'false');
@@ -125,6 +151,7 @@ function row(head) {
     more.focus();
   });
   const item = el('li', {}, el('div', { className: 'talk-line' }, link, more), menu);
+  item.dataset.id = head.id;
   return item;
 }
 
@@ -150,6 +177,8 @@ async function take(id, use) {
 /** @param {string} id @param {Partial<Head>} news */
 async function change(id, news) {
   on.changed(id, news);   // before it is written with what is open
+  const menus = /** @type {NodeListOf<HTMLElement>} */ (box('library-list').querySelectorAll('.talk-menu'));
+  for (const menu of menus) menu.hidden = true;
   await archive.change(id, news);
   await showLibrary();
 }

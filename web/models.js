@@ -4,7 +4,7 @@
  * storyteller is small: it stays to talk to until another model is here.
  * @module
  */
-import { loadModel } from '../js/index.js';
+import { GemmaError, loadModel } from '../js/index.js';
 import { button } from './dom.js';
 import { LoadingView } from './loading.js';
 import { isDownload, preflight } from './preflight.js';
@@ -27,6 +27,7 @@ export class Models {
   /** @type {AbortController | null} */ #loading = null;
   /** The load that runs, or the last one: two at once would take the memory of both. @type {Promise<unknown>} */
   #last = Promise.resolve();
+  /** When what was let go is gone. @type {Promise<void>} */ #going = Promise.resolve();
   /** What is loading, or was last. @type {Choice | null} */ #coming = null;
   /** Ends a pause: whether to go on. @type {((on: boolean) => void) | null} */ #resume = null;
   #pausing = false;
@@ -79,8 +80,7 @@ export class Models {
     button('loading-pause').hidden = !isDownload(choice);
     this.#coming = choice;
     try {
-      const loaded = await this.#unlessPaused(view, (signal) => this.#fetch(choice, options, view, signal));
-      if (this.behind) await this.#on.idle();
+      const loaded = await this.#unlessPaused(view, (signal) => this.#ready(choice, options, view, signal));
       this.behind = false;
       await this.release();
       this.model = loaded;
@@ -126,11 +126,27 @@ export class Models {
     });
   }
 
+  /** Loaded, and no answer of the model before runs any more.
+   * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
+  async #ready(choice, options, view, signal) {
+    const loaded = await this.#fetch(choice, options, view, signal);
+    const cancelled = new Promise((resolve) => { signal.addEventListener('abort', resolve); });
+    if (this.behind && !signal.aborted) await Promise.race([this.#on.idle(), cancelled]);
+    if (!signal.aborted) return loaded;
+    await loaded.dispose();
+    throw new GemmaError('aborted', 'the load was cancelled');
+  }
+
   /** Let go of the loaded model, if there is one. @param {boolean} [dead]   it answers no more */
-  async release(dead = false) {
+  release(dead = false) {
     const old = this.model;
     this.model = null;
-    if (!old) return;
+    if (old) this.#going = this.#let(old, dead);
+    return this.#going;
+  }
+
+  /** @param {Model} old @param {boolean} dead */
+  async #let(old, dead) {
     await this.#on.leave(dead);
     await old.dispose().catch(() => {});   // it may have died already
   }

@@ -92,7 +92,7 @@ export const conversationSettings = chosen;
  * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
 export function takeSettings(head) {
   fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
-  if (head) system().value = head.system ?? '';
+  if (head || system().readOnly) system().value = head?.system ?? '';   // one that was typed for a new chat stays
   system().readOnly = head !== null;
   showMood();
 }

@@ -121,7 +121,7 @@ export class Answer {
 
 /** @param {Row} row */
 const keyOf = ({ said, at, of, last, forgotten = false, untold = '' }) => {
-  return [said.id, at, of, last, forgotten, untold].join();
+  return [said.id, said.state, said.text.length, at, of, last, forgotten, untold].join();
 };
 
 export class Transcript {

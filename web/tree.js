@@ -165,7 +165,9 @@ export function merged(there, here, { own, gone }) {
   // What was taken back here, another tab may have gone on from.
   const before = new Set(there.said.map(({ parent }) => parent));
   const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
-  return { said: [...said, ...others], leaf: here.leaf };
+  let { leaf } = here;   // what another tab has said behind it is shown
+  for (let next; (next = others.findLast(({ parent }) => parent === leaf));) leaf = next.id;
+  return { said: [...said, ...others], leaf };
 }
 
 /** A message as a model reads it: the files behind the words, each between two lines that name it.

@@ -30,6 +30,26 @@ const kept = (page) => page.evaluate(async () => {
   return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
 });
 
+/** A turn behind the last answer, as another tab writes it. @param {Page} page */
+const saidElsewhere = (page) => page.evaluate(async () => {
+  /** @type {IDBDatabase} */
+  const database = await new Promise((resolve) => {
+    const request = indexedDB.open('gemma-wasm');
+    request.onsuccess = () => resolve(request.result);
+  });
+  await new Promise((resolve) => {
+    const transaction = database.transaction('bodies', 'readwrite'), bodies = transaction.objectStore('bodies');
+    transaction.oncomplete = resolve;
+    const request = bodies.getAll();
+    request.onsuccess = () => {
+      const [{ id, kept }] = request.result, state = 'whole';
+      const said = [{ id: 'q', parent: kept.leaf, role: 'user', text: 'Said elsewhere', state }, { id: 'a', parent: 'q', role: 'assistant', text: 'Heard', state }];
+      bodies.put({ id, kept: { said: [...kept.said, ...said], leaf: 'a' } });
+    };
+  });
+  database.close();
+});
+
 for (const name of BROWSERS) {
   describe(`${name}, conversations`, () => {
     /** @type {import('puppeteer-core').Browser} */
@@ -133,22 +153,63 @@ for (const name of BROWSERS) {
       await ask(page, 'One');
       const other = await page.browserContext().newPage();
       await other.goto(page.url());
-      await until(other, READY);
-      await setOptions(other, { temperature: 0, maxTokens: 6 });
+      await until(other, READY);   // with the settings of the conversation
       await ask(other, 'Two');
+      await page.bringToFront();   // tabs behind are not drawn
       await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
       assert.deepEqual(await shown(page), await shown(other));
-      // Both at once: two versions of what comes next, each tab with its own.
-      await Promise.all([say(page, 'Three here'), say(other, 'Three there')]);
-      for (const [one, mine] of /** @type {const} */ ([[page, 'Three here'], [other, 'Three there']])) {
-        await one.bringToFront();   // tabs behind are not drawn
-        await until(one, '.from-model:last-child .retry');
-        await one.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
-        assert.equal((await shown(one))[4], mine);
-      }
+      // What another one says at the same time is a version beside.
+      await saidElsewhere(page);
+      await ask(page, 'Said here');
+      const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
+      await both();
+      assert.equal((await shown(page))[4], 'Said here');
+      // What one goes on with is shown by the other in its place.
+      await other.bringToFront();
+      await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
+      await setOptions(other, { maxTokens: 12 });
+      await other.click('.from-model:last-child .go-on');
+      await until(other, ANSWERED);
+      const longer = await shown(other);
+      await page.bringToFront();
+      await page.waitForFunction((text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text, {}, longer[5]);
       await other.close();
       await reload(page);
-      assert.match(await textOf(page, '#log'), /Three (here|there)\s*‹\s*[12]\/2/);
+      await both();
+      await tab.close();
+    });
+
+    test('a Retry that fails leaves the answer before; Back and Forward while one runs show all of it', async () => {
+      const tab = await opened(), { page } = tab;
+      await ask(page, 'Elsewhere');
+      await page.click('#new-chat');
+      await page.waitForFunction(() => !document.querySelector('.from-user'));
+      await ask(page, 'One');
+      await ask(page, 'Two');
+      const said = await shown(page), address = page.url();
+      await page.goto(address.replace('#', '?context=32#'));   // for which this is too long
+      await until(page, READY);
+      await page.click('.from-model:last-child .retry');
+      await until(page, '.from-model .error');
+      assert.deepEqual((await shown(page)).slice(0, 4), said);
+      await page.goto(address);
+      await until(page, READY);
+      assert.deepEqual(await shown(page), said);
+      await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
+      await say(page, 'Three');
+      await until(page, '.from-user:nth-last-child(3)');
+      await page.evaluate(() => {
+        document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
+        history.pushState(null, '', location.href.replace(/#.*/, '#/'));
+        history.back();
+        setTimeout(() => history.forward());
+        setTimeout(() => history.back(), 5);
+      });
+      await until(page, '#log > .from-model:last-child:not([data-old])');
+      await until(page, ANSWERED);
+      const now = await shown(page);
+      await reload(page);
+      assert.deepEqual(await shown(page), now);
       await tab.close();
     });
 

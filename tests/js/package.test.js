@@ -63,9 +63,6 @@ test('its scripts import nothing by name, and leave the parts of the worker wher
   }
 });
 
-/** Of docs/api.md: into what only the repository has. They are to become plain text. */
-const KNOWN = ['speed/decode.md', '../tests/vectors/floats.md', '../tests/vectors/outliers.md'].map((link) => `docs/api.md: ${link}`);
-
 test('links of the documents lead to what is in it', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm');
   const documents = readdirSync(installed, { recursive: true }).map(String).filter((name) => name.endsWith('.md'));
@@ -74,7 +71,7 @@ test('links of the documents lead to what is in it', () => {
     const links = readFileSync(join(installed, name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
     return [...links].filter(([, link]) => !existsSync(join(installed, dirname(name), link))).map(([, link]) => `${name}: ${link}`);
   });
-  assert.deepEqual(dead.filter((one) => !KNOWN.includes(one)), []);
+  assert.deepEqual(dead, []);
 });
 
 test('required as CommonJS, it is the same', async () => {

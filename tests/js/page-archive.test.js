@@ -100,6 +100,11 @@ test('of what two tabs have, the one counts where it changed', () => {
   assert.equal(a.join(b.kept().said), false);
   assert.equal(b.join(a.kept().said), true);
   assert.deepEqual(texts(b), ['one', 'half of it']);
+  // What another tab has said behind what is shown here is shown.
+  const c = new Tree(b.kept());
+  turn(a, said.id, 'two', 'second');
+  assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
+  for (const { id } of a.path().slice(2).reverse()) a.remove(/** @type {import('../../web/tree.js').Said} */ (a.get(id)));
   // Taken back it does not come again, unless another tab has gone on from there.
   a.remove(one);
   assert.deepEqual(merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id), [asked.id]);

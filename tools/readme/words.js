@@ -93,7 +93,7 @@ export const FIELDS = {
       + 'and whether the file has the dense layers behind; `null` for those that go on with texts',
     threads: 'in use, the engine\'s own included', variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
     variantReason: 'why `auto` did not take relaxed here though the platform has it, or what its kernels do without: '
-      + 'what the platform computes wrongly ([processors](processors.md)); empty when all is well',
+      + 'what the platform computes wrongly (docs/processors.md of the repository); empty when all is well',
     isolated: 'whether threads are possible here', reason: 'why there is only one thread; empty when there are more',
     fileBytes: 'up to the end of the last tensor', chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text', endTokens: 'ids at which an answer ends',
