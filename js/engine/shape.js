@@ -14,9 +14,10 @@ export async function shapeOf(vocabulary, { format, tools }) {
   const { alive } = vocabulary;
   const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
   const part = await vocabulary.load(), { Unsupported, compile, lower, ordered } = part;
+  const tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name) ?? undefined;
   try {
     const grammar = tools ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
-      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { alive }));
+      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, alive }));
     // One spelling of each character leaves fewer choices.
     return { shape: lower(grammar, { spelling: 'shortest', alive }), begins };
   } catch (error) {
