@@ -159,9 +159,7 @@ function taken(run, id, forced) {
   // In the middle of a text a grammar may ask for a token that ends others.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
-  if (matcher && !matcher.accept(id)) {
-    throw new GemmaError('bad-state', 'the token that comes next', { expected: 'one that the format allows', got: id });
-  }
+  if (matcher?.accept(id) === false) throw new GemmaError('bad-state', 'the format takes no token', { got: id });
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
   if (tokens.length === maxTokens) return 'length';
