@@ -177,6 +177,8 @@ export class Generation {
       if (isJson(args)) this.#reader = (await import('./tools/partial.js')).partialJson;
       const { prefix, why, ...answer } = await this.#rounds(args);
       const result = { ...answer, ...valueOf(answer, args) };
+      // A number at the end is whole now.
+      if (this.#reader && 'value' in result) this.#reader = JSON.parse;
       onResult?.(result, { next: prefix, why });
       return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...result.toolCalls ?? []] } : result;
     } catch (error) {

@@ -156,9 +156,10 @@ function free(run) {
  * @param {boolean} forced @returns {FinishReason | null} */
 function taken(run, id, forced) {
   const { native, assembler, prompt, tokens, matcher, args: { maxTokens } } = run;
-  if (native.call('is_end', id)) return 'stop';
+  // In the middle of a text a grammar may ask for a token that ends others.
+  if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
-  matcher?.accept(id);
+  if (matcher?.accept(id) === false) throw new GemmaError('bad-state', 'the format takes no token', { got: id });
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
   if (tokens.length === maxTokens) return 'length';

@@ -11,12 +11,12 @@ import { GemmaError } from '../errors.js';
 /** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
 export async function shapeOf(vocabulary, { format, tools }) {
   if (!format && !tools) return { shape: null, begins: null };
-  const { alive } = vocabulary;
+  const { alive } = vocabulary, tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
   const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
   const part = await vocabulary.load(), { Unsupported, compile, lower, ordered } = part;
   try {
     const grammar = tools ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
-      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { alive }));
+      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, alive }));
     // One spelling of each character leaves fewer choices.
     return { shape: lower(grammar, { spelling: 'shortest', alive }), begins };
   } catch (error) {

@@ -20,7 +20,7 @@ const LAST = 0x10ffff;
 
 class Parser {
   /** @param {string} text @param {import('./refusal.js').Budget} budget
-   * @param {((text: string) => number | undefined) | undefined} tokenOf id of a token by its text */
+   * @param {((text: string) => number | null | undefined) | undefined} tokenOf id of a token by its text */
   constructor(text, budget, tokenOf) {
     this.text = text;
     this.budget = budget;
@@ -195,12 +195,12 @@ class Parser {
     if (end < 0) this.refuse('a token that is not closed', place);
     const name = this.text.slice(this.at, end), id = /^\[(\d+)\]$/.exec(name)?.[1];
     this.at = end + 1;
-    const token = id === undefined ? this.tokenOf?.(`<${name}>`) : Number(id);
-    if (token === undefined) this.refuse(`the token <${name}>: the vocabulary has none`, place);
+    const token = id === undefined ? this.tokenOf?.(`<${name}>`) ?? null : Number(id);
+    if (token === null) this.refuse(`the token <${name}>: the vocabulary has none`, place);
     return { token };
   }
 }
 
 /** @param {string} text @param {import('./refusal.js').Budget} budget
- * @param {(text: string) => number | undefined} [tokenOf] @returns {import('./nodes.js').Grammar} */
+ * @param {(text: string) => number | null | undefined} [tokenOf] @returns {import('./nodes.js').Grammar} */
 export const gbnfGrammar = (text, budget, tokenOf) => new Parser(text, budget, tokenOf).grammar();

@@ -26,7 +26,7 @@ const MOST_TEXT = 4 << 20;
  * held to; `draft` of schemas that do not say theirs; `formats`: whether `format` is held, whatever the draft says;
  * `tokenOf`: the id of a token by its text, for grammars that name tokens.
  * @typedef {import('./refusal.js').ClockOptions & { matching?: boolean, draft?: number, formats?: boolean,
- *   tokenOf?: (text: string) => number | undefined }} Options */
+ *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
 /** @param {Format} format @param {Options} [options] @returns {Grammar} */
 export function compile(format, options = {}) {

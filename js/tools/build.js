@@ -2,6 +2,8 @@
  * under names of their own. */
 import { ANY_CHAR, ANY_TEXT, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { mapped, ordered } from '../grammar/ordered.js';
+import { Unsupported } from '../grammar/refusal.js';
+import { parametersOf } from './messages.js';
 
 /** @import { Grammar, Node } from '../grammar/nodes.js' */
 /** @import { Tool } from './messages.js' */
@@ -28,9 +30,12 @@ export class Builder {
   tools(change, order = ordered) {
     const { tools, choice: only, schema } = this.#wanted;
     const named = typeof only === 'string' ? tools : tools.filter(({ name }) => name === only.name);
-    return named.map(({ name, parameters = { type: 'object' } }) => {
-      const grammar = schema(parameters, `/tools/${tools.findIndex((tool) => tool.name === name)}/parameters`);
-      return { name, args: this.#taken(order(grammar), `${name} `, change) };
+    return named.map((tool) => {
+      const { name } = tool, parameters = parametersOf(tool), place = `/tools/${tools.indexOf(tool)}/parameters`;
+      if (parameters.type !== 'object') {
+        throw new Unsupported(`parameters of the tool ${name} that are not of the type object`, `${place}/type`);
+      }
+      return { name, args: this.#taken(order(schema(parameters, place)), `${name} `, change) };
     });
   }
 

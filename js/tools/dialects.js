@@ -40,7 +40,7 @@ const FUNCTION_GEMMA = {
   render(messages, tools) {
     const told = ['system', 'developer'].includes(messages[0]?.role) || !tools.length;
     const opened = told ? messages : [{ role: 'developer', content: DEVELOPER }, ...messages];
-    return { messages: asResponses(opened), tools: functions(tools) };
+    return { messages: asResponses(opened), tools: functions(tools.map(functiongemma.declared)) };
   },
   grammar: functiongemma.grammar,
   parse: functiongemma.parse,

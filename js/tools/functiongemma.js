@@ -4,10 +4,12 @@
 import { ANY_TEXT, EMPTY, choice, literal, sequence } from '../grammar/nodes.js';
 import { Ordering, mapped } from '../grammar/ordered.js';
 import { Builder } from './build.js';
+import { parametersOf } from './messages.js';
 import { partialJson } from './partial.js';
 
 /** @import { Grammar, Member, Node } from '../grammar/nodes.js' */
 /** @import { Wanted } from './build.js' */
+/** @import { Tool } from './messages.js' */
 /** @import { Call, Item, Said } from './reading.js' */
 
 export const MARKS = ['<start_function_call>', '<end_function_call>', '<escape>'];
@@ -38,8 +40,7 @@ export function parse(items) {
 function callOf([first, ...rest], done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
   if (name === undefined) return [];
-  const json = jsonOf([{ text: args }, ...rest]);
-  return [{ name: name.trim(), arguments: done ? JSON.parse(json) : partialJson(json) ?? {}, done }];
+  return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest])), done }];
 }
 
 /** @param {Item[]} items */
@@ -49,9 +50,28 @@ function jsonOf(items) {
     if ('mark' in item) {
       json += item.mark === ESCAPE ? '"' : '';
       quoted = item.mark === ESCAPE ? !quoted : quoted;
-    } else json += quoted ? JSON.stringify(item.text).slice(1, -1) : item.text.replace(BARE_KEY, '$1"$2":');
+    } else if (quoted) json += JSON.stringify(item.text).slice(1, -1);
+    else json += item.text.replace(BARE_KEY, (_, before, key) => `${before}${JSON.stringify(key)}:`);
   }
   return json;
+}
+
+/** A tool as the model's template takes it: that writes one type of each value. @param {Tool} tool @returns {Tool} */
+export function declared(tool) {
+  return { ...tool, parameters: typed(parametersOf(tool)) };
+}
+
+/** None is written as nothing. @param {any} schema @returns {any} */
+function typed(schema) {
+  if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
+  const { properties, items } = schema, types = [schema.type].flat();
+  const members = Object.entries(properties ?? {}).map(([name, value]) => [name, typed(value)]);
+  return {
+    ...schema,
+    type: types.find((type) => type !== 'null') ?? types[0] ?? '',
+    ...(properties && { properties: Object.fromEntries(members) }),
+    ...(items && { items: typed(items) }),
+  };
 }
 
 /** @param {Wanted} wanted @returns {Grammar} */

@@ -7,9 +7,15 @@
 /** @typedef {{ name: string, description?: string, parameters?: any }} Tool */
 /** A message as templates take it. @typedef {Record<string, any> & { role: string, content: any }} Message */
 
+/** What arguments must be: an object, also where the schema says no type. @param {Tool} tool */
+export function parametersOf({ parameters = { properties: {} } }) {
+  return Object.hasOwn(parameters, 'type') ? parameters : { type: 'object', ...parameters };
+}
+
 /** @param {Tool} tool */
-export function functionOf({ name, description = '', parameters = { type: 'object', properties: {} } }) {
-  return { type: 'function', function: { name, description, parameters } };
+export function functionOf(tool) {
+  const { name, description = '' } = tool;
+  return { type: 'function', function: { name, description, parameters: parametersOf(tool) } };
 }
 
 /** As JSON, unless it is a text. @param {any} value */

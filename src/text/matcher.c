@@ -196,12 +196,10 @@ static int try_mask(gw_matcher *m) {
         if (bad) return bad;
     }
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
-    int bad = mask_tokens(m);
-    if (bad == GW_FULL && (bad = again(m, bad)) == GW_FULL) bad = mask_tokens(m);
-    if (bad) return bad;
     for (uint32_t i = 0; i < t->n_twins; i++)
         if (m->mask[t->twins[i].as / 32] >> t->twins[i].as % 32 & 1) set_bit(m->mask, t->twins[i].id);
-    return 0;
+    int bad = mask_tokens(m);   /* behind the twins: none of these stands for its text */
+    return bad == GW_FULL && (bad = again(m, bad)) == GW_FULL ? mask_tokens(m) : bad;
 }
 
 const uint32_t *gw_matcher_mask(gw_matcher *m) {

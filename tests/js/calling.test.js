@@ -98,11 +98,41 @@ for (const [name, dialect] of Object.entries(MODELS)) {
   });
 }
 
+/** @param {any} model @param {any} parameters */
+async function called(model, parameters) {
+  const tools = [{ name: 'f', parameters }], toolChoice = { name: 'f' };
+  const { toolCalls } = await model.generate([{ role: 'user', content: 'x' }], { tools, toolChoice, ...WILD, seed: 1 }).result();
+  return toolCalls.map((call) => call.arguments);
+}
+
+/** @param {any} properties */
+const closed = (properties) => ({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false });
+
+test('functiongemma: names with backslashes and control characters come as they are; one of several types is told', async (t) => {
+  const model = await open(t, 'functiongemma');
+  for (const name of ['a\\d', 'a\\b', '\\', 'a\u0001', "'é"]) {
+    assert.deepEqual(await called(model, closed({ [name]: { const: true } })), [{ [name]: true }]);
+  }
+  assert.deepEqual(await called(model, closed({ c: { type: ['null', 'boolean'], enum: [null] } })), [{ c: null }]);
+});
+
+test('parameters that say no type are of an object', async (t) => {
+  for (const name of ['functiongemma', 'qwen3-tools']) {
+    const model = await open(t, name), { type, ...untyped } = closed({ a: { enum: ['x'] } });
+    assert.deepEqual(await called(model, untyped), [{ a: 'x' }]);
+    assert.deepEqual(await called(model, { maxProperties: 0 }), [{}]);
+  }
+});
+
 test('tools that cannot be are refused by place; a format beside them, and a prompt without messages', async (t) => {
   const model = await open(t, 'generic-tools'), chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
   const error = await refuses(chat.send('x', { tools: [ADD, bad] }).result(), 'bad-format');
   assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
+  for (const type of ['string', ['object', 'null']]) {
+    const { message } = await refuses(chat.send('x', { tools: [ADD, { name: 'odd', parameters: { type } }] }).result(), 'bad-format');
+    assert.match(message, /the tool odd .*#\/tools\/1\/parameters\/type/);
+  }
   await refuses(chat.send('x', { tools: [ADD], format: 'json' }).result(), 'bad-option');
   await refuses(chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }).result(), 'bad-option');
   assert.match((await refuses(chat.send('x', { toolChoice: { name: 'sub' } }).result(), 'bad-option')).message, /a tool of that name/);

@@ -53,6 +53,26 @@ test('choices, regular expressions, grammars, any JSON', async (t) => {
   if (any.finishReason === 'stop') assert.deepEqual(any.value, JSON.parse(any.text));
 });
 
+test('tokens that a grammar names come as these tokens, also one that ends other answers', async (t) => {
+  const model = await open(t), [end] = await model.tokenize('<end_of_turn>', { special: true });
+  for (const [name, id] of [['<unused0>', 5], ['<[9]>', 9], [`<[${end}]>`, end], ['<end_of_turn>', end]]) {
+    const grammar = `root ::= "a" ${name} "b"?`;
+    const { value, tokens, finishReason } = await model.generate('So:', { format: { grammar }, ...WILD, seed: 3 }).result();
+    assert.deepEqual([finishReason, tokens[1], tokens.length], ['stop', id, value.endsWith('b') ? 3 : 2]);
+  }
+  await refuses(model.generate('So:', { format: { grammar: 'root ::= <nobody>' } }).result(), 'bad-format');
+});
+
+test('a number at the end of a whole answer is whole', async (t) => {
+  const model = await open(t), schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
+  const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 }), { value } = await out.result();
+  assert.ok(value >= 1e9);
+  assert.equal(out.partial(), value);
+  const begun = model.generate('So:', { format: { schema }, ...WILD, maxTokens: 1 });
+  assert.equal((await begun.result()).finishReason, 'length');
+  assert.equal(begun.partial(), undefined);
+});
+
 test('what is not whole has no value, and says why', async (t) => {
   const model = await open(t);
   const out = model.generate('A card:', { format: { schema: CARD }, maxTokens: 6, temperature: 0 });

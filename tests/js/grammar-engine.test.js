@@ -69,6 +69,22 @@ test('over a large vocabulary, too: rules that may end anywhere have places at m
   }
 });
 
+test('a token that a grammar names is that one only, not another one of the same bytes', async () => {
+  const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
+  const line = engine.encode('\n', false)[0], same = [];
+  for (let id = 0; id < 1000; id++) if (String(engine.decode(id, false, 5)) === '10') same.push(id);
+  assert.ok(same.length === 2 && same.includes(line), `${same}`);
+  const grammarOf = (/** @type {any} */ start) => new Grammar(engine, lower({ rules: { root: start }, start: 'root' })).matcher();
+  for (const id of same) {
+    const matcher = grammarOf({ token: id }), mask = matcher.mask();
+    assert.deepEqual(same.map((one) => [has(mask, one), matcher.allows(one)]), same.map((one) => [one === id, one === id]));
+    matcher.dispose();
+  }
+  const matcher = grammarOf({ literal: '\n' }), mask = matcher.mask();
+  assert.ok(same.every((one) => has(mask, one)));
+  matcher.dispose();
+});
+
 test('a text that is matched and forgotten meanwhile leaves an answer\'s own format alone', async () => {
   const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
   const ids = Array.from({ length: 10 }, (_, i) => 300 + i * 7919 % 200000), drawn = [];

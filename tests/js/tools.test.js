@@ -30,6 +30,18 @@ test('FunctionGemma: the ids of its prompt, whoever says what it was trained to 
   }
 });
 
+test('FunctionGemma: its template is told one type of each value; what is no call of its form breaks nothing', async () => {
+  const dialect = await (await vocabularyOf('functiongemma')).dialect();
+  const type = ['null', 'string'], list = { type: 'array', items: { type } }, kind = { enum: [['a', 'b']] };
+  const properties = { type: { type }, list, kind, in: { type: ['object'], properties: { none: { type: ['null'] } } } };
+  const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools;
+  const { type: own, properties: told } = tool.function.parameters;
+  assert.deepEqual([own, told.type.type, told.list.items.type, told.kind], ['object', 'string', 'string', { ...kind, type: '' }]);
+  assert.deepEqual(told.in, { type: 'object', properties: { none: { type: 'null' } } });
+  const items = [mark('<start_function_call>'), said('call:f{a:1,b c}'), mark('<end_function_call>')];
+  assert.deepEqual(dialect.parse(items, []).calls, [{ name: 'f', arguments: { a: 1 }, done: true }]);
+});
+
 const NOTE = {
   name: 'take-note', description: 'Keep "this" <escape>',
   parameters: {
