@@ -41,7 +41,7 @@ export class Keeper {
       conversation.flush();
       const { head, tree } = conversation, waiting = this.#waiting, typed = waiting ?? this.#typed;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
-      if (archive.kept && (said || typed)) leaveBehind({ ...typed, ...said });
+      leaveBehind(archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
       // A page that goes has no time to read what is there, unless it must.
       const put = said && this.#put(true, !going || this.#elsewhere);
@@ -128,6 +128,7 @@ export class Keeper {
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
+    if (this.#typed && isEmpty(draft)) leaveBehind(null);   // sent: it may be there since the page was hidden
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);

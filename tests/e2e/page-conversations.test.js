@@ -106,6 +106,22 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('a draft that was left behind when the page was hidden, and sent since, does not come back', async () => {
+      const tab = await opened(), { page } = tab;
+      await ask(page, 'One');
+      await page.type('#input', 'Two');
+      await page.evaluate(() => dispatchEvent(new Event('pagehide')));   // as in a tab that is put away
+      await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
+      await page.keyboard.press('Enter');
+      await until(page, '.from-user:nth-last-child(3)');
+      await until(page, ANSWERED);
+      assert.equal(await page.evaluate(() => sessionStorage.getItem('gemma-wasm.left')), null);
+      await reload(page);
+      assert.equal((await shown(page)).length, 4);
+      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), '');
+      await tab.close();
+    });
+
     test('the tab dies in the middle of an answer: what was shown is there', async () => {
       const tab = await opened();
       const { page: doomed } = tab;
@@ -198,12 +214,16 @@ for (const name of BROWSERS) {
       await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
       await say(page, 'Three');
       await until(page, '.from-user:nth-last-child(3)');
-      await page.evaluate(() => {
+      await page.evaluate(async () => {
+        const went = (/** @type {'back' | 'forward'} */ where) => new Promise((resolve) => {
+          addEventListener('popstate', resolve, { once: true });
+          history[where]();
+        });
         document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
         history.pushState(null, '', location.href.replace(/#.*/, '#/'));
-        history.back();
-        setTimeout(() => history.forward());
-        setTimeout(() => history.back(), 5);
+        await went('back');
+        await went('forward');
+        await went('back');
       });
       await until(page, '#log > .from-model:last-child:not([data-old])');
       await until(page, ANSWERED);

@@ -45,6 +45,19 @@ for (const name of BROWSERS) {
     after(() => server?.close());
     beforeEach(() => { [slow, sent] = [false, 0]; });
 
+    /** With the storyteller, while another model comes slowly. */
+    async function beside() {
+      const tab = await openTab(browser, server.url), { page } = tab;
+      await until(page, READY);
+      await setOptions(page, { maxTokens: 4 });
+      slow = true;
+      await page.click('#change-model');
+      await until(page, PICKING);
+      await start(page, medium);
+      await come(page, 0.05);
+      return tab;
+    }
+
     test('the model that a conversation is to go on with is there after a reload, though it has said nothing yet', async () => {
       const tab = await openTab(browser, server.url), { page } = tab;
       const named = (/** @type {string} */ part) => page.waitForFunction((text) => document.body.dataset.state === 'ready'
@@ -65,15 +78,7 @@ for (const name of BROWSERS) {
     });
 
     test('the storyteller answers while another model comes, in a pause and behind a cancel; what has come counts as it is', async () => {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
-      await until(page, READY);
-      await setOptions(page, { maxTokens: 4 });
-      slow = true;
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await start(page, medium);
-      await come(page, 0.05);
+      const tab = await beside(), { page } = tab;
       assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
       await ask(page, 'Meanwhile');
       assert.equal(await textOf(page, '#model-name'), 'Storyteller');
@@ -98,15 +103,8 @@ for (const name of BROWSERS) {
     });
 
     test('when it comes, what is being written goes along, and who writes elsewhere goes on', async () => {
-      const tab = await openTab(browser, server.url), { page } = tab;
+      const tab = await beside(), { page } = tab;
       const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
-      await until(page, READY);
-      await setOptions(page, { maxTokens: 4 });
-      slow = true;
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await start(page, medium);
-      await come(page, 0.05);
       await ask(page, 'Meanwhile');
       await page.type('#input', 'half');
       await page.click('#library-toggle');
