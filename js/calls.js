@@ -14,7 +14,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     const { id, name, arguments: args } = call;
     try {
       // A copy: what is done with the arguments is not done to the conversation.
-      call.result = plain(await tool?.execute?.(plain(args), { id, signal }) ?? null);
+      call.result = plain((await tool?.execute?.(plain(args), { id, signal })) ?? null);
     } catch (error) {
       call.error = error;
     }

@@ -52,7 +52,8 @@ export class Chat {
     this.#means = means;
     this.#defaults = defaults;
     this.#prefixes = said?.prefixes ?? prefixes;
-    this.restored = said?.state.length ? means.restore(said.state.slice())
+    this.restored = said?.state.length
+      ? means.restore(said.state.slice())
       : Promise.resolve({ tokens: 0, ...(said?.messages.length && { reason: reasonOf(said.prefixes) }) });
     this.restored.catch(() => {});
   }
@@ -86,12 +87,22 @@ export class Chat {
    * comes; in `messages` it becomes one answer. @param {string} [text] @param {GenerateOptions} [options] */
   continue(text, options = {}) {
     if (text !== undefined) checkValue('text', text, string);
-    const { format, tools = [], toolChoice } = this.#all(options), none = 'none for an answer that has begun';
-    checkValue('format', format, rule(none, (value) => value === undefined));
-    checkValue('tools', tools, rule(`${none}, or toolChoice 'none'`, () => !tools.length || toolChoice === 'none'));
+    const { format, tools = [], toolChoice } = this.#all(options),
+      none = 'none for an answer that has begun';
+    checkValue(
+      'format',
+      format,
+      rule(none, (value) => value === undefined),
+    );
+    checkValue(
+      'tools',
+      tools,
+      rule(`${none}, or toolChoice 'none'`, () => !tools.length || toolChoice === 'none'),
+    );
     if (!this.#messages.length) throw this.#silence();
     const past = () => {
-      const last = this.#messages[this.#messages.length - 1], ours = /^(assistant|model)$/.test(last.role);
+      const last = this.#messages[this.#messages.length - 1],
+        ours = /^(assistant|model)$/.test(last.role);
       if (text === undefined && last.toolCalls) {
         throw new GemmaError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
       }
@@ -143,32 +154,36 @@ export class Chat {
     /** Calls that were answered here, and their results. @type {ChatMessage[]} */
     const said = [];
     let rounds = 0;
-    return this.#means.ask(() => {
-      this.#check();
-      const messages = past();
-      this.#busy = true;
-      return begun = messages;
-    }, all, {
-      onAnswer: async (answer, signal) => {
-        if (answer.finishReason !== 'tool-calls' || ++rounds > (all.maxRounds ?? MAX_ROUNDS)) return null;
-        const { resultsOf } = await import('./calls.js');
-        const results = await resultsOf(answer, all.tools ?? [], signal);
-        if (!results) return null;
-        said.push(messageOf(answer), ...results);
-        return { messages: [.../** @type {Past} */ (begun).messages, ...said] };
+    return this.#means.ask(
+      () => {
+        this.#check();
+        const messages = past();
+        this.#busy = true;
+        return (begun = messages);
       },
-      onResult: (answer, built) => {
-        this.#busy = false;
-        const { messages, prefix, begin } = /** @type {Past} */ (begun);
-        if (answer.finishReason === 'aborted' && answer.text === '') return;
-        this.#messages = [...messages, ...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
-        const last = begin === undefined ? prefix : this.#prefixes.last;
-        this.#prefixes = { last, ...built };
+      all,
+      {
+        onAnswer: async (answer, signal) => {
+          if (answer.finishReason !== 'tool-calls' || ++rounds > (all.maxRounds ?? MAX_ROUNDS)) return null;
+          const { resultsOf } = await import('./calls.js');
+          const results = await resultsOf(answer, all.tools ?? [], signal);
+          if (!results) return null;
+          said.push(messageOf(answer), ...results);
+          return { messages: [.../** @type {Past} */ (begun).messages, ...said] };
+        },
+        onResult: (answer, built) => {
+          this.#busy = false;
+          const { messages, prefix, begin } = /** @type {Past} */ (begun);
+          if (answer.finishReason === 'aborted' && answer.text === '') return;
+          this.#messages = [...messages, ...said, messageOf({ ...answer, text: (begin ?? '') + answer.text })];
+          const last = begin === undefined ? prefix : this.#prefixes.last;
+          this.#prefixes = { last, ...built };
+        },
+        onError: () => {
+          if (begun) this.#busy = false;
+        },
       },
-      onError: () => {
-        if (begun) this.#busy = false;
-      },
-    });
+    );
   }
 }
 
@@ -179,7 +194,9 @@ const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answ
 function messageOf({ text, finishReason, toolCalls }) {
   const calls = toolCalls?.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
   return {
-    role: 'assistant', content: text, ...(finishReason === 'aborted' && { aborted: true }),
+    role: 'assistant',
+    content: text,
+    ...(finishReason === 'aborted' && { aborted: true }),
     ...(calls?.length && { toolCalls: calls }),
   };
 }
@@ -188,8 +205,11 @@ function messageOf({ text, finishReason, toolCalls }) {
 function unpack(saved, others) {
   const none = rule('nothing beside `saved`, which has it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
-  return unpackSaid(ArrayBuffer.isView(saved)
-    ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength) : new Uint8Array(saved));
+  return unpackSaid(
+    ArrayBuffer.isView(saved)
+      ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength)
+      : new Uint8Array(saved),
+  );
 }
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
@@ -202,8 +222,10 @@ export function checkMessages(messages) {
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, aborted, toolCalls } = message ?? {};
     if (!ROLES.includes(role)) {
-      throw new GemmaError('bad-option', `role of message ${i}`,
-        { expected: `one of ${ROLES.join(', ')}`, got: show(role) });
+      throw new GemmaError('bad-option', `role of message ${i}`, {
+        expected: `one of ${ROLES.join(', ')}`,
+        got: show(role),
+      });
     }
     if (role === 'tool') return checkResult(message, i, called);
     if (toolCalls) return { role, content: content ?? '', toolCalls: checkCalls(toolCalls, i, called) };
@@ -214,9 +236,13 @@ export function checkMessages(messages) {
 
 /** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
 function checkCalls(calls, i, called) {
-  checkValue(`toolCalls of message ${i}`, calls, rule('an array of { id, name, arguments }', (value) => {
-    return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
-  }));
+  checkValue(
+    `toolCalls of message ${i}`,
+    calls,
+    rule('an array of { id, name, arguments }', (value) => {
+      return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
+    }),
+  );
   return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
     const known = id ?? `call_${i}_${n}`;
     called.set(known, name);

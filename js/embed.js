@@ -31,19 +31,33 @@ const texts = rule('a string, or an array of strings', (value) => {
 
 /** @type {Record<string, Rule>} */
 const OPTIONS = {
-  task: oneOf(...Object.keys(PROMPTS)), title: texts, prompt: string, normalize: boolean, truncate: boolean,
-  pooling: oneOf('mean', 'last'), signal, onProgress: callback,
+  task: oneOf(...Object.keys(PROMPTS)),
+  title: texts,
+  prompt: string,
+  normalize: boolean,
+  truncate: boolean,
+  pooling: oneOf('mean', 'last'),
+  signal,
+  onProgress: callback,
 };
 
 /** @param {Model} model @param {string | string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);
-  const list = [input].flat(), { width: most } = model.info;
+  const list = [input].flat(),
+    { width: most } = model.info;
   checkOptions(options, { ...OPTIONS, dimensions: integer(1, most) });
   checkKind(model.info, options);
   const { normalize = true, truncate = false, dimensions = most, pooling, signal, onProgress } = options;
-  const args = { texts: list, prefixes: prefixesOf(list, options), pooling, dimensions, normalize, truncate,
-    progress: onProgress !== undefined };
+  const args = {
+    texts: list,
+    prefixes: prefixesOf(list, options),
+    pooling,
+    dimensions,
+    normalize,
+    truncate,
+    progress: onProgress !== undefined,
+  };
   const onEvent = (/** @type {Event} */ event) => {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
@@ -56,22 +70,42 @@ export async function embed(model, input, options) {
 /** Models that make vectors say how; others must be told. @param {Model['info']} info @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
-    return checkValue('pooling', pooling ?? 'mean', rule("'mean', which the file says", (value) => value === 'mean'));
+    return checkValue(
+      'pooling',
+      pooling ?? 'mean',
+      rule("'mean', which the file says", (value) => value === 'mean'),
+    );
   }
   checkValue('pooling', pooling, rule(`'mean' or 'last', for ${architecture} is not made for vectors`, Boolean));
-  checkValue('task', task, rule(`none, for ${architecture} knows no tasks; or a prompt`, (one) => one === undefined));
+  checkValue(
+    'task',
+    task,
+    rule(`none, for ${architecture} knows no tasks; or a prompt`, (one) => one === undefined),
+  );
 }
 
 /** @param {string[]} list @param {EmbedOptions} options */
 function prefixesOf(list, { task, title, prompt }) {
   if (prompt !== undefined) {
-    checkValue('prompt', prompt, rule('either a prompt or a task', () => task === undefined && title === undefined));
+    checkValue(
+      'prompt',
+      prompt,
+      rule('either a prompt or a task', () => task === undefined && title === undefined),
+    );
     return [prompt];
   }
   if (title === undefined) return [task ? PROMPTS[task] : ''];
-  checkValue('title', title, rule("the task 'document'", () => task === 'document'));
+  checkValue(
+    'title',
+    title,
+    rule("the task 'document'", () => task === 'document'),
+  );
   const fits = !Array.isArray(title) || title.length === list.length;
-  checkValue('title', title, rule(`one, or ${list.length}`, () => fits));
+  checkValue(
+    'title',
+    title,
+    rule(`one, or ${list.length}`, () => fits),
+  );
   return [title].flat().map((one) => `title: ${one || 'none'} | text: `);
 }
 

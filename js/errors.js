@@ -4,7 +4,7 @@
 export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-magic': 'Not a GGUF file.',
   'bad-version': 'A GGUF version other than 2 and 3.',
-  'truncated': 'The bytes end too early.',
+  truncated: 'The bytes end too early.',
   'bad-count': 'An impossible number of things.',
   'bad-metadata': 'A metadata value is impossible.',
   'missing-key': 'A metadata key is missing.',
@@ -13,7 +13,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-shape': 'A tensor has another shape than the metadata say.',
   'tensor-range': 'A tensor outside the file or over another.',
   'missing-tensor': 'A tensor is missing.',
-  'duplicate': 'A key or a tensor is there twice.',
+  duplicate: 'A key or a tensor is there twice.',
   'missing-tokenizer': 'The file holds no vocabulary.',
   'bad-tokenizer': 'The vocabulary contradicts itself.',
   'no-memory': 'Not enough memory.',
@@ -22,7 +22,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-option': 'An option that is unknown or out of range.',
   'bad-format': 'A format that answers cannot be held to.',
   'bad-state': 'A call that is not possible now.',
-  'aborted': 'An AbortSignal came before a result.',
+  aborted: 'An AbortSignal came before a result.',
   'bad-part': 'Not the parts of one split model.',
   'not-finite': 'Weights, or logits, that are NaN or infinite.',
   'bad-saved': 'A saved conversation that is damaged.',
@@ -42,7 +42,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'cache-failed': 'The cache of models could not be read or changed.',
   'missing-template': 'The model takes no messages: its file has no chat template.',
   'template-error': 'The chat template refused or failed.',
-  'disposed': 'The model was disposed of.',
+  disposed: 'The model was disposed of.',
   'cannot-share': 'Tabs cannot share a model here.',
   'worker-failed': 'The worker that runs the engine died.',
 });
@@ -92,8 +92,11 @@ export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join('
 
 /** Of messages to a model that has no form for them. */
 export function noTemplate() {
-  return new GemmaError('missing-template', 'this model has no chat template: it goes on with strings and ids, and takes'
-    + ' no messages', { expected: 'tokenizer.chat_template', got: 'none' });
+  return new GemmaError(
+    'missing-template',
+    'this model has no chat template: it goes on with strings and ids, and takes' + ' no messages',
+    { expected: 'tokenizer.chat_template', got: 'none' },
+  );
 }
 
 /** @param {AbortSignal} signal */

@@ -66,7 +66,9 @@ export class Generation {
     this.#plan = plan;
     this.#start();
     // Whoever iterates what is returned holds the engine back from the first piece on; it waits for nobody else.
-    queueMicrotask(() => { this.#free ||= !this.#iterated; });
+    queueMicrotask(() => {
+      this.#free ||= !this.#iterated;
+    });
   }
 
   /** Can be asked for once, as strings or as steps; leaving the loop ends generating. */
@@ -119,26 +121,31 @@ export class Generation {
   /** The pieces as a stream; cancelling it ends generating. @returns {ReadableStream<string>} */
   stream() {
     const pieces = this[Symbol.asyncIterator]();
-    return new ReadableStream({
-      async pull(controller) {
-        const { done, value } = await pieces.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
+    return new ReadableStream(
+      {
+        async pull(controller) {
+          const { done, value } = await pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: () => void pieces.return(),
       },
-      cancel: () => void pieces.return(),
-    }, { highWaterMark: 0 });
+      { highWaterMark: 0 },
+    );
   }
 
   /** @returns {AsyncGenerator<Step, void, undefined>} */
   async *#iterate() {
     for (;;) {
       while (this.#steps.length) {
-        yield /** @type {Step} */ (this.#steps.shift());
+        yield/** @type {Step} */ (this.#steps.shift());
         const taken = this.#unacked - this.#steps.length;
         if (taken >= ACK_EVERY || !this.#steps.length) this.#ack(taken);
       }
       if (this.#settled) break;
-      await new Promise((resolve) => { this.#wake = () => resolve(null); });
+      await new Promise((resolve) => {
+        this.#wake = () => resolve(null);
+      });
     }
     await this.#start();
   }
@@ -180,7 +187,7 @@ export class Generation {
       // A number at the end is whole now.
       if (this.#reader && 'value' in result) this.#reader = JSON.parse;
       onResult?.(result, { next: prefix, why });
-      return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...result.toolCalls ?? []] } : result;
+      return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...(result.toolCalls ?? [])] } : result;
     } catch (error) {
       onError?.();
       throw error;
@@ -192,13 +199,14 @@ export class Generation {
 
   /** Answers until one is the last. @param {GenerateArgs} args */
   async #rounds(args) {
-    const { signal, onAnswer } = this.#plan, { signal: left } = this.#leaving;
+    const { signal, onAnswer } = this.#plan,
+      { signal: left } = this.#leaving;
     const deaf = onAbort(signal, () => this.#leaving.abort());
     if (signal?.aborted) this.#leaving.abort();
     try {
       let answer = await this.#ask(args);
-      for (let prompt; (prompt = await onAnswer?.(answer, left));) {
-        this.#earlier.push(...answer.toolCalls ?? []);
+      for (let prompt; (prompt = await onAnswer?.(answer, left)); ) {
+        this.#earlier.push(...(answer.toolCalls ?? []));
         this.#calls = [];
         this.#unacked = 0;
         answer = await this.#ask({ ...args, prompt });
@@ -227,7 +235,8 @@ export class Generation {
     const { signal } = this.#plan;
     if (this.#leaving.signal.aborted) return emptyResult(args);
     this.#connection = connection;
-    let heard = false, leave = () => {};
+    let heard = false,
+      leave = () => {};
     const onEvent = (/** @type {Event} */ event) => {
       heard = true;
       this.#onEvent(event);

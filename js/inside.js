@@ -10,9 +10,10 @@ import { boolean, checkOptions, checkValue, integer, rule, signal } from './opti
 const MOST_TOP = 64;
 
 /** @param {number} least @param {number} most */
-const listOf = (least, most) => rule(`an array of integers from ${least} to ${most}`, (value) => {
-  return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= least && one <= most);
-});
+const listOf = (least, most) =>
+  rule(`an array of integers from ${least} to ${most}`, (value) => {
+    return Array.isArray(value) && value.every((one) => Number.isInteger(one) && one >= least && one <= most);
+  });
 /** @param {number} n */
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
@@ -20,11 +21,18 @@ const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embedding }, options) {
   const list = listOf(0, nHeads - 1);
   checkOptions(options, {
-    layers: listOf(0, nLayers - 1), positions: listOf(-contextLength, contextLength - 1), signal, norms: boolean,
+    layers: listOf(0, nLayers - 1),
+    positions: listOf(-contextLength, contextLength - 1),
+    signal,
+    norms: boolean,
     heads: rule(`'all', or ${list.expected}`, (value) => value === 'all' || list.fits(value)),
     lens: integer(0, MOST_TOP),
   });
   const { layers = upTo(nLayers), heads = [], positions = null, lens = 0, norms = false } = options;
-  checkValue('lens', lens, rule('0, for the model has no logits', () => !embedding || lens === 0));
+  checkValue(
+    'lens',
+    lens,
+    rule('0, for the model has no logits', () => !embedding || lens === 0),
+  );
   return { layers, heads: heads === 'all' ? upTo(nHeads) : heads, positions, lens, norms };
 }

@@ -13,7 +13,8 @@ const round = (time) => Number(time.toFixed(4));
 
 /** @param {number[]} times @param {number} first @returns {MaskTimes} */
 export function maskTimes(times, first) {
-  const sorted = Float64Array.from(times).sort(), count = sorted.length;
+  const sorted = Float64Array.from(times).sort(),
+    count = sorted.length;
   const at = (/** @type {number} */ share) => round(sorted[Math.min(count - 1, Math.floor(share * count))] ?? 0);
   const mean = sorted.reduce((sum, time) => sum + time, 0) / Math.max(count, 1);
   return { count, mean: round(mean), p50: at(0.5), p99: at(0.99), first: round(first) };
@@ -25,7 +26,11 @@ export async function matches(model, format, text, options) {
   checkOptions(options, { signal });
   checkValue('format', format, GENERATE_OPTIONS.format);
   checkValue('text', text, string);
-  const { verdicts: [verdict = { accepted: false }], times, first, ...found } =
-    await model.call('match', { format: postableFormat(format), texts: [text] }, options.signal);
+  const {
+    verdicts: [verdict = { accepted: false }],
+    times,
+    first,
+    ...found
+  } = await model.call('match', { format: postableFormat(format), texts: [text] }, options.signal);
   return { ...found, ...verdict, masks: maskTimes(times, first) };
 }

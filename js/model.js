@@ -23,8 +23,17 @@ import { environment } from './platform/env.js';
 import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
 import {
-  GENERATE_OPTIONS, LOAD_OPTIONS, boolean, checkOptions, checkValue, headerPairs, integer, postable,
-  rule, signal, string,
+  GENERATE_OPTIONS,
+  LOAD_OPTIONS,
+  boolean,
+  checkOptions,
+  checkValue,
+  headerPairs,
+  integer,
+  postable,
+  rule,
+  signal,
+  string,
 } from './options.js';
 import { describeSource } from './download/describe.js';
 import { Feeders } from './download/feeder.js';
@@ -62,7 +71,7 @@ const MOST_IDS = 1 << 24;
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
-  return new Model(...await openLine(source, options, false));
+  return new Model(...(await openLine(source, options, false)));
 }
 
 /** @typedef {{ info: ModelInfo, version: number, alignment: number,
@@ -74,7 +83,7 @@ export async function loadModel(source, options = {}) {
 export async function inspectModel(source, options = {}) {
   const header = await openHeader(source, options);
   try {
-    return { info: header.info, ...await header.inspect({ signal: options.signal }) };
+    return { info: header.info, ...(await header.inspect({ signal: options.signal })) };
   } finally {
     await header.dispose();
   }
@@ -82,7 +91,7 @@ export async function inspectModel(source, options = {}) {
 
 /** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
-  return new HeaderModel(...await openLine(source, options, true));
+  return new HeaderModel(...(await openLine(source, options, true)));
 }
 
 /** Bytes are held on to only where they are to be read again.
@@ -110,8 +119,9 @@ export async function partsOf(source, { signal, headers, token, hub, cache: want
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
   const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
   const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
-  const parts = wrapped('unsupported-source', 'the model source cannot be read',
-    () => describeSource(given, environment.describe, hub));
+  const parts = wrapped('unsupported-source', 'the model source cannot be read', () =>
+    describeSource(given, environment.describe, hub),
+  );
   for (const { descriptor } of parts) {
     if (descriptor.kind === 'url') Object.assign(descriptor, { headers: sent, tuning: environment.tuning });
   }
@@ -145,7 +155,8 @@ export async function openEngine(source, options, headerOnly = false) {
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
   const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
-  const feeders = new Feeders(parts), descriptors = parts.map(({ descriptor }) => descriptor);
+  const feeders = new Feeders(parts),
+    descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
     const info = await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
@@ -258,9 +269,18 @@ export class HeaderModel {
    * @returns {number[]} */
   checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
-    const { length = 0 } = isList ? ids : {}, top = this.info.vocabSize - 1;
-    checkValue(name, ids, rule(expected, () => isList && length >= least));
-    checkValue(`the length of ${name}`, length, rule(`${MOST_IDS} at most`, () => length <= MOST_IDS));
+    const { length = 0 } = isList ? ids : {},
+      top = this.info.vocabSize - 1;
+    checkValue(
+      name,
+      ids,
+      rule(expected, () => isList && length >= least),
+    );
+    checkValue(
+      `the length of ${name}`,
+      length,
+      rule(`${MOST_IDS} at most`, () => length <= MOST_IDS),
+    );
     /** @type {number[]} */
     const list = [];
     // One by one: an object may claim any length.
@@ -305,15 +325,23 @@ export class Model extends HeaderModel {
   chat(options = {}) {
     this.#goesOn();
     if (!this.info.chatTemplate) throw noTemplate();
-    return new Chat({
-      ask: (...answer) => this.#generation(...answer),
-      save: (head, prefix, signal) => {
-        return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of }, signal);
+    return new Chat(
+      {
+        ask: (...answer) => this.#generation(...answer),
+        save: (head, prefix, signal) => {
+          return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of }, signal);
+        },
+        restore: (bytes) =>
+          this.line.ask(
+            async (connection) => {
+              return connection.call('restore', { bytes }, undefined, undefined, [bytes.buffer]).answer;
+            },
+            undefined,
+            () => false,
+          ),
       },
-      restore: (bytes) => this.line.ask(async (connection) => {
-        return connection.call('restore', { bytes }, undefined, undefined, [bytes.buffer]).answer;
-      }, undefined, () => false),
-    }, options);
+      options,
+    );
   }
 
   /** After the last id, or with `all` after every id.
@@ -332,7 +360,11 @@ export class Model extends HeaderModel {
     this.#goesOn();
     checkValue('text', text, string);
     const { contextLength } = this.info;
-    checkValue('contextLength', contextLength, rule('2 tokens at least, to score one', () => contextLength > 1));
+    checkValue(
+      'contextLength',
+      contextLength,
+      rule('2 tokens at least, to score one', () => contextLength > 1),
+    );
     checkOptions(options, { window: integer(2, contextLength), signal });
     return this.call('perplexity', { text, window: options.window }, options.signal);
   }
@@ -354,13 +386,14 @@ export class Model extends HeaderModel {
 
   /** Conversations that were saved, for after a reload: in the store of models. */
   get stateCache() {
-    return this.#states ??= new StateCache((args, signal) => this.call('stored', args, signal));
+    return (this.#states ??= new StateCache((args, signal) => this.call('stored', args, signal)));
   }
 
   #goesOn() {
     if (!this.info.embedding) return;
-    throw new GemmaError('embedding-model', 'this model makes vectors of texts, and cannot go on with them',
-      { expected: 'embed()' });
+    throw new GemmaError('embedding-model', 'this model makes vectors of texts, and cannot go on with them', {
+      expected: 'embed()',
+    });
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks */

@@ -31,8 +31,8 @@ export const boolean = typed('a boolean');
 /** @param {string[]} values */
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
-const address = (what) => rule(`the address ${what}`,
-  (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
+const address = (what) =>
+  rule(`the address ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
 /** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
@@ -76,15 +76,18 @@ function toolFault(tool) {
 /** @param {any} tools */
 function toolsFault(tools) {
   if (!Array.isArray(tools)) return show(tools);
-  const faults = Array.from(tools, toolFault), i = faults.findIndex(Boolean);
+  const faults = Array.from(tools, toolFault),
+    i = faults.findIndex(Boolean);
   if (i >= 0) return `in tool ${i} ${faults[i]}`;
-  const names = tools.map(({ name }) => name), twice = names.find((name, n) => names.indexOf(name) < n);
+  const names = tools.map(({ name }) => name),
+    twice = names.find((name, n) => names.indexOf(name) < n);
   return twice === undefined ? '' : `two of the name ${show(twice)}`;
 }
 
 /** @param {any} format */
 function formatFault(format) {
-  const regex = format?.regex, flags = regex instanceof RegExp ? flagsOf(regex) : '';
+  const regex = format?.regex,
+    flags = regex instanceof RegExp ? flagsOf(regex) : '';
   if (flags) return `a RegExp with the flags ${flags}`;
   const named = Object.prototype.toString.call(format) === '[object Object]';
   return named ? inBraces(Object.entries(format).map(([name, value]) => `${name}: ${show(value)}`)) : show(format);
@@ -113,26 +116,37 @@ export const GENERATE_OPTIONS = {
   presencePenalty: number(-100, 100, 'presence_penalty'),
   penaltyWindow: integer(0, MAX_TOKENS, 'penalty_window'),
   seed: integer(0, 2 ** 32 - 1),
-  logitBias: rule('an object or Map of token ids to numbers (-Infinity bans a token)',
-    (value) => object.fits(value) && biasEntries(value).every(([id, bias]) => {
-      return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
-    })),
-  stop: rule('a string or an array of strings, none of them empty',
-    (value) => [value].flat().every((s) => typeof s === 'string' && s !== '')),
+  logitBias: rule(
+    'an object or Map of token ids to numbers (-Infinity bans a token)',
+    (value) =>
+      object.fits(value) &&
+      biasEntries(value).every(([id, bias]) => {
+        return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
+      }),
+  ),
+  stop: rule('a string or an array of strings, none of them empty', (value) =>
+    [value].flat().every((s) => typeof s === 'string' && s !== ''),
+  ),
   logprobs: integer(0, 64),
   format: {
-    ...rule("'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: "
-      + WHITESPACE.join(', '), isFormat),
+    ...rule(
+      "'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: " + WHITESPACE.join(', '),
+      isFormat,
+    ),
     fault: formatFault,
   },
   forcedSpans: boolean,
   tools: {
-    ...rule('an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
-      (value) => !toolsFault(value)),
+    ...rule(
+      'an array of { name, description, parameters, execute }, each name another one of letters, digits, _ . -',
+      (value) => !toolsFault(value),
+    ),
     fault: toolsFault,
   },
-  toolChoice: rule("'auto', 'none', 'required' or { name }",
-    (value) => ['auto', 'none', 'required'].includes(value) || typeof value.name === 'string'),
+  toolChoice: rule(
+    "'auto', 'none', 'required' or { name }",
+    (value) => ['auto', 'none', 'required'].includes(value) || typeof value.name === 'string',
+  ),
   maxRounds: integer(0, 1000),
   signal,
   onPrefillProgress: callback,
@@ -147,13 +161,15 @@ export const LOAD_OPTIONS = {
   variant: oneOf('auto', 'relaxed', 'simd128'),
   floatMatrices: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
-  cache: rule('true, false, modelCache or what openCache gives',
-    (value) => typeof value === 'boolean' || value instanceof ModelCache),
-  sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file',
-    (value) => [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s))),
+  cache: rule(
+    'true, false, modelCache or what openCache gives',
+    (value) => typeof value === 'boolean' || value instanceof ModelCache,
+  ),
+  sha256: rule('64 hexadecimal digits, or an array of them: one for each part of a split file', (value) =>
+    [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
+  ),
   token: rule('a token, without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
-  headers: rule('a Headers object, an object of strings, or pairs of strings',
-    (value) => headerPairs(value) !== null),
+  headers: rule('a Headers object, an object of strings, or pairs of strings', (value) => headerPairs(value) !== null),
   restart: boolean,
   stateBytes: integer(0, 2 ** 40),
   assets: address('of a folder'),
@@ -184,8 +200,9 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
 /** @param {string} name @param {string[]} known */
 function unknownOption(name, known) {
   const plain = (/** @type {string} */ word) => word.toLowerCase().replace(/[^a-z]/g, '');
-  const near = known.find((word) => plain(word) === plain(name))
-    ?? known.find((word) => plain(word).slice(0, 3) === plain(name).slice(0, 3));
+  const near =
+    known.find((word) => plain(word) === plain(name)) ??
+    known.find((word) => plain(word).slice(0, 3) === plain(name).slice(0, 3));
   const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
 }

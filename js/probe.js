@@ -15,7 +15,12 @@ export function probe() {
   const { simd, relaxed, isolated, reason } = features();
   const threads = isolated ? Math.min(environment.parallelism(), MAX_THREADS) : 1;
   return {
-    variant: simd ? (relaxed ? 'relaxed' : 'simd128') : null, simd, relaxed, isolated, threads,
-    reason: reason || (threads > 1 ? '' : 'there is one core'), memory: environment.memory(),
+    variant: simd ? (relaxed ? 'relaxed' : 'simd128') : null,
+    simd,
+    relaxed,
+    isolated,
+    threads,
+    reason: reason || (threads > 1 ? '' : 'there is one core'),
+    memory: environment.memory(),
   };
 }

@@ -12,7 +12,8 @@ const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
 const VERSION = 1;
 const MOST_JSON = 1 << 28;
-const MOST_IDS = 1 << 20, MOST_WHY = 100;
+const MOST_IDS = 1 << 20,
+  MOST_WHY = 100;
 
 /** What was said, and how answers are asked for.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
@@ -30,7 +31,8 @@ export function packSaid({ messages, options, prefixes }) {
   const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };
   const kept = { ...Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name))), ...bias };
   const json = new TextEncoder().encode(JSON.stringify({ version: VERSION, messages, options: kept, prefixes }));
-  const bytes = new Uint8Array(HEAD + json.length), view = new DataView(bytes.buffer);
+  const bytes = new Uint8Array(HEAD + json.length),
+    view = new DataView(bytes.buffer);
   bytes.set(MAGIC);
   view.setUint32(8, json.length, true);
   view.setUint32(12, checksum(json), true);
@@ -51,7 +53,8 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 export function unpackSaid(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw damaged('the bytes of chat.save()');
-  const length = view.getUint32(8, true), end = HEAD + length;
+  const length = view.getUint32(8, true),
+    end = HEAD + length;
   if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
   const json = bytes.subarray(HEAD, end);
   if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
@@ -60,9 +63,12 @@ export function unpackSaid(bytes) {
   const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
   const known = Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name)));
   return {
-    messages, options: { ...known, ...bias }, state: bytes.subarray(end),
+    messages,
+    options: { ...known, ...bias },
+    state: bytes.subarray(end),
     prefixes: {
-      last: prefixOf(prefixes.last), next: prefixOf(prefixes.next),
+      last: prefixOf(prefixes.last),
+      next: prefixOf(prefixes.next),
       why: typeof prefixes.why === 'string' ? prefixes.why.slice(0, MOST_WHY) : undefined,
     },
   };
@@ -87,8 +93,11 @@ const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
   const { of = '', text, seam, ids } = prefix ?? {};
-  const fits = [of, text, seam].every((value) => typeof value === 'string') && Array.isArray(ids)
-    && ids.length <= MOST_IDS && ids.every((id) => Number.isInteger(id) && id >= 0);
+  const fits =
+    [of, text, seam].every((value) => typeof value === 'string') &&
+    Array.isArray(ids) &&
+    ids.length <= MOST_IDS &&
+    ids.every((id) => Number.isInteger(id) && id >= 0);
   return fits ? { of, text, seam, ids } : undefined;
 }
 

@@ -3,10 +3,14 @@ import { openStore } from './download/store-browser.js';
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 
-Object.assign(environment, browserEnvironment({
-  startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
-  startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
-}), { openStore });
+Object.assign(
+  environment,
+  browserEnvironment({
+    startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
+    startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
+  }),
+  { openStore },
+);
 
 export { SharedModel, loadModel } from './shared/load.js';
 export { modelCache } from './download/cache.js';

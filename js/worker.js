@@ -15,10 +15,11 @@ const breathing = [];
 port1.onmessage = () => breathing.shift()?.(null);
 
 /** A task of its own; timers would be slowed down. */
-const breathe = () => new Promise((resolve) => {
-  breathing.push(resolve);
-  port2.postMessage(null);
-});
+const breathe = () =>
+  new Promise((resolve) => {
+    breathing.push(resolve);
+    port2.postMessage(null);
+  });
 
 /** @param {string} name */
 async function compile(name) {

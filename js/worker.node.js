@@ -28,7 +28,10 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   load: (part) => files.load(part),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
-  breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
+  breathe: () =>
+    new Promise((resolve) => {
+      setImmediate(resolve);
+    }),
   openFile,
   openStore: (where) => openStore(where, (lock) => port.postMessage({ kind: 'locked', ...lock })),
 });

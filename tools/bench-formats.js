@@ -24,7 +24,8 @@ import { cli } from './proc.js';
 /** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
 async function inBrowser(name, job) {
   await buildPage();
-  const server = await servePage(job.model, true), browser = await launch(name);
+  const server = await servePage(job.model, true),
+    browser = await launch(name);
   try {
     const model = `${server.url}models/${basename(job.model)}`;
     return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'formats' }));
@@ -36,25 +37,37 @@ async function inBrowser(name, job) {
 
 /** Of a row, and of free text. @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
 function share(row, free, rate) {
-  const own = median(row.map(rate)) ?? NaN, other = median(free.map(rate)) ?? NaN;
+  const own = median(row.map(rate)) ?? NaN,
+    other = median(free.map(rate)) ?? NaN;
   return `${own.toFixed(2)} tokens/s (${(own / other).toFixed(2)} x)`;
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: {
-    model: { type: 'string', default: 'oneb-q4_0' }, where: { type: 'string', default: 'node' },
-    variant: { type: 'string' }, threads: { type: 'string', default: '2' }, rounds: { type: 'string', default: '3' },
-    tokens: { type: 'string', default: '48' },
-  } });
+  const { values } = parseArgs({
+    options: {
+      model: { type: 'string', default: 'oneb-q4_0' },
+      where: { type: 'string', default: 'node' },
+      variant: { type: 'string' },
+      threads: { type: 'string', default: '2' },
+      rounds: { type: 'string', default: '3' },
+      tokens: { type: 'string', default: '48' },
+    },
+  });
   const model = existsSync(values.model) ? values.model : await testModel(values.model);
-  const { where, variant } = values, threads = Number(values.threads);
+  const { where, variant } = values,
+    threads = Number(values.threads);
   const job = { model, variant, threads, rounds: Number(values.rounds), tokens: Number(values.tokens) };
-  const found = where === 'chromium' || where === 'firefox' ? await inBrowser(where, job)
-    : await answers(/** @type {any} */ (loadModel), job);
+  const found =
+    where === 'chromium' || where === 'firefox'
+      ? await inBrowser(where, job)
+      : await answers(/** @type {any} */ (loadModel), job);
   console.log(`${where}, ${found.variant}, threads: ${threads}`);
   for (const [name, row] of Object.entries(found.answers)) {
-    const free = found.answers[FREE], [{ tokens: count, forced }] = row;
-    console.log(`${name}: ${share(row, free, (one) => one.tokens / one.seconds)}, behind the first `
-      + `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them forced`);
+    const free = found.answers[FREE],
+      [{ tokens: count, forced }] = row;
+    console.log(
+      `${name}: ${share(row, free, (one) => one.tokens / one.seconds)}, behind the first ` +
+        `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them forced`,
+    );
   }
 });

@@ -17,9 +17,19 @@ import { at } from './proc.js';
 const C_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   base: { uses: '', modules: 'base half checksum sha256 hash threads pure' },
   file: { uses: 'base', modules: 'formats types gguf store' },
-  text: { uses: 'base', modules: 'alphabet vocabulary verbatim classes split joins spm bpe tokenizer trie grammar states plain masks matcher' },
-  kernels: { uses: 'base file', modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof scan' },
-  model: { uses: 'base file text kernels', modules: 'matrix kv ops attention top arch config tokens model load describe elements forward vectors' },
+  text: {
+    uses: 'base',
+    modules:
+      'alphabet vocabulary verbatim classes split joins spm bpe tokenizer trie grammar states plain masks matcher',
+  },
+  kernels: {
+    uses: 'base file',
+    modules: 'kernels simd relaxed codes planes pack ref q8 q4 floats activations round attention proof scan',
+  },
+  model: {
+    uses: 'base file text kernels',
+    modules: 'matrix kv ops attention top arch config tokens model load describe elements forward vectors',
+  },
   run: { uses: 'base model', modules: 'sampler session state' },
   api: { uses: 'base file text kernels model run', modules: 'api' },
 });
@@ -41,17 +51,30 @@ const KNOWS_PLATFORM = /^(base\/base|base\/threads|kernels\/\w+|api\/api)$/;
 const JS_ROOMS = /** @type {Record<string, { uses: string, modules: string }>} */ ({
   errors: { uses: '', modules: 'errors' },
   platform: { uses: 'errors', modules: 'features isolation files start port lock env' },
-  download: { uses: 'errors platform', modules: 'pump hub quants describe feeder identity http checksum checks entries store cache entry shelf states requests lanes download source' },
+  download: {
+    uses: 'errors platform',
+    modules:
+      'pump hub quants describe feeder identity http checksum checks entries store cache entry shelf states requests lanes download source',
+  },
   link: { uses: 'errors platform download', modules: 'signals protocol answers asking connection line' },
-  grammar: { uses: 'errors', modules: 'refusal ranges nodes ordered regex-parse regex gbnf language numbers text-formats layout references schema-arms schema-arrays schema-objects schema-logic schema-emit trim schema graph spell regular automaton simplify lower index' },
+  grammar: {
+    uses: 'errors',
+    modules:
+      'refusal ranges nodes ordered regex-parse regex gbnf language numbers text-formats layout references schema-arms schema-arrays schema-objects schema-logic schema-emit trim schema graph spell regular automaton simplify lower index',
+  },
   tools: { uses: 'errors grammar', modules: 'partial reading messages build functiongemma dialects index' },
-  engine: { uses: 'errors platform download link grammar', modules: 'heap helper checker engine text strip template vocabulary grammar forcing shape runner jobs saving embed inside matching meter stream info replay loading host' },
+  engine: {
+    uses: 'errors platform download link grammar',
+    modules:
+      'heap helper checker engine text strip template vocabulary grammar forcing shape runner jobs saving embed inside matching meter stream info replay loading host',
+  },
   front: {
     uses: 'errors platform download link tools',
     modules: 'probe options matches calls saved states generation chat embed inside model public index',
   },
   shared: {
-    uses: 'errors platform download link front', modules: 'hall wanted desk relay owner link member load',
+    uses: 'errors platform download link front',
+    modules: 'hall wanted desk relay owner link member load',
   },
   search: { uses: 'errors engine', modules: 'segments folder scan checks join index open' },
   cli: { uses: 'errors front', modules: 'flags format output exact-json match chat inspect bench embed inside main' },
@@ -83,7 +106,8 @@ const problems = [];
 /** Room and module of a file: 'kernels/codes' of 'kernels/codes_relaxed.c'. @param {string} file */
 function placeOf(file) {
   const [room, name] = file.includes('/') ? file.split('/') : ['api', file];
-  const stem = name.replace(/\.[ch]$/, ''), modules = C_ROOMS[room]?.modules.split(' ') ?? [];
+  const stem = name.replace(/\.[ch]$/, ''),
+    modules = C_ROOMS[room]?.modules.split(' ') ?? [];
   const module = modules.includes(stem) ? stem : stem.split('_')[0];
   return { room, module, rank: modules.indexOf(module), name: `${room}/${module}` };
 }
@@ -133,7 +157,8 @@ function importProblem(file, target) {
   if (!target.startsWith('.')) return JS_PACKAGES[target] === file ? '' : 'that package is not for it';
   const path = posix.join(posix.dirname(file), target);
   if (NODE_SIDE.test(path) && !forNode) return 'that is for Node';
-  const from = jsPlaceOf(file), to = jsPlaceOf(path);
+  const from = jsPlaceOf(file),
+    to = jsPlaceOf(path);
   if (to.rank < 0) return 'no room has it';
   if (to.room === from.room) return to.rank < from.rank ? '' : 'that does not come before it in its room';
   return JS_ROOMS[from.room].uses.split(' ').includes(to.room) ? '' : 'that is not in a lower room';
@@ -204,7 +229,8 @@ function checkTest(file) {
   const path = `tests/${file}`;
   for (const statement of parse(path).statements) {
     if (!ts.isImportDeclaration(statement) || !ts.isStringLiteral(statement.moduleSpecifier)) continue;
-    const { text } = statement.moduleSpecifier, target = posix.join(posix.dirname(path), text);
+    const { text } = statement.moduleSpecifier,
+      target = posix.join(posix.dirname(path), text);
     if (!text.startsWith('.')) continue;
     if (!existsSync(at(target))) problems.push(`${path}: there is no ${text}`);
     else if (text.endsWith('.js')) checkNames(path, statement, target);
@@ -213,7 +239,8 @@ function checkTest(file) {
 
 /** @param {string} path @param {ts.ImportDeclaration} statement @param {string} target a module that is there */
 function checkNames(path, { importClause }, target) {
-  const bindings = importClause?.namedBindings, there = exportsOf(target);
+  const bindings = importClause?.namedBindings,
+    there = exportsOf(target);
   if (!there || !bindings || !ts.isNamedImports(bindings)) return;
   for (const { name, propertyName } of bindings.elements) {
     const wanted = (propertyName ?? name).text;
@@ -223,7 +250,9 @@ function checkNames(path, { importClause }, target) {
 
 /** @param {string} folder @param {RegExp} names @param {(file: string) => unknown} check */
 function each(folder, names, check) {
-  const files = readdirSync(at(folder), { recursive: true }).map(String).filter((name) => names.test(name));
+  const files = readdirSync(at(folder), { recursive: true })
+    .map(String)
+    .filter((name) => names.test(name));
   if (!files.length) problems.push(`${folder}/: no files to check`);
   files.forEach(check);
   return files.length;
@@ -236,6 +265,8 @@ const counts = {
   tests: each('tests', /^(c|e2e|faults|fuzz|js)\/[^/]*\.js$/, checkTest),
 };
 for (const problem of problems) console.log(problem);
-const files = Object.entries(counts).map(([folder, count]) => `${count} files in ${folder}`).join(', ');
+const files = Object.entries(counts)
+  .map(([folder, count]) => `${count} files in ${folder}`)
+  .join(', ');
 console.log(`${files}: ${problems.length || 'no'} problems`);
 process.exitCode = problems.length ? 1 : 0;

@@ -105,9 +105,12 @@ function checkFunctions(language, functions) {
 
 /** Every source file of the folders. @returns {string[]} */
 function files() {
-  return FOLDERS.flatMap((folder) => readdirSync(at(folder), { recursive: true })
-    .map((name) => `${folder}/${name}`)
-    .filter((name) => /\.(c|h|js)$/.test(name)).sort());
+  return FOLDERS.flatMap((folder) =>
+    readdirSync(at(folder), { recursive: true })
+      .map((name) => `${folder}/${name}`)
+      .filter((name) => /\.(c|h|js)$/.test(name))
+      .sort(),
+  );
 }
 
 /** @type {Record<string, Func[]>} */
@@ -121,7 +124,10 @@ for (const file of files()) {
 }
 for (const [language, functions] of Object.entries(byLanguage)) checkFunctions(language, functions);
 if (process.argv.includes('--list')) {
-  const longest = Object.values(byLanguage).flat().sort((a, b) => b.lines - a.lines).slice(0, 25);
+  const longest = Object.values(byLanguage)
+    .flat()
+    .sort((a, b) => b.lines - a.lines)
+    .slice(0, 25);
   for (const f of longest) console.log(`  ${f.lines}\t${f.file}:${f.line} ${f.name}`);
 }
 if (longTexts) console.log(`${longTexts} lines above ${LIMITS.columns} columns hold one long text`);

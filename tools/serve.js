@@ -32,7 +32,10 @@ export const pageHeaders = { ...ISOLATION, 'Content-Security-Policy': contentSec
 const UNCHANGING = /\/assets\/[^/]+-[0-9a-f]{10}\.\w+$/;
 export const FOR_EVER = 'public, max-age=31536000, immutable';
 /** Copies that build-site.js leaves beside a file, the smallest first. */
-const COPIES = [{ coding: 'br', ending: '.br' }, { coding: 'gzip', ending: '.gz' }];
+const COPIES = [
+  { coding: 'br', ending: '.br' },
+  { coding: 'gzip', ending: '.gz' },
+];
 
 /** Bytes that are read at a time. */
 const CHUNK = 256 << 10;
@@ -125,10 +128,18 @@ async function inside(folder, name) {
 /** What is sent of a file: a copy that is compressed as the client can read it, where there is one.
  * @param {string} file @param {string} [accepted]   Accept-Encoding */
 async function copyOf(file, accepted = '') {
-  const known = accepted.split(',').map((one) => one.replace(/\s/g, '')).filter((one) => !/;q=0(\.0*)?$/.test(one))
+  const known = accepted
+    .split(',')
+    .map((one) => one.replace(/\s/g, ''))
+    .filter((one) => !/;q=0(\.0*)?$/.test(one))
     .map((one) => one.split(';')[0]);
-  const copies = await Promise.all(COPIES.map(async ({ coding, ending }) => (
-    { coding, file: file + ending, facts: await stat(file + ending).catch(() => null) })));
+  const copies = await Promise.all(
+    COPIES.map(async ({ coding, ending }) => ({
+      coding,
+      file: file + ending,
+      facts: await stat(file + ending).catch(() => null),
+    })),
+  );
   const varies = copies.some(({ facts }) => facts);
   return { varies, copy: copies.find(({ coding, facts }) => facts && known.includes(coding)) };
 }
@@ -158,7 +169,8 @@ async function answer(request, response, folders) {
     response.setHeader('Allow', 'GET, HEAD');
     return void response.writeHead(405).end();
   }
-  const path = (request.url ?? '/').split('?')[0], found = await find(path, folders);
+  const path = (request.url ?? '/').split('?')[0],
+    found = await find(path, folders);
   if (!found) {
     response.setHeader('Content-Type', types['.txt']);
     return void response.writeHead(404).end(head ? undefined : 'Not found\n');
@@ -167,7 +179,8 @@ async function answer(request, response, folders) {
   if (varies) response.setHeader('Vary', 'Accept-Encoding');
   if (copy) response.setHeader('Content-Encoding', copy.coding);
   if (UNCHANGING.test(path) && response.hasHeader('Cache-Control')) response.setHeader('Cache-Control', FOR_EVER);
-  const file = copy?.file ?? found.file, facts = copy?.facts ?? found.facts;
+  const file = copy?.file ?? found.file,
+    facts = copy?.facts ?? found.facts;
   const tag = `"${facts.size.toString(36)}-${Math.trunc(facts.mtimeMs).toString(36)}"`;
   response.setHeader('ETag', tag);
   response.setHeader('Last-Modified', facts.mtime.toUTCString());
@@ -196,7 +209,9 @@ async function answer(request, response, folders) {
  * @param {string} file @param {number} start @param {number} end @param {import('node:http').ServerResponse} response
  */
 async function send(file, start, end, response) {
-  const gone = new Promise((_, fail) => { response.on('close', () => fail(new Error('the other side left'))); });
+  const gone = new Promise((_, fail) => {
+    response.on('close', () => fail(new Error('the other side left')));
+  });
   gone.catch(() => {});
   const handle = await open(file);
   try {
@@ -208,7 +223,9 @@ async function send(file, start, end, response) {
       const { bytesRead } = await handle.read(buffer, 0, Math.min(size, end - at), at);
       if (!bytesRead) throw new Error('the file ends early');
       at += bytesRead;
-      turns[turn].sent = new Promise((done) => { response.write(buffer.subarray(0, bytesRead), () => done()); });
+      turns[turn].sent = new Promise((done) => {
+        response.write(buffer.subarray(0, bytesRead), () => done());
+      });
     }
     response.end();
   } finally {
@@ -227,7 +244,10 @@ function listen(server, port, host, tries) {
       if (error.code !== 'EADDRINUSE' || tries === 0 || port >= 65535) return fail(error);
       listen(server, port + 1, host, tries - 1).then(done, fail);
     });
-    server.listen(port, host, () => { server.removeAllListeners('error'); done(); });
+    server.listen(port, host, () => {
+      server.removeAllListeners('error');
+      done();
+    });
   });
 }
 
@@ -244,7 +264,7 @@ export async function serve(options) {
   const server = createServer(async (request, response) => {
     try {
       for (const [name, value] of common) response.setHeader(name, value);
-      if (intercept && await intercept(request, response)) return;
+      if (intercept && (await intercept(request, response))) return;
       await answer(request, response, folders);
     } catch {
       response.destroy();
@@ -257,22 +277,32 @@ export async function serve(options) {
     url: `http://${name.includes(':') ? `[${name}]` : name}:${real}/`,
     port: real,
     server,
-    close: () => new Promise((done) => { server.close(() => done()); server.closeAllConnections(); }),
+    close: () =>
+      new Promise((done) => {
+        server.close(() => done());
+        server.closeAllConnections();
+      }),
   };
 }
 
 if (isMain(import.meta.url)) {
   await cli(async () => {
-    const { values } = parseArgs({ options: {
-      root: { type: 'string', default: at('build', 'page') },
-      port: { type: 'string', default: '8080' },
-      host: { type: 'string', default: 'localhost' },
-      'no-isolation': { type: 'boolean', default: false },
-    } });
+    const { values } = parseArgs({
+      options: {
+        root: { type: 'string', default: at('build', 'page') },
+        port: { type: 'string', default: '8080' },
+        host: { type: 'string', default: 'localhost' },
+        'no-isolation': { type: 'boolean', default: false },
+      },
+    });
     await mkdir(at('build', 'models'), { recursive: true });
     const { url } = await serve({
-      root: values.root, mounts: { '/models/': at('build', 'models') },
-      port: Number(values.port), host: values.host, isolation: !values['no-isolation'], nextPort: true,
+      root: values.root,
+      mounts: { '/models/': at('build', 'models') },
+      port: Number(values.port),
+      host: values.host,
+      isolation: !values['no-isolation'],
+      nextPort: true,
     });
     console.log(url);
   });

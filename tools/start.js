@@ -17,12 +17,14 @@ const USAGE = 'npm start -- [--port N] [--host H] [--open] [--no-isolation]';
 /** @returns {{ port: number, host: string, open: boolean, isolation: boolean }} */
 function options() {
   try {
-    const { values } = parseArgs({ options: {
-      port: { type: 'string', default: '8080' },
-      host: { type: 'string', default: 'localhost' },
-      open: { type: 'boolean', default: false },
-      'no-isolation': { type: 'boolean', default: false },
-    } });
+    const { values } = parseArgs({
+      options: {
+        port: { type: 'string', default: '8080' },
+        host: { type: 'string', default: 'localhost' },
+        open: { type: 'boolean', default: false },
+        'no-isolation': { type: 'boolean', default: false },
+      },
+    });
     const port = Number(values.port);
     if (!Number.isInteger(port) || port < 0 || port > 65535) throw new Error(`--port ${values.port} is not a port`);
     return { port, host: values.host, open: values.open, isolation: !values['no-isolation'] };
@@ -32,9 +34,20 @@ function options() {
 }
 
 /** What the page is made of, and what is made on the way. */
-const INPUTS = ['src', 'js', 'web', 'models/storyteller', 'cmake', 'CMakeLists.txt', 'CMakePresets.json',
-  'package-lock.json', 'tools/setup.js', 'tools/build-page.js', 'tools/build-package.js',
-  'tools/serve.js'];
+const INPUTS = [
+  'src',
+  'js',
+  'web',
+  'models/storyteller',
+  'cmake',
+  'CMakeLists.txt',
+  'CMakePresets.json',
+  'package-lock.json',
+  'tools/setup.js',
+  'tools/build-page.js',
+  'tools/build-package.js',
+  'tools/serve.js',
+];
 const MADE = /\.wasm$/;
 /** Remembers the last start that built: when it began (mtime) and ended (ctime). Lies in the folder that
  * every build of the page makes anew. */
@@ -64,14 +77,21 @@ function openBrowser(url) {
   /** @type {Record<string, [string, ...string[]]>} */
   const ways = { darwin: ['open'], win32: ['cmd', '/c', 'start'] };
   const [program, ...args] = ways[process.platform] ?? ['xdg-open'];
-  spawn(program, [...args, url], { stdio: 'ignore', detached: true }).on('error', () => {}).unref();
+  spawn(program, [...args, url], { stdio: 'ignore', detached: true })
+    .on('error', () => {})
+    .unref();
 }
 
 await cli(async () => {
   const { port, host, open, isolation } = options();
   await prepare();
   const server = await serve({
-    root: at('build', 'page'), mounts: { '/models/': at('build', 'models') }, port, host, isolation, nextPort: true,
+    root: at('build', 'page'),
+    mounts: { '/models/': at('build', 'models') },
+    port,
+    host,
+    isolation,
+    nextPort: true,
   });
   if (port && server.port !== port) console.log(`Port ${port} is busy: taking ${server.port}.`);
   console.log(`\n  gemma-wasm: ${server.url}\n\n  Ctrl+C stops it.`);

@@ -14,7 +14,7 @@ import { inLanes } from './lanes.js';
 import { Trouble, at, cli, logged, tail } from './proc.js';
 import { builds, ensure, goals, testEnvironment } from './setup.js';
 
-const LONGEST_PIECE = 30 * 60;   // seconds: a hanging test must not hang the whole run
+const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whole run
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
 
@@ -43,8 +43,10 @@ const GROUPS = 2;
 /** The rest takes what these leave of the processors: they are the longest way. */
 const LATER = ['nice', '-n', '5'];
 /** Those of the rest that take ten seconds or more begin, so that no lane ends long before the other. */
-const LONG = new RegExp('^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)'
-  + '|js-(bpe|cache|cli|download|memory|source|store-(faults|checks|locks)))$');
+const LONG = new RegExp(
+  '^(c-tsan|c-asan|js(-relaxed)?-(exactness|kv-types|processors|storyteller)' +
+    '|js-(bpe|cache|cli|download|memory|source|store-(faults|checks|locks)))$',
+);
 
 /** @type {string[]} */
 let filters = [];
@@ -52,20 +54,63 @@ let filters = [];
 /** Sorted names in a folder, none without the folder. @param {string} folder @param {RegExp} pattern */
 function list(folder, pattern) {
   if (!existsSync(at(folder))) return [];
-  return readdirSync(at(folder)).filter((name) => pattern.test(name)).sort();
+  return readdirSync(at(folder))
+    .filter((name) => pattern.test(name))
+    .sort();
 }
 
 /** Files that say nothing new with another wasm variant: tools, text, sources; the tokenizer, which has no SIMD;
  * memory, which end to end tests with the relaxed build in Chromium; how near to others' numbers ours are, and what
  * trained weights are good for, since both variants have the same bits (processors.test.js). */
-const SAME_FOR_VARIANTS = new RegExp(`^(${[
-  'answers', 'bench', 'bpe', 'build', 'cache', 'chat-family', 'cli', 'download', 'embed', 'errors', 'format-fuzz',
-  'grammar', 'grammar-answers', 'grammar-engine', 'hostile', 'hostile-formats', 'hostile-template', 'inside',
-  'laboratory', 'lanes', 'long-texts', 'matches', 'memory', 'options',
-  'package', 'page-archive', 'page-inside', 'parity', 'partial', 'quantise', 'schema-suite', 'search', 'source',
-  'split', 'states', 'store-browser', 'store-checks', 'storyteller',
-  'store-faults', 'store-locks', 'template', 'text', 'text-formats', 'tokenizer', 'tools',
-].join('|')})\\.test\\.js$`);
+const SAME_FOR_VARIANTS = new RegExp(
+  `^(${[
+    'answers',
+    'bench',
+    'bpe',
+    'build',
+    'cache',
+    'chat-family',
+    'cli',
+    'download',
+    'embed',
+    'errors',
+    'format-fuzz',
+    'grammar',
+    'grammar-answers',
+    'grammar-engine',
+    'hostile',
+    'hostile-formats',
+    'hostile-template',
+    'inside',
+    'laboratory',
+    'lanes',
+    'long-texts',
+    'matches',
+    'memory',
+    'options',
+    'package',
+    'page-archive',
+    'page-inside',
+    'parity',
+    'partial',
+    'quantise',
+    'schema-suite',
+    'search',
+    'source',
+    'split',
+    'states',
+    'store-browser',
+    'store-checks',
+    'storyteller',
+    'store-faults',
+    'store-locks',
+    'template',
+    'text',
+    'text-formats',
+    'tokenizer',
+    'tools',
+  ].join('|')})\\.test\\.js$`,
+);
 
 /**
  * The test files of a folder that were asked for.
@@ -93,12 +138,17 @@ function nodeTests(stage, program, folder, without) {
 function browserTests() {
   const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
     /** @type {Piece} */ ({ name, command: [node, '--test-reporter=spec', ...paths] });
-  const alone = testFiles('tests/e2e').filter((file) => ALONE.test(file))
+  const alone = testFiles('tests/e2e')
+    .filter((file) => ALONE.test(file))
     .map((file) => piece(`e2e-${file.replace('.test.js', '')}`, at('tests/e2e', file)));
   const files = testFiles('tests/e2e', ALONE).map((file) => at('tests/e2e', file));
   const groups = Array.from({ length: GROUPS }, (_, i) => files.filter((_, k) => k % GROUPS === i));
-  return [...alone, ...groups.filter((group) => group.length)
-    .map((group, i) => piece(`e2e-${i + 1}`, at('tests/e2e/together.js'), ...group))];
+  return [
+    ...alone,
+    ...groups
+      .filter((group) => group.length)
+      .map((group, i) => piece(`e2e-${i + 1}`, at('tests/e2e/together.js'), ...group)),
+  ];
 }
 
 /** The C test files that start threads: what one thread does is no race. */
@@ -113,8 +163,9 @@ function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
     const corpus = `tests/fuzz/corpus/${name.replace(/^fuzz_/, '')}`;
-    const files = [corpus, 'tests/fuzz/corpus/malformed']
-      .flatMap((folder) => list(folder, /./).map((file) => at(folder, file)));
+    const files = [corpus, 'tests/fuzz/corpus/malformed'].flatMap((folder) =>
+      list(folder, /./).map((file) => at(folder, file)),
+    );
     const program = at('build', 'asan', name);
     return [
       { name, command: /** @type {Piece['command']} */ ([program, ...files]) },
@@ -152,24 +203,43 @@ const stages = [
   { name: 'c-asan', needs: ['asan'], counted: 'tests', pieces: () => cTests('asan', KERNEL_TESTS) },
   single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), ...threaded()]),
   single('c-simd128', 'tests', ['wasm'], () => [node, at('build/wasm/gw_tests_simd128.mjs')]),
-  { name: 'c-relaxed', needs: ['wasm'], counted: 'tests',
+  {
+    name: 'c-relaxed',
+    needs: ['wasm'],
+    counted: 'tests',
     pieces: () => {
       return newer() ? [{ name: 'c-relaxed', command: [newer(), at('build/wasm/gw_tests_relaxed.mjs')] }] : noNewer;
-    } },
+    },
+  },
   { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
   // It remembers digests of what it has read, and what it found there.
-  single('tsc', 'one', [], () => [node, tsc, '-p', at('tsconfig.json'), '--incremental', '--tsBuildInfoFile',
-    at('build/tsc.tsbuildinfo')]),
+  single('tsc', 'one', [], () => [
+    node,
+    tsc,
+    '-p',
+    at('tsconfig.json'),
+    '--incremental',
+    '--tsBuildInfoFile',
+    at('build/tsc.tsbuildinfo'),
+  ]),
   single('deps', 'one', [], () => [node, at('tools/check-deps.js')]),
   single('style', 'one', [], () => [node, at('tools/check-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),
   single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/size-report.js')]),
   { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
-  { name: 'js-relaxed', needs: ['wasm', 'quick'], counted: 'node',
-    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer) },
+  {
+    name: 'js-relaxed',
+    needs: ['wasm', 'quick'],
+    counted: 'node',
+    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), 'tests/js', SAME_FOR_VARIANTS) : noNewer),
+  },
   // A part that fits; the whole: node tests/apps/run.js.
-  { name: 'bundlers', needs: ['wasm', 'package', 'types'], counted: 'node',
-    pieces: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }] },
+  {
+    name: 'bundlers',
+    needs: ['wasm', 'package', 'types'],
+    counted: 'node',
+    pieces: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }],
+  },
   { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
@@ -208,7 +278,8 @@ async function runPiece(stage, { name, command }) {
   const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_PIECE });
   const counts = count(stage.counted, readFileSync(log, 'utf8'), status) ?? { passed: 0, failed: 1, skipped: 0 };
   if (status !== 0 && counts.failed === 0) counts.failed = 1;
-  if (counts.failed) console.log(`\n--- ${program} ${args.join(' ')} (status ${status}); end of ${log}:\n${tail(log, 60)}\n---`);
+  if (counts.failed)
+    console.log(`\n--- ${program} ${args.join(' ')} (status ${status}); end of ${log}:\n${tail(log, 60)}\n---`);
   return counts;
 }
 
@@ -245,7 +316,8 @@ function jobsOf(stage, broken, done) {
   }
   let [left, milliseconds] = [pieces.length, 0];
   return pieces.map((piece) => ({
-    beside: besides(piece.name), long: LONG.test(piece.name),
+    beside: besides(piece.name),
+    long: LONG.test(piece.name),
     run: async () => {
       const started = Date.now();
       add(sum, await runPiece(stage, piece));
@@ -275,16 +347,20 @@ async function build(chosen) {
 
 /** @returns {{ chosen: Stage[], listOnly: boolean }} */
 function options() {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: {
-    only: { type: 'string', multiple: true, default: [] },
-    list: { type: 'boolean', default: false },
-    everywhere: { type: 'boolean', default: false },
-  } });
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      only: { type: 'string', multiple: true, default: [] },
+      list: { type: 'boolean', default: false },
+      everywhere: { type: 'boolean', default: false },
+    },
+  });
   filters = positionals;
   if (values.everywhere) process.env.GW_EVERYWHERE = '1';
   const wanted = values.only.flatMap((names) => names.split(','));
   const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
-  if (unknown.length) throw new Trouble(`No such stage: ${unknown.join(', ')}. There are: ${stages.map((s) => s.name).join(', ')}.`);
+  if (unknown.length)
+    throw new Trouble(`No such stage: ${unknown.join(', ')}. There are: ${stages.map((s) => s.name).join(', ')}.`);
   return { chosen: stages.filter((stage) => !wanted.length || wanted.includes(stage.name)), listOnly: values.list };
 }
 

@@ -16,13 +16,18 @@ import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
 import { Models, choiceOfNote, noteOf } from './models.js';
 import { lasting, showNotices } from './notices.js';
 import { setUpOffline } from './offline.js';
-import {
-  fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink,
-} from './picker.js';
+import { fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink } from './picker.js';
 import { Unfit, afterRefusal } from './preflight.js';
 import { leaves, onRoute, place, shows } from './route.js';
 import {
-  conversationSettings, samplingOptions, setDefaults, setUpSettings, showInfo, showSettings, systemPrompt, takeSettings,
+  conversationSettings,
+  samplingOptions,
+  setDefaults,
+  setUpSettings,
+  showInfo,
+  showSettings,
+  systemPrompt,
+  takeSettings,
 } from './settings.js';
 import { setUpShortcuts } from './shortcuts.js';
 import { recall, remember } from './storage.js';
@@ -64,7 +69,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
   used: (used) => showContext(used, models.model?.info.contextLength ?? 0),
   begun: (head) => {
     head.settings = conversationSettings();
-    takeSettings(head);   // its system prompt stays from now on
+    takeSettings(head); // its system prompt stays from now on
     shows(here());
   },
   changed: (now) => {
@@ -79,7 +84,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
 const composer = setUpComposer({
   send: (draft) => {
     const { editing } = conversation;
-    if (!editing) keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
+    if (!editing) keeper.typed({ text: '', files: [] }); // while it is still the draft of a new conversation
     const sent = conversation.send(draft);
     if (!sent && !editing) keeper.typed(draft);
     return sent;
@@ -135,7 +140,7 @@ function welcome() {
   return storytellerWelcome(model.info.parameters, {
     say: (text) => {
       const { message } = composer;
-      keeper.typed({ text: '', files: [] });   // while it is still the draft of a new conversation
+      keeper.typed({ text: '', files: [] }); // while it is still the draft of a new conversation
       conversation.send({ text, files: [] });
       keeper.typed(message);
     },
@@ -152,7 +157,8 @@ function changeModel() {
 }
 
 function showModels() {
-  const back = button('back'), bare = document.body.dataset.state === 'picking';
+  const back = button('back'),
+    bare = document.body.dataset.state === 'picking';
   const gone = models.model || models.loading ? null : models.choice;
   back.hidden = bare && !gone;
   back.textContent = gone ? `← Back to ${gone.label}` : 'Close';
@@ -193,7 +199,7 @@ function rest() {
 
 /** On a touch screen the keyboard would cover what is there. */
 function focusComposer() {
-  const at = document.activeElement;   // who writes elsewhere goes on
+  const at = document.activeElement; // who writes elsewhere goes on
   const writes = at !== null && at.matches('input, textarea, select') && at.checkVisibility();
   if (!hasTouch() && !underDialog() && !writes) composer.focus();
 }
@@ -207,8 +213,11 @@ async function read() {
   const other = action(note ? 'Choose another model…' : 'Choose a model…', changeModel);
   const buttons = known ? [action(getText(known), () => choose(known.choice), 'primary'), other] : [other];
   const was = note ? `This conversation was with ${note.label}. ` : 'No model is loaded. ';
-  const ways = !note ? 'Choose one to go on.' : note.kind === 'file' ? 'It came from a file: choose it again to go on.'
-    : 'Load it to go on.';
+  const ways = !note
+    ? 'Choose one to go on.'
+    : note.kind === 'file'
+      ? 'It came from a file: choose it again to go on.'
+      : 'Load it to go on.';
   box('model-card').replaceChildren(el('p', {}, was, ways), ...buttons);
 }
 
@@ -222,7 +231,8 @@ let loads = 0;
 
 /** @param {Choice} choice @param {boolean} asked   by a click, whose focus goes to Cancel; else nobody's is taken */
 async function load(choice, asked) {
-  const before = models.choice, mine = ++loads;
+  const before = models.choice,
+    mine = ++loads;
   try {
     const loading = models.load(choice, loadOptions());
     if (models.behind) {
@@ -234,7 +244,7 @@ async function load(choice, asked) {
     }
     await begin(await loading, choice, before);
   } catch (error) {
-    if (mine !== loads) return;   // another one has taken its place
+    if (mine !== loads) return; // another one has taken its place
     const stay = models.behind && codeOf(error) === 'aborted';
     models.behind = false;
     if (!stay) return failed(error, choice);
@@ -288,7 +298,8 @@ async function begin(loaded, choice, before) {
   const anew = before?.kind === 'storyteller' && kind !== 'storyteller' && told;
   if (anew) void openConversation(null, false, true);
   else {
-    if (conversation.head) {   // it goes on with this one, after a reload too
+    if (conversation.head) {
+      // it goes on with this one, after a reload too
       conversation.head.model = noteOf(choice);
       keeper.changed(false);
     }
@@ -337,26 +348,32 @@ let drafts = 0;
 /** How many tokens the message takes that is being written, and what that leaves.
  * @param {import('./archive.js').Draft} draft */
 function countDraft(draft) {
-  const { model } = models, text = spoken(draft), place = box('draft-tokens');
+  const { model } = models,
+    text = spoken(draft),
+    place = box('draft-tokens');
   const mine = ++drafts;
   place.classList.remove('over');
   if (!text || !model) place.textContent = '';
-  else setTimeout(() => {
-    if (mine !== drafts || model !== models.model) return;
-    void model.tokenize(text).then(({ length }) => {
-      if (mine !== drafts) return;
-      place.classList.toggle('over', length > left);
-      const rest = length > left ? `${count(length - left)} too many` : `${count(left - length)} left`;
-      place.textContent = `+ ${count(length)} · ${rest}`;
-    }, () => {});
-  }, 150);
+  else
+    setTimeout(() => {
+      if (mine !== drafts || model !== models.model) return;
+      void model.tokenize(text).then(
+        ({ length }) => {
+          if (mine !== drafts) return;
+          place.classList.toggle('over', length > left);
+          const rest = length > left ? `${count(length - left)} too many` : `${count(left - length)} left`;
+          place.textContent = `+ ${count(length)} · ${rest}`;
+        },
+        () => {},
+      );
+    }, 150);
 }
 
 /** @param {unknown} [error] */
 async function unload(error = null) {
   showSettings(false);
   const coming = models.behind && models.loading;
-  models.behind = false;   // what comes is all there is now
+  models.behind = false; // what comes is all there is now
   const released = models.release(Boolean(error));
   if (!error) models.choice = null;
   if (coming) enter('loading');
@@ -374,7 +391,7 @@ let opening;
 async function openConversation(id, instead = false, along = false) {
   const mine = ++openings;
   opening = id;
-  await conversation.halt();   // its last words are kept before anything is read
+  await conversation.halt(); // its last words are kept before anything is read
   if (mine !== openings) return;
   const one = id ? await archive.get(id).catch(() => null) : null;
   const written = await keeper.draft(one?.head);
@@ -387,9 +404,9 @@ async function openConversation(id, instead = false, along = false) {
   takeSettings(conversation.head);
   drawersChanged();
   // In the moment in which it is seen: what is typed from then on stays.
-  composer.draft(along && (now.text || now.files.length) ? now : keeper.unwritten ?? written);
+  composer.draft(along && (now.text || now.files.length) ? now : (keeper.unwritten ?? written));
   shows(here(), instead || (id !== null && !one));
-  if (document.body.dataset.state === 'loading') enter('loading');   // beside a conversation, or without one
+  if (document.body.dataset.state === 'loading') enter('loading'); // beside a conversation, or without one
   if (!/^(loading|opening)$/.test(document.body.dataset.state ?? '')) {
     comeBack();
     focusComposer();
@@ -422,20 +439,23 @@ setUpSettings(() => {
 setUpPicker(choose, (texts) => composer.add(texts));
 setUpStored(choose, (address) => models.stateOf(address));
 setUpToken(choose, showPickerError);
-setUpDrawers({
-  model: () => models.model,
-  answers: () => conversation.answers,
-  message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
-  busy: () => conversation.busy,
-  options: samplingOptions,
-  continueFrom: (...from) => conversation.continueFrom(...from),
-  label: () => models.choice?.label ?? '',
-  ask: (draft) => composer.ask(draft),
-}, () => showSettings(false));
+setUpDrawers(
+  {
+    model: () => models.model,
+    answers: () => conversation.answers,
+    message: () => conversation.tree.path().findLast(({ role }) => role === 'user')?.text ?? '',
+    busy: () => conversation.busy,
+    options: samplingOptions,
+    continueFrom: (...from) => conversation.continueFrom(...from),
+    label: () => models.choice?.label ?? '',
+    ask: (draft) => composer.ask(draft),
+  },
+  () => showSettings(false),
+);
 button('settings-toggle').addEventListener('click', closeDrawers);
 setUpShortcuts({ newChat: () => void goTo(null), models: changeModel });
 document.querySelector('.skip')?.addEventListener('click', (event) => {
-  event.preventDefault();   // the address says which conversation is open
+  event.preventDefault(); // the address says which conversation is open
   box('main').focus();
 });
 button('loading-cancel').addEventListener('click', () => models.cancel());

@@ -75,9 +75,15 @@ class Drawer {
   /** The part could not be fetched; the next try may. */
   #missing() {
     const again = el('button', { type: 'button', onclick: () => this.close() }, 'Close');
-    this.#place.replaceChildren(el('div', { className: 'error', role: 'alert' },
-      el('strong', {}, `${this.#title} could not be loaded.`),
-      el('p', {}, 'Check your connection, close it and open it again.'), again));
+    this.#place.replaceChildren(
+      el(
+        'div',
+        { className: 'error', role: 'alert' },
+        el('strong', {}, `${this.#title} could not be loaded.`),
+        el('p', {}, 'Check your connection, close it and open it again.'),
+        again,
+      ),
+    );
     again.focus();
   }
 
@@ -101,15 +107,24 @@ let drawers = [];
 /** @param {Host} host @param {() => void} opens   what else is open at that side makes room */
 export function setUpDrawers(host, opens) {
   drawers = [
-    new Drawer('inside', 'The look inside', button('look-toggle'), async (place, close) => (
-      new (await import('./inside.js')).Inside(place, host, close))),
-    new Drawer('search', 'The search', button('search-toggle'), async (place, close) => (
-      new (await import('./search.js')).Search(place, host, close))),
+    new Drawer(
+      'inside',
+      'The look inside',
+      button('look-toggle'),
+      async (place, close) => new (await import('./inside.js')).Inside(place, host, close),
+    ),
+    new Drawer(
+      'search',
+      'The search',
+      button('search-toggle'),
+      async (place, close) => new (await import('./search.js')).Search(place, host, close),
+    ),
   ];
-  for (const one of drawers) one.opens = () => {
-    opens();
-    closeDrawers();
-  };
+  for (const one of drawers)
+    one.opens = () => {
+      opens();
+      closeDrawers();
+    };
 }
 
 /** Something else wants their place, or there is no model to work with. */

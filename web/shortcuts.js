@@ -17,12 +17,12 @@ export function setUpShortcuts({ newChat, models }) {
   /** @type {Record<string, () => void>} */
   const keys = {
     '?': () => list.showModal(),
-    'n': newChat,
-    'm': models,
-    's': () => button('settings-toggle').click(),
-    'i': () => button('look-toggle').click(),
-    'f': () => button('search-toggle').click(),
-    'l': () => button('library-toggle').click(),
+    n: newChat,
+    m: models,
+    s: () => button('settings-toggle').click(),
+    i: () => button('look-toggle').click(),
+    f: () => button('search-toggle').click(),
+    l: () => button('library-toggle').click(),
     '/': () => box('input').focus(),
   };
   addEventListener('keydown', (event) => {

@@ -26,7 +26,8 @@ const addressOf = (name) => HOME + name;
 
 /** The engine of this browser, with threads and without: first the one that is likelier. */
 function engine() {
-  const build = features().relaxed ? 'relaxed' : 'simd128', several = navigator.hardwareConcurrency > 1;
+  const build = features().relaxed ? 'relaxed' : 'simd128',
+    several = navigator.hardwareConcurrency > 1;
   const both = onUse.filter((name) => name.includes(`gemma-${build}-`));
   return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
@@ -52,13 +53,13 @@ async function install() {
 async function keepRest() {
   const cache = await caches.open(OURS);
   for (const name of [...later, ...new Set([...engine(), ...scan()])]) {
-    if (!await cache.match(addressOf(name), { ignoreVary: true })) await keep(cache, addressOf(name));
+    if (!(await cache.match(addressOf(name), { ignoreVary: true }))) await keep(cache, addressOf(name));
   }
 }
 
 /** @param {Cache} cache @param {string} url */
 async function keep(cache, url) {
-  const response = await kept(url) ?? await fetch(url);
+  const response = (await kept(url)) ?? (await fetch(url));
   if (response.status !== 200) throw new Error(`${url}: status ${response.status}`);
   await cache.put(url, response);
 }
@@ -73,17 +74,22 @@ async function keepPage(cache) {
 
 async function page() {
   const response = await caches.match(HOME, { cacheName: OURS, ignoreVary: true });
-  return isolated(response ?? await fetch(HOME));
+  return isolated(response ?? (await fetch(HOME)));
 }
 
 /** @param {any} event @param {string} url */
 async function asset(event, url) {
   const known = await kept(url);
   if (known) return isolated(known);
-  const response = await fetch(url);   // whole, whatever part of it was asked for
+  const response = await fetch(url); // whole, whatever part of it was asked for
   if (response.status === 200) {
     const copy = response.clone();
-    event.waitUntil(caches.open(OURS).then((cache) => cache.put(url, copy)).catch(() => {}));
+    event.waitUntil(
+      caches
+        .open(OURS)
+        .then((cache) => cache.put(url, copy))
+        .catch(() => {}),
+    );
   }
   return isolated(response);
 }
@@ -110,10 +116,11 @@ scope.addEventListener('install', (/** @type {any} */ event) => event.waitUntil(
 scope.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(takeOver()));
 scope.addEventListener('message', (/** @type {any} */ event) => {
   event.source.postMessage({ version });
-  event.waitUntil(keepRest().then(tidy, () => {}));   // offline: another time
+  event.waitUntil(keepRest().then(tidy, () => {})); // offline: another time
 });
 scope.addEventListener('fetch', (/** @type {any} */ event) => {
-  const { request } = event, [url] = request.url.split(/[?#]/);
+  const { request } = event,
+    [url] = request.url.split(/[?#]/);
   if (request.method !== 'GET' || !url.startsWith(HOME)) return;
   const name = url.slice(HOME.length);
   if (name.startsWith('assets/')) event.respondWith(asset(event, url));

@@ -9,7 +9,9 @@ const STORYTELLER = '../../models/storyteller/storyteller.gguf';
 
 /** @param {string} id @returns {any} */
 const at = (id) => document.getElementById(id);
-const say = (/** @type {string} */ text) => { at('state').textContent = text; };
+const say = (/** @type {string} */ text) => {
+  at('state').textContent = text;
+};
 const index = await openIndex({ dimensions: DIMENSIONS, name: 'example' }).catch(() => {
   say('This browser keeps nothing for this page: the index is in memory only.');
   return openIndex({ dimensions: DIMENSIONS });
@@ -44,72 +46,83 @@ function showProgress(done, total) {
 }
 
 /** @param {any} source */
-const take = (source) => guarded(async () => {
-  say('Loading the model …');
-  const loaded = await loadModel(source, { onProgress: ({ loaded: done, total }) => showProgress(done, total) });
-  if (!loaded.info.embedding) {
-    await loaded.dispose();
-    return say('That model goes on with texts; this page needs one that makes vectors of them.');
-  }
-  await model?.dispose();
-  model = loaded;
-  texts.by = vectorsBy(model);
-  say(`${model.info.name || 'The model'} is here.`);
-});
+const take = (source) =>
+  guarded(async () => {
+    say('Loading the model …');
+    const loaded = await loadModel(source, { onProgress: ({ loaded: done, total }) => showProgress(done, total) });
+    if (!loaded.info.embedding) {
+      await loaded.dispose();
+      return say('That model goes on with texts; this page needs one that makes vectors of them.');
+    }
+    await model?.dispose();
+    model = loaded;
+    texts.by = vectorsBy(model);
+    say(`${model.info.name || 'The model'} is here.`);
+  });
 
 /** @param {Iterable<File>} files */
-const addFiles = (files) => guarded(async () => {
-  if (!model) return say('A model first, please.');
-  for (const file of files) {
-    const passages = await texts.add(file.name, await file.text(), { onProgress: (done, total) => {
-      say(`${file.name}: ${done} of ${total} passages`);
-      showProgress(done, total);
-    } });
-    say(`${file.name}: ${passages} passages.`);
-  }
-});
+const addFiles = (files) =>
+  guarded(async () => {
+    if (!model) return say('A model first, please.');
+    for (const file of files) {
+      const passages = await texts.add(file.name, await file.text(), {
+        onProgress: (done, total) => {
+          say(`${file.name}: ${done} of ${total} passages`);
+          showProgress(done, total);
+        },
+      });
+      say(`${file.name}: ${passages} passages.`);
+    }
+  });
 
 /** What was typed before is not waited for. */
-const search = () => guarded(async () => {
-  asked.abort();
-  asked = new AbortController();
-  const text = at('query').value.trim();
-  if (!text) return at('hits').replaceChildren();
-  at('hits').replaceChildren(...(await texts.nearest(text, asked.signal)).map((found) => {
-    const item = document.createElement('li'), passage = document.createElement('p'), from = document.createElement('small');
-    passage.textContent = found.text;
-    from.textContent = `${found.title} (${found.score.toFixed(2)})`;
-    item.append(passage, from);
-    return item;
-  }));
-  at('tell').disabled = !at('hits').children.length;
-});
+const search = () =>
+  guarded(async () => {
+    asked.abort();
+    asked = new AbortController();
+    const text = at('query').value.trim();
+    if (!text) return at('hits').replaceChildren();
+    at('hits').replaceChildren(
+      ...(await texts.nearest(text, asked.signal)).map((found) => {
+        const item = document.createElement('li'),
+          passage = document.createElement('p'),
+          from = document.createElement('small');
+        passage.textContent = found.text;
+        from.textContent = `${found.title} (${found.score.toFixed(2)})`;
+        item.append(passage, from);
+        return item;
+      }),
+    );
+    at('tell').disabled = !at('hits').children.length;
+  });
 
-const tell = () => guarded(async () => {
-  at('tell').disabled = true;
-  at('story').textContent = '';
-  const passages = [...at('hits').querySelectorAll('p')].slice(0, 2).map((p) => p.textContent.slice(0, 300));
-  const storyteller = await loadModel(new URL(STORYTELLER, document.baseURI), { onProgress: () => showProgress(0) });
-  try {
-    const prompt = `${passages.join('\n')}\n`;
-    for await (const piece of storyteller.generate(prompt, { maxTokens: 120, temperature: 0.7, topK: 40 })) {
-      at('story').textContent += piece;
+const tell = () =>
+  guarded(async () => {
+    at('tell').disabled = true;
+    at('story').textContent = '';
+    const passages = [...at('hits').querySelectorAll('p')].slice(0, 2).map((p) => p.textContent.slice(0, 300));
+    const storyteller = await loadModel(new URL(STORYTELLER, document.baseURI), { onProgress: () => showProgress(0) });
+    try {
+      const prompt = `${passages.join('\n')}\n`;
+      for await (const piece of storyteller.generate(prompt, { maxTokens: 120, temperature: 0.7, topK: 40 })) {
+        at('story').textContent += piece;
+      }
+    } finally {
+      await storyteller.dispose();
+      at('tell').disabled = false;
     }
-  } finally {
-    await storyteller.dispose();
-    at('tell').disabled = false;
-  }
-});
+  });
 
 at('download').onclick = () => take(MODEL);
 at('model').onchange = () => at('model').files[0] && take(at('model').files[0]);
 at('files').onchange = () => addFiles(at('files').files);
 at('query').oninput = search;
 at('tell').onclick = tell;
-at('clear').onclick = () => guarded(async () => {
-  await texts.clear();
-  at('hits').replaceChildren();
-});
+at('clear').onclick = () =>
+  guarded(async () => {
+    await texts.clear();
+    at('hits').replaceChildren();
+  });
 at('drop').ondragover = (/** @type {DragEvent} */ event) => event.preventDefault();
 at('drop').ondragenter = () => at('drop').classList.add('over');
 at('drop').ondragleave = () => at('drop').classList.remove('over');

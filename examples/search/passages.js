@@ -7,7 +7,8 @@ const MOST = 700;
 export function passagesOf(text, name) {
   /** @type {{ title: string, text: string }[]} */
   const passages = [];
-  let title = name, held = '';
+  let title = name,
+    held = '';
   const put = () => {
     if (held.trim()) passages.push({ title, text: held.trim() });
     held = '';
@@ -30,7 +31,8 @@ export function passagesOf(text, name) {
 /** A paragraph, or sentences of it where it is long. @param {string} paragraph */
 function pieces(paragraph) {
   if (paragraph.length <= MOST) return [paragraph];
-  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph], out = [''];
+  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph],
+    out = [''];
   for (const sentence of sentences.flatMap(cut)) {
     if ((out.at(-1) + sentence).length > MOST) out.push('');
     out[out.length - 1] += sentence;
@@ -39,4 +41,5 @@ function pieces(paragraph) {
 }
 
 /** What is no sentence. @param {string} text */
-const cut = (text) => Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));
+const cut = (text) =>
+  Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

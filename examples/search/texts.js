@@ -18,22 +18,31 @@ const SHOWN = 5;
 const idOf = (name, at) => `${name}#${at}`;
 
 /** @param {Passage[]} a @param {Passage[]} b */
-const same = (a, b) => a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
+const same = (a, b) =>
+  a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
 
 /** How a model makes vectors for a search: by the tasks that it was made for; else of the mean of its states.
  * @param {Model} model */
 export function vectorsBy(model) {
-  const { embedding, width } = model.info, made = Boolean(embedding), dimensions = made ? Math.min(DIMENSIONS, width) : width;
+  const { embedding, width } = model.info,
+    made = Boolean(embedding),
+    dimensions = made ? Math.min(DIMENSIONS, width) : width;
   const common = { dimensions, truncate: true };
   return {
-    model, dimensions, atOnce: made ? AT_ONCE : 1,
+    model,
+    dimensions,
+    atOnce: made ? AT_ONCE : 1,
     /** @param {{ title: string, text: string }[]} list @param {AbortSignal} [signal] */
-    passages: (list, signal) => model.embed(list.map(({ text }) => text), made
-      ? { ...common, task: 'document', title: list.map(({ title }) => title), signal }
-      : { ...common, pooling: 'mean', signal }),
+    passages: (list, signal) =>
+      model.embed(
+        list.map(({ text }) => text),
+        made
+          ? { ...common, task: 'document', title: list.map(({ title }) => title), signal }
+          : { ...common, pooling: 'mean', signal },
+      ),
     /** @param {string} text @param {AbortSignal} [signal] @returns {Promise<Float32Array>} */
-    question: (text, signal) => model.embed(text, made
-      ? { ...common, task: 'query', signal } : { ...common, pooling: 'mean', signal }),
+    question: (text, signal) =>
+      model.embed(text, made ? { ...common, task: 'query', signal } : { ...common, pooling: 'mean', signal }),
   };
 }
 
@@ -73,7 +82,11 @@ export class Texts {
    * @param {string} name @param {string} text
    * @param {{ signal?: AbortSignal, onProgress?: (done: number, total: number) => void }} [options] */
   async add(name, text, options) {
-    return this.put(name, passagesOf(text, name).map((passage, at) => ({ name, at, ...passage })), options);
+    return this.put(
+      name,
+      passagesOf(text, name).map((passage, at) => ({ name, at, ...passage })),
+      options,
+    );
   }
 
   /** The passages of a text. What the same model has read here already stays as it is.
@@ -98,7 +111,8 @@ export class Texts {
     for (let done = 0; done < passages.length; done += by.atOnce) {
       signal?.throwIfAborted();
       onProgress(done, passages.length);
-      const some = passages.slice(done, done + by.atOnce), vectors = await by.passages(some, signal);
+      const some = passages.slice(done, done + by.atOnce),
+        vectors = await by.passages(some, signal);
       some.forEach((data, i) => items.push({ id: idOf(data.name, data.at), vector: vectors[i], data }));
     }
     signal?.throwIfAborted();

@@ -8,8 +8,9 @@ import { print, using } from './output.js';
 
 /** @param {Values} values */
 export async function bench(values) {
-  const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs']
-    .map((name) => number(values, name));
+  const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs'].map((name) =>
+    number(values, name),
+  );
   if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
     throw new UsageError('bench: expected whole numbers above 0');
   }
@@ -23,7 +24,15 @@ export async function bench(values) {
     }
     const { threads, variant, memory, contextLength } = model.info;
     print(values, {
-      model: values.source, variant, threads, contextLength, memory, runs, promptTokens, genTokens, loadMs,
+      model: values.source,
+      variant,
+      threads,
+      contextLength,
+      memory,
+      runs,
+      promptTokens,
+      genTokens,
+      loadMs,
       ...medians(timings, ['prefillTokensPerSecond', 'decodeTokensPerSecond', 'firstTokenMs']),
     });
   });
@@ -31,10 +40,12 @@ export async function bench(values) {
 
 /** @template {string} K @param {Record<K, number>[]} runs @param {K[]} names */
 function medians(runs, names) {
-  return Object.fromEntries(names.map((name) => {
-    const sorted = runs.map((run) => run[name]).sort((a, b) => a - b);
-    return [name, (sorted[(runs.length - 1) >> 1] + sorted[runs.length >> 1]) / 2];
-  }));
+  return Object.fromEntries(
+    names.map((name) => {
+      const sorted = runs.map((run) => run[name]).sort((a, b) => a - b);
+      return [name, (sorted[(runs.length - 1) >> 1] + sorted[runs.length >> 1]) / 2];
+    }),
+  );
 }
 
 /** Ids that differ from the first on, so that nothing is reused; ends of answers are banned.

@@ -19,7 +19,9 @@ export async function interact(model, options) {
   let answering = null;
   let closed = false;
   const lines = createInterface({ input: process.stdin, output: process.stderr, prompt: '> ' });
-  lines.on('close', () => { closed = true; });
+  lines.on('close', () => {
+    closed = true;
+  });
   lines.on('SIGINT', () => {
     if (!answering || answering.signal.aborted) return lines.close();
     answering.abort();
@@ -43,7 +45,7 @@ export async function interact(model, options) {
     const [word, ...rest] = line.split(' ');
     if (word === '/reset') chat = model.chat(options);
     else if (word === '/retry') await answer((o) => chat.retry(o));
-    else if (word === '/system') chat = model.chat(options = { ...options, system: rest.join(' ') });
+    else if (word === '/system') chat = model.chat((options = { ...options, system: rest.join(' ') }));
     else if (word.startsWith('/')) process.stderr.write(HELP);
     else if (line.trim()) await answer((o) => chat.send(line, o));
   };

@@ -15,7 +15,8 @@ function marked(token) {
 export function parseExactly(text, name) {
   try {
     return JSON.parse(text.replace(TOKENS, marked), (_, value) =>
-      typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value);
+      typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value,
+    );
   } catch (error) {
     const got = error instanceof Error ? error.message : String(error);
     throw new GemmaError('bad-format', `${name} is no JSON`, { expected: 'JSON', got });
@@ -24,6 +25,6 @@ export function parseExactly(text, name) {
 
 /** @param {any} value @param {number} [indent] */
 export function stringifyExactly(value, indent) {
-  const text = JSON.stringify(value, (_, one) => typeof one === 'bigint' ? MARK + one : one, indent);
+  const text = JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? MARK + one : one), indent);
   return text.replace(/"\\u0000integer (-?\d+)"/g, '$1');
 }

@@ -6,17 +6,23 @@ import { reading } from '../errors.js';
 export class UsageError extends Error {}
 /** The flags, `source` and `text`. @typedef {Record<string, any>} Values */
 
-const NUMBERS = 'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty '
-  + 'frequency-penalty presence-penalty penalty-window';
+const NUMBERS =
+  'max-tokens temperature top-k top-p min-p typical-p seed logprobs repetition-penalty ' +
+  'frequency-penalty presence-penalty penalty-window';
 export const SAMPLING = `${NUMBERS} stop system`;
 const SWITCHES = ['json', 'bos', 'chat', 'all', 'help', 'no-cache', 'truncate', 'norms'];
 
 /** @param {string[]} args @param {string} flags */
 export function parse(args, flags) {
-  const options = Object.fromEntries(flags.trim().split(' ').map((flag) => {
-    const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
-    return [flag, { type, multiple: flag === 'stop', ...(flag === 'help' && { short: 'h' }) }];
-  }));
+  const options = Object.fromEntries(
+    flags
+      .trim()
+      .split(' ')
+      .map((flag) => {
+        const type = /** @type {'boolean' | 'string'} */ (SWITCHES.includes(flag) ? 'boolean' : 'string');
+        return [flag, { type, multiple: flag === 'stop', ...(flag === 'help' && { short: 'h' }) }];
+      }),
+  );
   // A flag's value may begin with a dash.
   /** @type {string[]} */
   const joined = [];
@@ -55,8 +61,12 @@ export function idList(text) {
 /** @param {Values} values */
 export function loadOptions(values) {
   return {
-    threads: number(values, 'threads'), contextLength: number(values, 'context'), variant: values.variant,
-    floatMatrices: values['float-matrices'], kvType: values['kv-type'], cache: !values['no-cache'],
+    threads: number(values, 'threads'),
+    contextLength: number(values, 'context'),
+    variant: values.variant,
+    floatMatrices: values['float-matrices'],
+    kvType: values['kv-type'],
+    cache: !values['no-cache'],
     token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
   };
 }

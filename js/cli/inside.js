@@ -18,8 +18,13 @@ function numbers(values, name) {
 
 /** @param {Values} values */
 export async function inside(values) {
-  const options = { layers: numbers(values, 'layer'), heads: numbers(values, 'head'), norms: values.norms,
-    positions: numbers(values, 'position'), lens: number(values, 'lens') };
+  const options = {
+    layers: numbers(values, 'layer'),
+    heads: numbers(values, 'head'),
+    norms: values.norms,
+    positions: numbers(values, 'position'),
+    lens: number(values, 'lens'),
+  };
   const seen = await using(loadModel, values, (model) => model.inside(values.prompt, options));
   const layers = seen.layers.map((layer) => plain(layer, seen.positions.length));
   const pieces = seen.tokens.map(({ id, text }, i) => `${i}: ${id} ${JSON.stringify(text)}`);
@@ -33,6 +38,9 @@ function plain({ norms, attention = {}, ...layer }, rows) {
     return Array.from({ length: rows }, (_, i) => Array.from(all.subarray(i * width, (i + 1) * width)));
   };
   const heads = Object.entries(attention).map(([head, weights]) => [head, table(weights)]);
-  return { ...layer, ...(norms && { norms: table(norms) }),
-    ...(heads.length && { attention: Object.fromEntries(heads) }) };
+  return {
+    ...layer,
+    ...(norms && { norms: table(norms) }),
+    ...(heads.length && { attention: Object.fromEntries(heads) }),
+  };
 }

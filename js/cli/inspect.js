@@ -10,15 +10,21 @@ export async function inspect(values) {
   /** @type {Record<string, { tensors: number, bytes: number }>} */
   const types = {};
   for (const { type, bytes } of tensors) {
-    const sum = types[type] ??= { tensors: 0, bytes: 0 };
+    const sum = (types[type] ??= { tensors: 0, bytes: 0 });
     sum.tensors++;
     sum.bytes += bytes;
   }
   const { threads, variant, isolated, reason, endTokens, ...file } = info;
   const facts = { ...file, version, alignment, types };
-  print(values, { ...facts, metadata, tensors }, [
-    linesOf(facts),
-    '', ...metadata.map((m) => `${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
-    '', ...tensors.map((t) => `${t.name}: ${t.type} [${t.shape.join(', ')}]`),
-  ].join('\n'));
+  print(
+    values,
+    { ...facts, metadata, tensors },
+    [
+      linesOf(facts),
+      '',
+      ...metadata.map((m) => `${m.key}: ${m.of ? `${m.count} x ${m.of}` : JSON.stringify(m.value)}`),
+      '',
+      ...tensors.map((t) => `${t.name}: ${t.type} [${t.shape.join(', ')}]`),
+    ].join('\n'),
+  );
 }

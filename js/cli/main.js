@@ -48,9 +48,12 @@ HF_TOKEN in the environment goes to huggingface.co, as a header.
 `;
 
 /** Of js/cli/ in a checkout, or of dist/. */
-const STORYTELLER = ['../../', '../'].map((up) => {
-  return fileURLToPath(new URL(`${up}models/storyteller/storyteller.gguf`, import.meta.url));
-}).find(existsSync) ?? '';
+const STORYTELLER =
+  ['../../', '../']
+    .map((up) => {
+      return fileURLToPath(new URL(`${up}models/storyteller/storyteller.gguf`, import.meta.url));
+    })
+    .find(existsSync) ?? '';
 
 /** words: behind MODEL; needs: flags that must be there; flags: the others.
  * @type {Record<string, { words?: string[], needs?: string, flags: string,
@@ -137,7 +140,10 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
   if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`there is no command "${name}"`);
   const { words = [], needs = '', flags, run } = COMMANDS[name];
-  const { positionals, values } = parse(rest, `${needs} ${flags} threads context variant float-matrices kv-type no-cache help`);
+  const { positionals, values } = parse(
+    rest,
+    `${needs} ${flags} threads context variant float-matrices kv-type no-cache help`,
+  );
   if (values.help) return void process.stdout.write(USAGE);
   // `tokenize MODEL` lacks its TEXT, not its MODEL.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');

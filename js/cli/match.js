@@ -19,7 +19,8 @@ async function judge(model, { schema, tests = [] }, draft) {
   const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
   const { compiled, reason, verdicts, times, first } = await model.call('match', { format: { schema }, texts, draft });
   if (!compiled) return { compiled, reason, accepted: 0, refused: 0, wrong: 0, times, first };
-  let accepted = 0, wrong = 0;
+  let accepted = 0,
+    wrong = 0;
   tests.forEach(({ valid }, i) => {
     const both = [verdicts[2 * i], verdicts[2 * i + 1]].map((verdict) => verdict.accepted);
     if (both[0]) accepted++;
@@ -33,7 +34,8 @@ async function judgeAll(model, path, draft) {
   const lines = (await readText(path)).split('\n').filter((line) => line.trim());
   const sum = { cases: 0, compiled: 0, accepted: 0, refused: 0, wrong: 0 };
   /** @type {number[]} */
-  const all = [], firsts = [];
+  const all = [],
+    firsts = [];
   for (const [i, line] of lines.entries()) {
     const one = /** @type {Case} */ (parseExactly(line, `${path}, line ${i + 1}`));
     const { times, first, ...result } = await judge(model, one, draft);
@@ -50,16 +52,28 @@ async function judgeAll(model, path, draft) {
 
 /** @param {Values} values */
 export async function match(values) {
-  const { cases, draft: named } = values, draft = named === undefined ? undefined : Number(named);
+  const { cases, draft: named } = values,
+    draft = named === undefined ? undefined : Number(named);
   if (draft !== undefined && !DRAFTS.includes(named)) {
     throw new UsageError(`--draft: expected one of ${DRAFTS.join(', ')}, got "${named}"`);
   }
   if (cases !== undefined) return using(openHeader, values, (model) => judgeAll(model, cases, draft));
   if (values.text === undefined) throw new UsageError('match needs --text FILE or --cases FILE');
   const format = await formatOf(values, parseExactly);
-  if (!format) throw new UsageError(`expected one of ${FORMAT.split(' ').map((name) => `--${name}`).join(', ')}`);
+  if (!format)
+    throw new UsageError(
+      `expected one of ${FORMAT.split(' ')
+        .map((name) => `--${name}`)
+        .join(', ')}`,
+    );
   const text = await readText(values.text);
   const found = await using(openHeader, values, (model) => model.call('match', { format, texts: [text], draft }));
-  const { compiled, reason, verdicts: [verdict = { accepted: false }], times, first } = found;
+  const {
+    compiled,
+    reason,
+    verdicts: [verdict = { accepted: false }],
+    times,
+    first,
+  } = found;
   print(values, { compiled, reason, ...verdict, masks: maskTimes(times, first) });
 }

@@ -32,5 +32,7 @@ export function print({ json }, result, text = linesOf(result)) {
 
 /** @param {object} facts */
 export function linesOf(facts) {
-  return Object.entries(facts).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join('\n');
+  return Object.entries(facts)
+    .map(([key, value]) => `${key}: ${JSON.stringify(value)}`)
+    .join('\n');
 }

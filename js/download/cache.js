@@ -23,16 +23,21 @@ export class ModelCache {
   /** Latest use first. @returns {Promise<CacheEntry[]>} */
   async list() {
     return this.#with(async (store) => {
-      const entries = (await store.list()).filter((name) => !isState(name)).map(async (key) => {
-        const journal = await readJournal(store, key);
-        const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
-        return {
-          key, url, file: url.split('?')[0].replace(/.*\//, ''), total,
-          stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
-          complete: journal !== null && isComplete(journal),
-          lastUsed: new Date(used),
-        };
-      });
+      const entries = (await store.list())
+        .filter((name) => !isState(name))
+        .map(async (key) => {
+          const journal = await readJournal(store, key);
+          const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
+          return {
+            key,
+            url,
+            file: url.split('?')[0].replace(/.*\//, ''),
+            total,
+            stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
+            complete: journal !== null && isComplete(journal),
+            lastUsed: new Date(used),
+          };
+        });
       return (await Promise.all(entries)).sort((a, b) => Number(b.lastUsed) - Number(a.lastUsed));
     });
   }
@@ -45,7 +50,7 @@ export class ModelCache {
 
   /** Asks the browser, which may ask the user, never to clear the storage by itself. */
   persist() {
-    return this.#with(async (store) => await store.persist?.() ?? true);
+    return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
 
   /** @param {string} key */
@@ -90,8 +95,11 @@ export const modelCache = new ModelCache();
 /** A cache in a folder (Node), or in a store of your own. @param {string | Store} where */
 export function openCache(where) {
   const own = ['list', 'size', 'read', 'write', 'remove'];
-  const fits = typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
+  const fits =
+    typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
-  throw new GemmaError('bad-option', 'the place of a cache',
-    { expected: `a folder, or an object with the methods ${own.join(', ')}`, got: show(where) });
+  throw new GemmaError('bad-option', 'the place of a cache', {
+    expected: `a folder, or an object with the methods ${own.join(', ')}`,
+    got: show(where),
+  });
 }

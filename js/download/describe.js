@@ -70,9 +70,10 @@ function describeText(text, describe) {
     const descriptor = describe(text);
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
     if (text && !username && !password) return descriptor;
-  } catch { /* Refused as well. */ }
-  throw new GemmaError('unsupported-source', 'model source',
-    { expected: 'a path or URL, without a password' });
+  } catch {
+    /* Refused as well. */
+  }
+  throw new GemmaError('unsupported-source', 'model source', { expected: 'a path or URL, without a password' });
 }
 
 /** Node does not pass Blobs of files between threads. @param {Blob} blob */

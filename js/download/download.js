@@ -72,7 +72,8 @@ export class Download {
     this.#shelf = new Shelf(around, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
     this.#requests.checked = () => this.digest !== '' || this.#mending;
-    const { segment } = this.#tuning, room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
+    const { segment } = this.#tuning,
+      room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
@@ -94,18 +95,21 @@ export class Download {
   /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
   async open() {
     this.#telling ??= setInterval(() => this.#tell(), this.#tuning.toldMs);
-    const { notice, hash } = this.#around, own = keyOf(this.#url, hash), key = this.#key ?? own;
+    const { notice, hash } = this.#around,
+      own = keyOf(this.#url, hash),
+      key = this.#key ?? own;
     const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
     if (key !== own) return this.#alone(whole);
     const keeps = whole && (() => this.#keeps(whole));
-    if (keeps && await this.#requests.within(this.#tuning.glanceMs, keeps)) return this.#shelf.tidy(key);
+    if (keeps && (await this.#requests.within(this.#tuning.glanceMs, keeps))) return this.#shelf.tidy(key);
     // What another one stores meanwhile is ours too.
     if (await this.#shelf.lock(key, (have, total) => this.#watch(have, total))) return this.open();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#first(part);
     const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
-    if (whole || (part && !goesOn)) notice('changed', 'the file on the server is another one now; it replaces the stored copy');
+    if (whole || (part && !goesOn))
+      notice('changed', 'the file on the server is another one now; it replaces the stored copy');
     if (goesOn) return this.#resume(part, answer);
     if (!part) return this.#start(answer);
     this.#requests.drop(answer);
@@ -153,7 +157,9 @@ export class Download {
 
   /** Of all bytes, or what is damaged; neither where it cannot be read. @param {Entry} copy */
   async #digestOf(copy) {
-    const hasher = this.#around.hasher(), bytes = new Uint8Array(CHECKED), { total } = copy.journal;
+    const hasher = this.#around.hasher(),
+      bytes = new Uint8Array(CHECKED),
+      { total } = copy.journal;
     for (let at = 0; at < total; at += CHECKED) {
       const piece = bytes.subarray(0, total - at);
       this.#requests.mustBeOpen();
@@ -167,13 +173,18 @@ export class Download {
   /** @param {string} lost what is @param {unknown} [cause] why it stays so */
   #damaged(lost, cause) {
     const got = cause ? `other ones, and none from the server: ${/** @type {Error} */ (cause).message}` : 'other ones';
-    return new GemmaError('copy-damaged', `${lost} of the stored copy of ${this.#requests.shown}`,
-      { expected: 'the bytes that were stored', got, cause });
+    return new GemmaError('copy-damaged', `${lost} of the stored copy of ${this.#requests.shown}`, {
+      expected: 'the bytes that were stored',
+      got,
+      cause,
+    });
   }
 
   /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
   async #keeps(whole) {
-    let answer, verdict = 'unknown', why = 'the server does not tell the version of the file';
+    let answer,
+      verdict = 'unknown',
+      why = 'the server does not tell the version of the file';
     try {
       answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
       // With the digest that was asked for, there is nothing later.
@@ -196,8 +207,13 @@ export class Download {
   /** Without a server: of its address, what may be secret was not stored. @param {Entry} [whole] */
   async #alone(whole) {
     if (!whole) {
-      throw this.#wrong ?? new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored',
-        { expected: 'its whole URL', got: this.#requests.shown });
+      throw (
+        this.#wrong ??
+        new GemmaError('unsupported-source', 'no whole copy, and not all of the address, is stored', {
+          expected: 'its whole URL',
+          got: this.#requests.shown,
+        })
+      );
     }
     this.#unsure('not all of its address is stored');
     await this.#resume(whole);
@@ -211,8 +227,10 @@ export class Download {
   /** Whether the server's file begins like one: portals and proxies answer as well. */
   async #isModel() {
     try {
-      const answer = await this.#requests.ask(0, MAGIC.length), { at } = answer;
-      let text = '', piece;
+      const answer = await this.#requests.ask(0, MAGIC.length),
+        { at } = answer;
+      let text = '',
+        piece;
       do {
         piece = await answer.read(MAGIC.length - text.length);
         text += String.fromCharCode(...piece);
@@ -236,7 +254,8 @@ export class Download {
 
   /** @param {Entry} [part] to go on with */
   async #greet(part) {
-    const at = part?.heldTo(0) ?? 0, { segment } = this.#tuning;
+    const at = part?.heldTo(0) ?? 0,
+      { segment } = this.#tuning;
     const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
     return this.#patiently(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
@@ -244,7 +263,7 @@ export class Download {
   /** Without a copy. @param {Answer} [answer] */
   async #start(answer) {
     // Some servers refuse a range of a small file.
-    this.#requests.begin(answer ?? await this.#requests.ask(), 0);
+    this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
     this.#fresh = true;
   }
 
@@ -262,7 +281,9 @@ export class Download {
 
   /** A new copy in the cache. */
   async #create() {
-    const { hash } = this.#around, { total, version } = this.#identity, { etag = '', modified = '' } = version ?? {};
+    const { hash } = this.#around,
+      { total, version } = this.#identity,
+      { etag = '', modified = '' } = version ?? {};
     this.#fresh = false;
     if (!this.#shelf.open) return;
     if (!total || !(etag || modified || this.digest)) {
@@ -270,8 +291,16 @@ export class Download {
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
-      url: shownUrl(this.#url).slice(0, 1000), guarded: this.#guarded || undefined,
-      etag, modified, total, have: [], need: 0, sha256: '', used: 0, turn: 0,
+      url: shownUrl(this.#url).slice(0, 1000),
+      guarded: this.#guarded || undefined,
+      etag,
+      modified,
+      total,
+      have: [],
+      need: 0,
+      sha256: '',
+      used: 0,
+      turn: 0,
       piece: pieceOf(total, this.#tuning.segment),
     });
   }
@@ -287,7 +316,8 @@ export class Download {
    * and where there is none, they come by `next`. @param {Uint8Array} into */
   async read(into) {
     if (!this.#direct) return 0;
-    const at = this.#read, count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
+    const at = this.#read,
+      count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
     this.#around.counted(count, true);
     this.#read += count;
     this.#direct = count > 0;
@@ -334,7 +364,8 @@ export class Download {
   /** Where the shelf gives up on its store meanwhile, that may still write the lane's bytes.
    * @param {Range} range @param {number} count that have come @param {Parameters<Shelf['put']>[3]} how */
   async #put(range, count, how) {
-    const { total } = this.#shelf, right = await this.#shelf.put(range, range.at, range.at + count, how);
+    const { total } = this.#shelf,
+      right = await this.#shelf.put(range, range.at, range.at + count, how);
     if (total !== undefined && this.#shelf.total === undefined) range.leave();
     if (!right) throw this.#requests.other();
   }
@@ -353,7 +384,8 @@ export class Download {
     let answer;
     try {
       answer = await requests.connect(range.at, end, before);
-      const start = range.at, last = Math.min(end, answer.end);
+      const start = range.at,
+        last = Math.min(end, answer.end);
       const how = { journalEvery: requests.journalEvery, same: requests.isSame(answer) };
       while (range.at < last) {
         const bytes = await answer.read(last - range.at);

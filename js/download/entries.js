@@ -32,7 +32,7 @@ export const isName = (name) => isModel(name) || isState(name);
  * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into
  * @param {() => boolean} [wanted] */
 export async function readAll(store, name, at, into, wanted) {
-  for (let done = 0; done < into.length;) {
+  for (let done = 0; done < into.length; ) {
     const count = await store.read(name, at + done, into.subarray(done), wanted);
     if (!(count > 0 && count <= into.length - done)) throw new Error('the stored copy ends early');
     done += count;
@@ -42,12 +42,12 @@ export async function readAll(store, name, at, into, wanted) {
 /** null: there is none. @param {Store} store @param {string} name @param {number} [size] of the file, if it is known
  * @returns {Promise<Journal | null>} */
 export async function readJournal(store, name, size) {
-  const start = (size ?? await store.size(name)) - SLOTS;
+  const start = (size ?? (await store.size(name))) - SLOTS;
   if (start < 0) return null;
   const bytes = new Uint8Array(SLOTS);
   await readAll(store, name, start, bytes);
   const slots = [0, 2].map((at) => slotOf(bytes.subarray(at * HALF, (at + 2) * HALF), start));
-  return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : a ?? b));
+  return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : (a ?? b)));
 }
 
 /** @param {Uint8Array} slot @param {number} end of what is in front of the journal */
@@ -61,7 +61,10 @@ function slotOf(slot, end) {
 }
 
 /** @param {Uint8Array} bytes */
-const digitsOf = (bytes) => checksum(bytes).map((word) => word.toString(16).padStart(DIGITS / 2, '0')).join('');
+const digitsOf = (bytes) =>
+  checksum(bytes)
+    .map((word) => word.toString(16).padStart(DIGITS / 2, '0'))
+    .join('');
 
 /** @param {string} text @param {number} end @returns {Journal | null} */
 function parse(text, end) {
@@ -75,7 +78,9 @@ function parse(text, end) {
 
 /** @param {Store} store @param {string} name @param {Journal} journal */
 export async function writeJournal(store, name, journal) {
-  const slot = new Uint8Array(2 * HALF).fill(32), text = slot.subarray(0, HALF - DIGITS), encoder = new TextEncoder();
+  const slot = new Uint8Array(2 * HALF).fill(32),
+    text = slot.subarray(0, HALF - DIGITS),
+    encoder = new TextEncoder();
   encoder.encodeInto(JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }), text);
   slot.set(encoder.encode(digitsOf(text)), text.length);
   slot.copyWithin(HALF, 0, HALF);
@@ -94,7 +99,13 @@ export function joined(have, start, end) {
 
 /** Take one away. @param {Piece[]} have @param {number} start @param {number} end */
 export function without(have, start, end) {
-  const left = have.flatMap(([a, b]) => /** @type {Piece[]} */ ([[a, Math.min(b, start)], [Math.max(a, end), b]]));
+  const left = have.flatMap(
+    ([a, b]) =>
+      /** @type {Piece[]} */ ([
+        [a, Math.min(b, start)],
+        [Math.max(a, end), b],
+      ]),
+  );
   return left.filter(([a, b]) => a < b);
 }
 

@@ -54,7 +54,7 @@ export class Entry {
   static async find(store, key, means) {
     const found = [];
     for (const name of await store.list()) {
-      const journal = name.startsWith(key) && await readJournal(store, name);
+      const journal = name.startsWith(key) && (await readJournal(store, name));
       if (journal) found.push(new Entry(store, name, journal, means));
     }
     return found.sort((a, b) => b.journal.used - a.journal.used);
@@ -84,7 +84,9 @@ export class Entry {
 
   /** The lost piece that holds `at`, if it was lost: for people. @param {number} at */
   lost(at) {
-    const { piece = 1, total } = this.journal, i = Math.floor(at / piece), [start, end] = this.#place(i);
+    const { piece = 1, total } = this.journal,
+      i = Math.floor(at / piece),
+      [start, end] = this.#place(i);
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
   }
 
@@ -108,8 +110,9 @@ export class Entry {
   /** How many bytes to read: whole pieces, which are checked where they are wanted, or up to where the next one begins.
    * @param {number} at @param {number} most */
   pieces(at, most) {
-    const { piece = 1 } = this.journal, count = Math.min(most, this.heldTo(at) - at);
-    return count < piece || at % piece ? Math.min(count, piece - at % piece) : count - count % piece;
+    const { piece = 1 } = this.journal,
+      count = Math.min(most, this.heldTo(at) - at);
+    return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
 
   /** Fills `into` up to the first piece that is not what was written; gives the count.
@@ -117,8 +120,9 @@ export class Entry {
    * @param {() => boolean} [wanted] false: nothing may be put into it any more */
   async read(at, into, wanted = () => true) {
     const checks = await this.#table();
-    for (let done = 0; done < into.length;) {
-      const rest = into.subarray(done), count = await this.#some(checks, at + done, rest, wanted);
+    for (let done = 0; done < into.length; ) {
+      const rest = into.subarray(done),
+        count = await this.#some(checks, at + done, rest, wanted);
       if (!count) return done;
       done += count;
     }
@@ -129,8 +133,10 @@ export class Entry {
    * bytes are right. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
    * @param {() => boolean} wanted */
   async #some(checks, at, into, wanted) {
-    const { piece = 1, total } = this.journal, first = Math.floor(at / piece), [start, end] = this.#place(first);
-    const whole = at + into.length === total ? into.length : into.length - into.length % piece;
+    const { piece = 1, total } = this.journal,
+      first = Math.floor(at / piece),
+      [start, end] = this.#place(first);
+    const whole = at + into.length === total ? into.length : into.length - (into.length % piece);
     const direct = at === start ? Math.min(whole, Math.max(AT_ONCE, piece)) : 0;
     const bytes = direct ? into.subarray(0, direct) : new Uint8Array(end - start);
     await readAll(this.#store, this.#name, start, bytes, wanted);
@@ -160,8 +166,9 @@ export class Entry {
    * same: the server says that they are of the version that was stored.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
-    const checks = await this.#table(), { piece = 1 } = this.journal;
-    const written = !this.#lost.size;   // once: another lane may mend meanwhile
+    const checks = await this.#table(),
+      { piece = 1 } = this.journal;
+    const written = !this.#lost.size; // once: another lane may mend meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
@@ -169,7 +176,7 @@ export class Entry {
       if (stop > end) {
         // Of what was lost, nothing is written before it has proved to be the same.
         if (!written && !this.#lost.has(i)) await this.#write(lane, Math.max(at, start), end);
-      } else if (!await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written })) {
+      } else if (!(await this.#complete(checks, i, lane, { at: Math.max(at, start), same, written }))) {
         return false;
       }
     }
@@ -185,7 +192,8 @@ export class Entry {
   /** A piece has come to its end. @param {Checks} checks @param {number} i @param {Part} lane
    * @param {{ at: number, same: boolean, written: boolean }} how at: where its last bytes begin */
   async #complete(checks, i, lane, { at, same, written }) {
-    const [start, end] = this.#place(i), lies = this.#lost.get(i);
+    const [start, end] = this.#place(i),
+      lies = this.#lost.get(i);
     const sum = this.#sum(await this.#bytesOf(lane, start, end));
     if (lies && start < lane.start) return false;
     if (lies && !same && !checks.fits(i, sum) && sum.join() !== lies.join()) return false;
@@ -211,8 +219,13 @@ export class Entry {
     // The disk may take its time once; twice as much is not put at risk.
     if (this.#writes && (this.#unsaved >= journalEvery || Date.now() - this.#saved > SAVE_MS)) {
       await this.#saving;
-      this.#saving ??= this.save().catch((error) => { this.#failure = error; })
-        .finally(() => { this.#saving = undefined; });
+      this.#saving ??= this.save()
+        .catch((error) => {
+          this.#failure = error;
+        })
+        .finally(() => {
+          this.#saving = undefined;
+        });
     }
     if (this.#failure) throw this.#failure;
   }
@@ -221,8 +234,9 @@ export class Entry {
    * next one who reads it finds out as well. */
   async save() {
     // What somebody removed meanwhile does not come back.
-    if (this.wasWhole && !await this.#store.size(this.#name)) return;
-    const { journal } = this, rows = this.#checks?.take();
+    if (this.wasWhole && !(await this.#store.size(this.#name))) return;
+    const { journal } = this,
+      rows = this.#checks?.take();
     const have = [...this.#lost.keys()].reduce((pieces, i) => joined(pieces, ...this.#place(i)), journal.have);
     const now = { ...journal, have, used: Date.now(), turn: ++journal.turn };
     this.#unsaved = 0;

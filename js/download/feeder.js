@@ -19,8 +19,10 @@ class ChunkFeeder {
       const { done, value } = await iterator.next();
       const bytes = done ? null : asBytes(value);
       if (done || bytes) return bytes;
-      throw new GemmaError('read-error', 'the model stream',
-        { expected: 'bytes', got: value?.constructor?.name ?? typeof value });
+      throw new GemmaError('read-error', 'the model stream', {
+        expected: 'bytes',
+        got: value?.constructor?.name ?? typeof value,
+      });
     });
   }
 
@@ -35,7 +37,9 @@ class ChunkFeeder {
   async close() {
     try {
       await this.#iterator.return?.();
-    } catch { /* The giver's clean-up is its own affair. */ }
+    } catch {
+      /* The giver's clean-up is its own affair. */
+    }
   }
 }
 

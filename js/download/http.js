@@ -13,9 +13,22 @@ import { cutter, pumpOf } from './pump.js';
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
  *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
 /** @type {Tuning} */
-export const TUNING = { segment: 4 << 20, parallel: 3, alone: 20_000, share: 1 / 192, least: 1 << 20, most: 64 << 20,
-  spare: 1.5, journal: 3 << 20, attempts: 7, backoffMs: 500, longestMs: 60_000, stallMs: 20_000, glanceMs: 5000,
-  toldMs: 1000 };
+export const TUNING = {
+  segment: 4 << 20,
+  parallel: 3,
+  alone: 20_000,
+  share: 1 / 192,
+  least: 1 << 20,
+  most: 64 << 20,
+  spare: 1.5,
+  journal: 3 << 20,
+  attempts: 7,
+  backoffMs: 500,
+  longestMs: 60_000,
+  stallMs: 20_000,
+  glanceMs: 5000,
+  toldMs: 1000,
+};
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
@@ -61,7 +74,10 @@ export class Silences {
 }
 
 /** @param {number} ms */
-export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+export const sleep = (ms) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
 
 /** What f gives, in spite of failures that pass. Attempts count as long as there is no progress; where a connection
  * fell silent that is a quarter of a range, and only so many silences are heard: else a file could take for ever.
@@ -74,7 +90,8 @@ export async function patiently(tuning, attempts, f, { onRetry, silences }, prog
     try {
       return await f();
     } catch (error) {
-      const passes = error instanceof Passing, least = passes && error.stalled ? segment / 4 : 1;
+      const passes = error instanceof Passing,
+        least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
       if (error.stalled && silences.over(error.since)) throw error;
@@ -114,8 +131,8 @@ export class Remote {
   async ask(start, end, version) {
     const abort = new AbortController();
     /** @type {[string, string][]} */
-    const headers = start === undefined || !/^http/.test(this.#url) ? []
-      : [['range', `bytes=${start}-${Number(end) - 1}`]];
+    const headers =
+      start === undefined || !/^http/.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
     // In a browser this header would need the leave of other hosts; versions are compared anyway.
     const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
@@ -127,8 +144,13 @@ export class Remote {
     if ((response.status === 200 || response.status === 206) && response.body) {
       this.latency = Math.min(this.latency, performance.now() - began);
       const early = `the connection to ${this.shown} ended early`;
-      return new Answer(response, response.body, end,
-        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts), () => abort.abort());
+      return new Answer(
+        response,
+        response.body,
+        end,
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts),
+        () => abort.abort(),
+      );
     }
     abort.abort();
     throw this.#refusal(response);
@@ -141,7 +163,9 @@ export class Remote {
     for (let hops = 0; ; hops++) {
       const own = new URL(url).origin === new URL(this.#url).origin;
       const response = await fetch(url, {
-        headers: own ? [...this.#headers, ...headers] : headers, signal, cache: 'no-store',
+        headers: own ? [...this.#headers, ...headers] : headers,
+        signal,
+        cache: 'no-store',
         redirect: this.#home ? 'follow' : 'manual',
       });
       const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get('x-linked-etag') ?? '');
@@ -162,7 +186,9 @@ export class Remote {
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     let stalled = false;
-    const since = performance.now(), { patience } = this, { signal } = abort;
+    const since = performance.now(),
+      { patience } = this,
+      { signal } = abort;
     let ended = () => {};
     const timer = setTimeout(() => {
       stalled = true;
@@ -202,7 +228,7 @@ export class Remote {
     const why = words[status] ?? (status >= 500 ? 'the server failed; try again later' : statusText);
     const passes = [408, 425, 429].includes(status) || status >= 500 || this.#at !== this.#url;
     const later = headers.get('retry-after') ?? '';
-    const after = (Number(later) * 1000 || Date.parse(later) - Date.now()) || 0;
+    const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
     const code = status === 416 ? 'source-changed' : 'http-error';
     const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
@@ -227,7 +253,7 @@ export class Answer {
     /** Exactly these bytes, or the whole file. */
     this.partial = status === 206;
     /** NaN: a part of the file, but who knows which. */
-    this.at = this.partial ? Number(encoded ? NaN : range?.[1] ?? NaN) : 0;
+    this.at = this.partial ? Number(encoded ? NaN : (range?.[1] ?? NaN)) : 0;
     this.end = (this.partial && end) || Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));
     /** @type {Version} */

@@ -15,8 +15,10 @@ export const escape = (path) => path.split('/').map(encodeURIComponent).join('/'
 /** @param {HubSource} source @param {string | URL} [hub] */
 export function hubAddress({ repo, file, revision = 'main' }, hub = HUB) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    throw new GemmaError('unsupported-source', 'Hugging Face source',
-      { expected: '{ repo: "owner/name", file: "path.gguf" } or { repo, quant }', got: JSON.stringify({ repo, file }) });
+    throw new GemmaError('unsupported-source', 'Hugging Face source', {
+      expected: '{ repo: "owner/name", file: "path.gguf" } or { repo, quant }',
+      got: JSON.stringify({ repo, file }),
+    });
   }
   return `${base(hub)}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
 }

@@ -2,12 +2,18 @@
  * names. */
 
 /** Words in the names of a query's parts that may be secret: these are not shown. */
-const SECRET = new RegExp('^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd'
-  + '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$', 'i');
+const SECRET = new RegExp(
+  '^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd' +
+    '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
+  'i',
+);
 /** Values that are longer are not shown either, whatever they are called. */
 const LONGEST_SHOWN = 20;
 /** Parts that each signing makes anew: if all of a group are there, they say who may read, not what is read. */
-const SIGNATURES = [['Signature', 'Key-Pair-Id', 'Expires', 'Policy'], ['sig', 'se', 'sv', 'st', 'spr', 'sp']];
+const SIGNATURES = [
+  ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
+  ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
+];
 const NEEDED = [2, 3];
 
 /** What tells one version of a file from another.
@@ -60,8 +66,11 @@ export const plainUrl = (url) => url.split(/[?#]/)[0];
 
 /** What can be shown and stored of a URL: all but what may be secret. @param {string} url */
 export function shownUrl(url) {
-  const query = [...new URL(url).searchParams].filter(([name, value]) => value.length <= LONGEST_SHOWN
-    && !name.split(/[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])/).some((word) => SECRET.test(word)));
+  const query = [...new URL(url).searchParams].filter(
+    ([name, value]) =>
+      value.length <= LONGEST_SHOWN &&
+      !name.split(/[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])/).some((word) => SECRET.test(word)),
+  );
   const text = String(new URLSearchParams(query));
   return plainUrl(url) + (text && `?${text}`);
 }

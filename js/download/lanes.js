@@ -75,7 +75,10 @@ export class Lanes {
         return lane.bytes.subarray(given, filled);
       }
       if (lane.error) throw lane.error;
-      if (!lane.full) await new Promise((resolve) => { lane.wake = () => resolve(null); });
+      if (!lane.full)
+        await new Promise((resolve) => {
+          lane.wake = () => resolve(null);
+        });
       else {
         this.#lanes.shift();
         this.#spare.push(lane.bytes);

@@ -26,7 +26,7 @@ export function cutter(next) {
 export function filler(next) {
   const take = cutter(next);
   return async (/** @type {Uint8Array} */ into, wanted = () => true) => {
-    for (let count = 0; ;) {
+    for (let count = 0; ; ) {
       const piece = await take(into.length - count);
       if (!wanted()) return count;
       into.set(piece, count);
@@ -59,7 +59,7 @@ export function pumpOf(body) {
     /** @type {any} */
     const { done, value } = await bytes.read(new Uint8Array(buffer));
     if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
-    buffer = done ? new ArrayBuffer(1) : value.buffer;   // 1: for whoever asks again
+    buffer = done ? new ArrayBuffer(1) : value.buffer; // 1: for whoever asks again
     return done ? null : value;
   };
 }

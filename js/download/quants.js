@@ -16,7 +16,11 @@ export async function withFile(source, access) {
   const names = await filesOf(source, access);
   const [found] = names.filter((name) => has(name, quant)).sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
   if (found) return { ...source, file: found };
-  const got = names.map((name) => name.replace(/.*\//, '')).join(', ').slice(0, 400) || 'no GGUF files';
+  const got =
+    names
+      .map((name) => name.replace(/.*\//, ''))
+      .join(', ')
+      .slice(0, 400) || 'no GGUF files';
   throw new GemmaError('unsupported-source', `files of ${source.repo}`, { expected: `one with ${quant}`, got });
 }
 
@@ -43,8 +47,8 @@ async function filesOf({ repo, revision = 'main' }, access) {
 }
 
 /** @param {string} name */
-const isModel = (name) => /\.gguf$/i.test(name) && !/mmproj/i.test(name)
-  && (!/-\d{5}-of-\d{5}\.gguf$/i.test(name) || /-00001-of-/.test(name));
+const isModel = (name) =>
+  /\.gguf$/i.test(name) && !/mmproj/i.test(name) && (!/-\d{5}-of-\d{5}\.gguf$/i.test(name) || /-00001-of-/.test(name));
 
 /** As a word of its own: Q4_K is not Q4_K_M. @param {string} name @param {string} quant */
 function has(name, quant) {

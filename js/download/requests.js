@@ -34,7 +34,7 @@ class Pace {
   /** Of long ranges one with another, for buffers fill and empty. @param {number} came since the last call */
   mean(came) {
     const now = performance.now();
-    this.rate += (came / passed(now, this.#since) - this.rate) * came / this.#window / 4;
+    this.rate += ((came / passed(now, this.#since) - this.rate) * came) / this.#window / 4;
     this.#since = now;
   }
 }
@@ -137,14 +137,21 @@ export class Requests {
 
   /** That it is the file of the first answer. @param {Answer} answer */
   #check({ version }) {
-    const verdict = this.#identity.pin(version), { total, version: first } = this.#identity;
+    const verdict = this.#identity.pin(version),
+      { total, version: first } = this.#identity;
     if (!first || verdict === 'same' || (verdict === 'unknown' && this.checked())) return;
     if (verdict === 'unknown') {
-      throw new GemmaError('truncated', `the connection to ${this.shown} ended early, and the server names no version`
-        + ' of the file (ETag): what is missing could be of another one', { expected: `${total ?? 'more'} bytes` });
+      throw new GemmaError(
+        'truncated',
+        `the connection to ${this.shown} ended early, and the server names no version` +
+          ' of the file (ETag): what is missing could be of another one',
+        { expected: `${total ?? 'more'} bytes` },
+      );
     }
-    throw new GemmaError('source-changed', `${this.shown} changed while it was read; load it again`,
-      { expected: nameOf(first), got: nameOf(version) });
+    throw new GemmaError('source-changed', `${this.shown} changed while it was read; load it again`, {
+      expected: nameOf(first),
+      got: nameOf(version),
+    });
   }
 
   /** Whether it says that it is of the version that counts. @param {Answer} answer */
@@ -163,7 +170,7 @@ export class Requests {
     if (this.#way !== 'whole') {
       if (this.#stream?.at === at) return this.#stream;
       this.#stream = this.drop(this.#stream);
-      const answer = await this.#taken(at) ?? await this.ask(at, this.#way === 'long' ? this.#far(at) : end);
+      const answer = (await this.#taken(at)) ?? (await this.ask(at, this.#way === 'long' ? this.#far(at) : end));
       this.#check(answer);
       if (answer.partial && answer.at === at) {
         if (this.#way === 'long') this.#stream = answer;
@@ -204,10 +211,12 @@ export class Requests {
 
   /** No more bytes came behind `at`. @param {number} at */
   ended(at) {
-    const total = this.#identity.total ??= at;
+    const total = (this.#identity.total ??= at);
     if (total === at) return;
-    throw new Passing('truncated', `the connection to ${this.shown} ended early`,
-      { expected: `${total} bytes`, got: `${at} bytes` });
+    throw new Passing('truncated', `the connection to ${this.shown} ended early`, {
+      expected: `${total} bytes`,
+      got: `${at} bytes`,
+    });
   }
 
   /** @param {Answer} answer @param {number} came of it for this lane so far */
@@ -238,7 +247,8 @@ export class Requests {
   /** How much one request is for when long ranges are read: what was asked for and has not been read is
    * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
   get #reach() {
-    const { share, least, most, spare } = this.#tuning, stored = this.#shelf.total;
+    const { share, least, most, spare } = this.#tuning,
+      stored = this.#shelf.total;
     return Math.ceil(Math.max(stored ? stored * share : most, least, spare * this.#ahead));
   }
 
@@ -258,7 +268,7 @@ export class Requests {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
     if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#shelf.held(end) > end) return;
     const answer = this.ask(end, this.#far(end));
-    answer.catch(() => {});   // whoever takes it hears of it
+    answer.catch(() => {}); // whoever takes it hears of it
     this.#early = { at: end, answer };
   }
 
@@ -268,12 +278,17 @@ export class Requests {
     if (Number(early?.at) < at) this.#forget();
     if (early?.at !== at) return undefined;
     this.#early = undefined;
-    return early.answer.catch(() => { this.#eager = false; });
+    return early.answer.catch(() => {
+      this.#eager = false;
+    });
   }
 
   /** What was asked for early is not wanted any more. */
   #forget() {
-    this.#early?.answer.then((answer) => this.drop(answer), () => {});
+    this.#early?.answer.then(
+      (answer) => this.drop(answer),
+      () => {},
+    );
     this.#early = undefined;
   }
 

@@ -16,8 +16,17 @@ import { Entry } from './entry.js';
 import { sleep } from './http.js';
 
 /** Failures that do not make the stored bytes doubtful. */
-const INNOCENT = ['network-error', 'http-error', 'truncated', 'no-memory', 'bad-option', 'bad-part', 'aborted',
-  'copy-damaged', 'engine-fault'];
+const INNOCENT = [
+  'network-error',
+  'http-error',
+  'truncated',
+  'no-memory',
+  'bad-option',
+  'bad-part',
+  'aborted',
+  'copy-damaged',
+  'engine-fault',
+];
 /** Between two looks at what another one has. */
 const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
@@ -42,7 +51,8 @@ const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes
 
 /** What is free, if it is too little, else nothing. @param {Store} store @param {number} total */
 async function missing(store, total) {
-  const { usage = 0, quota = Infinity } = await store.estimate?.() ?? {}, free = Math.max(quota - usage, 0);
+  const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {},
+    free = Math.max(quota - usage, 0);
   return free < total ? String(free) : '';
 }
 
@@ -85,15 +95,22 @@ export class Shelf {
     for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
       this.#lock = await this.#try(async () => {
         const lock = await store.lock?.(key);
-        if (!this.#store) lock?.free();   // too late
+        if (!this.#store) lock?.free(); // too late
         return lock;
       });
       if (this.#lock || !this.#store) return waited;
-      const [{ journal } = { journal: undefined }] = await this.find(key), now = `${journal?.turn} ${journal?.total}`;
-      if (journal) watch(journal.have.reduce((sum, [a, b]) => sum + b - a, 0), journal.total);
+      const [{ journal } = { journal: undefined }] = await this.find(key),
+        now = `${journal?.turn} ${journal?.total}`;
+      if (journal)
+        watch(
+          journal.have.reduce((sum, [a, b]) => sum + b - a, 0),
+          journal.total,
+        );
       if (now !== seen) [seen, since] = [now, Date.now()];
       else if (Date.now() - since > 2 * this.#patience) {
-        await this.#try(async () => { throw new DOMException('', 'NoModificationAllowedError'); });
+        await this.#try(async () => {
+          throw new DOMException('', 'NoModificationAllowedError');
+        });
         this.#found = [];
         return waited;
       }
@@ -105,13 +122,15 @@ export class Shelf {
   tidy(key) {
     try {
       if (!this.#readOnly) this.#store?.tidy?.(key);
-    } catch { /* in a folder that cannot be written it stays */ }
+    } catch {
+      /* in a folder that cannot be written it stays */
+    }
   }
 
   /** The copies that are there, which are not used yet: the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;
-    if (store) this.#found = await this.#try(() => Entry.find(store, key, this.#means)) ?? [];
+    if (store) this.#found = (await this.#try(() => Entry.find(store, key, this.#means))) ?? [];
     return this.#found;
   }
 
@@ -131,7 +150,7 @@ export class Shelf {
   /** @param {Entry} entry that was found */
   async use(entry) {
     if (entry.wasWhole) this.kept = 'cached';
-    else if (!this.#readOnly && !await this.#try(() => entry.save().then(() => true))) return;
+    else if (!this.#readOnly && !(await this.#try(() => entry.save().then(() => true)))) return;
     this.#entry = entry;
   }
 
@@ -145,7 +164,7 @@ export class Shelf {
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#means);
       // Without a journal it is none: nobody knows what it was, or where it ended.
-      if (!taken && await store.size(entry.name)) await store.remove(entry.name);
+      if (!taken && (await store.size(entry.name))) await store.remove(entry.name);
       try {
         await entry.save();
         this.#entry = entry;
@@ -190,7 +209,7 @@ export class Shelf {
   /** Up to the first piece that is not what was written; gives the count.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    let wanted = true;   // a store that was given up may still come: what it has then is left
+    let wanted = true; // a store that was given up may still come: what it has then is left
     const count = await this.#try(async () => this.#entry?.read(at, into, () => wanted));
     wanted = false;
     if (count === undefined) this.kept = 'none';
@@ -206,11 +225,13 @@ export class Shelf {
    * @param {Range} lane @param {number} at @param {number} end
    * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that may be lost; same: see Entry */
   async put(lane, at, end, how) {
-    return await this.#try(async () => {
-      if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
-      // As it is now: a lane that is left has other bytes.
-      return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
-    }, true) ?? true;
+    return (
+      (await this.#try(async () => {
+        if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
+        // As it is now: a lane that is left has other bytes.
+        return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
+      }, true)) ?? true
+    );
   }
 
   /** For what makes the copy complete. @param {Promise<void>} rest */
@@ -247,7 +268,7 @@ export class Shelf {
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
     if (error || !entry.complete || this.kept !== 'none') return;
-    if (!await entry.there()) throw new Error('the copy was removed, or changed, while it was written');
+    if (!(await entry.there())) throw new Error('the copy was removed, or changed, while it was written');
     this.kept = 'stored';
     await this.#clear((old) => old !== entry);
   }
@@ -262,7 +283,8 @@ export class Shelf {
   /** @param {unknown} error why nothing is kept */
   tell(error) {
     const { name = '', message = String(error) } = Object(error);
-    const what = this.#found.some(({ whole }) => whole) ? 'the stored copy stays as it is, and is not used now'
+    const what = this.#found.some(({ whole }) => whole)
+      ? 'the stored copy stays as it is, and is not used now'
       : 'the model is not kept for the next time';
     this.#notice('not-cached', `${what}: ${WORDS[name] ?? message}`);
   }

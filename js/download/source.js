@@ -20,10 +20,14 @@ const SLICE = 8 << 20;
  * @param {Surroundings} surroundings @returns {Promise<Source>} */
 export async function openSource(descriptor, platform, pull, surroundings) {
   switch (descriptor.kind) {
-    case 'url': return openUrl(new Download(descriptor, surroundings));
-    case 'blob': return openBlob(descriptor.blob);
-    case 'path': return openPath(descriptor.path, platform);
-    case 'pull': return { total: descriptor.total, read: readerOf(pull), close() {} };
+    case 'url':
+      return openUrl(new Download(descriptor, surroundings));
+    case 'blob':
+      return openBlob(descriptor.blob);
+    case 'path':
+      return openPath(descriptor.path, platform);
+    case 'pull':
+      return { total: descriptor.total, read: readerOf(pull), close() {} };
   }
 }
 
@@ -36,7 +40,7 @@ async function openUrl(download) {
     throw error;
   }
   const next = readerOf(() => download.next());
-  const read = async (/** @type {Uint8Array} */ into) => await download.read(into) || next(into);
+  const read = async (/** @type {Uint8Array} */ into) => (await download.read(into)) || next(into);
   return { download, total: download.total, read, close: (error) => download.close(error) };
 }
 
@@ -52,12 +56,13 @@ async function openPath(path, { openFile }) {
  * slices. @param {Blob} blob */
 function pumpOfBlob(blob) {
   if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());
-  let at = 0, pump = pumpOf(new Blob([]).stream());
+  let at = 0,
+    pump = pumpOf(new Blob([]).stream());
   return async () => {
     for (;;) {
       const piece = await pump();
       if (piece || at >= blob.size) return piece;
-      pump = pumpOf(blob.slice(at, at += SLICE).stream());
+      pump = pumpOf(blob.slice(at, (at += SLICE)).stream());
     }
   };
 }

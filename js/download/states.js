@@ -21,7 +21,8 @@ const DIGITS = 16;
 /** What nobody finished for so long is left over from a process that was ended. */
 const ABANDONED_MS = 600_000;
 /** Bytes of a conversation's head, and where the length of its messages stands (js/saved.js). */
-const HEAD = 16, LENGTH_AT = 8;
+const HEAD = 16,
+  LENGTH_AT = 8;
 const MEANS = { sum: checksum, readOnly: false };
 
 /** fits: it is of this model, type of cache and layout: nothing of it need be evaluated again.
@@ -55,9 +56,11 @@ export class States {
 
   /** Latest use first. @returns {Promise<StateEntry[]>} */
   list() {
-    return this.#inTurn(async () => (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
-      return { name: url, bytes: total, lastUsed: new Date(used), fits: file.startsWith(this.#mine(url)) };
-    }));
+    return this.#inTurn(async () =>
+      (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
+        return { name: url, bytes: total, lastUsed: new Date(used), fits: file.startsWith(this.#mine(url)) };
+      }),
+    );
   }
 
   /** The bytes that were kept under a name: of this engine, or else of another one, whose messages can be used. What is
@@ -85,15 +88,18 @@ export class States {
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
   put(name, bytes, pause) {
-    const { limit } = this.#around, { length } = bytes;
+    const { limit } = this.#around,
+      { length } = bytes;
     return this.#inTurn(async () => {
       if (length > limit) {
-        throw new GemmaError('cache-failed', 'a conversation to keep',
-          { expected: `${limit} bytes at most (the option stateBytes)`, got: `${length}` });
+        throw new GemmaError('cache-failed', 'a conversation to keep', {
+          expected: `${limit} bytes at most (the option stateBytes)`,
+          got: `${length}`,
+        });
       }
       const others = (/** @type {Found} */ { file }) => !file.startsWith(this.#mine(name));
       const before = await this.#all('', this.#seen);
-      if (before.some(isAbandoned) || await this.#missing(before.filter(others), length) > 0) {
+      if (before.some(isAbandoned) || (await this.#missing(before.filter(others), length)) > 0) {
         await this.#makeRoom((await this.#all()).filter(others), length);
       }
       await this.#write(name, bytes, pause);
@@ -131,17 +137,19 @@ export class States {
   /** Latest use first, as far as that is known. @param {string} [start] of their names
    * @param {Map<string, Found>} [seen] which need not be looked at again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
-    const store = this.#store, names = (await store.list()).filter(isState);
+    const store = this.#store,
+      names = (await store.list()).filter(isState);
     /** @type {Found[]} */
     const found = [];
-    for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? await this.#look(file));
+    for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? (await this.#look(file)));
     for (const file of this.#seen.keys()) if (!names.includes(file)) this.#seen.delete(file);
     return found.sort((a, b) => lastUse(b) - lastUse(a));
   }
 
   /** @param {string} file @returns {Promise<Found>} */
   async #look(file) {
-    const size = await this.#store.size(file), journal = await readJournal(this.#store, file, size).catch(() => null);
+    const size = await this.#store.size(file),
+      journal = await readJournal(this.#store, file, size).catch(() => null);
     const found = { file, journal, size };
     if (journal && isWhole(journal)) this.#seen.set(file, found);
     return found;
@@ -155,9 +163,11 @@ export class States {
 
   /** @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
-    const entry = new Entry(this.#store, file, journal, MEANS), bytes = new Uint8Array(journal.total);
+    const entry = new Entry(this.#store, file, journal, MEANS),
+      bytes = new Uint8Array(journal.total);
     try {
-      let at = 0, right = 1;
+      let at = 0,
+        right = 1;
       for (; at < bytes.length && right; at += right) {
         right = await entry.read(at, bytes.subarray(at, at + AT_ONCE));
         await pause();
@@ -173,19 +183,34 @@ export class States {
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
   async #write(name, bytes, pause) {
-    const { length: total } = bytes, lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
-    const time = Date.now().toString(16), chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
-    const entry = new Entry(this.#store, `${this.#mine(name)}${time}-${chance}.state`, {
-      url: name, etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0,
-      piece: pieceOf(total, AT_ONCE),
-    }, MEANS);
+    const { length: total } = bytes,
+      lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
+    const time = Date.now().toString(16),
+      chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
+    const entry = new Entry(
+      this.#store,
+      `${this.#mine(name)}${time}-${chance}.state`,
+      {
+        url: name,
+        etag: '',
+        modified: '',
+        total,
+        have: [],
+        need: 0,
+        sha256: '',
+        used: 0,
+        turn: 0,
+        piece: pieceOf(total, AT_ONCE),
+      },
+      MEANS,
+    );
     try {
       for (let at = 0; at < total; at += AT_ONCE) {
         await entry.put(lane, at, Math.min(at + AT_ONCE, total), { journalEvery: Infinity, same: true });
         await pause();
       }
       await entry.close();
-      if (!await entry.there()) throw new Error('the store has not what was written');
+      if (!(await entry.there())) throw new Error('the store has not what was written');
     } catch (error) {
       await entry.leave().catch(() => {});
       await entry.remove().catch(() => {});
@@ -195,7 +220,7 @@ export class States {
 
   /** Bytes. @param {Found[]} others @param {number} length of what comes */
   async #missing(others, length) {
-    const { usage = 0, quota = Infinity } = await this.#store.estimate?.() ?? {};
+    const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
     const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#around.limit;
     return Math.max(over, length - Math.max(quota - usage, 0));
   }
@@ -204,21 +229,27 @@ export class States {
   async #makeRoom(others, length) {
     let missing = await this.#missing(others, length);
     for (const found of others.reverse()) {
-      if ((missing > 0 || isAbandoned(found)) && await this.#remove(found.file)) missing -= found.size;
+      if ((missing > 0 || isAbandoned(found)) && (await this.#remove(found.file))) missing -= found.size;
     }
   }
 
   /** Another tab may be faster, or read it. @param {string} file */
   async #remove(file) {
-    return this.#store.remove(file).then(() => true, () => false);
+    return this.#store.remove(file).then(
+      () => true,
+      () => false,
+    );
   }
 }
 
 /** Each call ends. @param {Store} store @returns {Store} */
 function patient(store) {
-  const calls = Object.entries(store).map(([name, call]) => [name, (/** @type {any[]} */ ...args) => {
-    return within(PATIENCE_MS, (async () => /** @type {Function} */ (call).apply(store, args))());
-  }]);
+  const calls = Object.entries(store).map(([name, call]) => [
+    name,
+    (/** @type {any[]} */ ...args) => {
+      return within(PATIENCE_MS, (async () => /** @type {Function} */ (call).apply(store, args))());
+    },
+  ]);
   return Object.fromEntries(calls);
 }
 

@@ -17,7 +17,9 @@ async function patiently(f) {
       return await f();
     } catch (error) {
       if (tries === LOCK_TRIES || /** @type {Error} */ (error).name !== 'NoModificationAllowedError') throw error;
-      await new Promise((resolve) => { setTimeout(resolve, LOCK_MS); });
+      await new Promise((resolve) => {
+        setTimeout(resolve, LOCK_MS);
+      });
     }
   }
 }
@@ -39,10 +41,11 @@ export function openStore() {
   };
   /** @type {Promise<any> | undefined} */
   let folder;
-  const knownFolder = () => folder ??= findFolder().catch((error) => {
-    folder = undefined;
-    throw error;
-  });
+  const knownFolder = () =>
+    (folder ??= findFolder().catch((error) => {
+      folder = undefined;
+      throw error;
+    }));
   /** Of files. @type {Map<string, any>} */
   const handles = new Map();
   /** What f gives, with handles that were kept; with new ones where what they are of is gone: another tab may have
@@ -64,27 +67,31 @@ export function openStore() {
   const open = new Map();
   /** What f gives of a file. @template T @param {string} name @param {boolean} create
    * @param {(file: any) => Promise<T>} f */
-  const ofFile = (name, create, f) => inFolder(async (from) => {
-    const file = handles.get(name) ?? await from.getFileHandle(name, { create });
-    handles.set(name, file);
-    return f(file);
-  });
+  const ofFile = (name, create, f) =>
+    inFolder(async (from) => {
+      const file = handles.get(name) ?? (await from.getFileHandle(name, { create }));
+      handles.set(name, file);
+      return f(file);
+    });
   /** @param {string} name @returns {Promise<Blob>} */
   const blob = (name) => ofFile(name, false, (file) => file.getFile());
   /** Many tabs may read, where the browser knows of that; nothing if it does not. @param {string} name */
-  const reader = (name) => ofFile(name, false, async (file) => {
-    return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
-  });
+  const reader = (name) =>
+    ofFile(name, false, async (file) => {
+      return file.createSyncAccessHandle?.({ mode: 'read-only' }).catch(() => {});
+    });
   /** @param {string} name */
   const writer = (name) => ofFile(name, true, (file) => patiently(() => file.createSyncAccessHandle()));
   /** Who reads has the file closed when somebody is to write. @param {string} name @param {boolean} writable */
   const opened = (name, writable) => {
     const known = open.get(name);
     if (known && (known.writable || !writable)) return known.file;
-    const file = Promise.resolve(known?.file).catch(() => {}).then((old) => {
-      old?.close();
-      return (writable ? writer : reader)(name);
-    });
+    const file = Promise.resolve(known?.file)
+      .catch(() => {})
+      .then((old) => {
+        old?.close();
+        return (writable ? writer : reader)(name);
+      });
     open.set(name, { file, writable });
     const forget = () => void (open.get(name)?.file === file && open.delete(name));
     file.then((there) => there ?? forget(), forget);
@@ -129,13 +136,19 @@ export function openStore() {
       handles.delete(name);
       await inFolder((from) => patiently(() => from.removeEntry(name)));
     },
-    lock: (name) => new Promise((resolve, reject) => {
-      navigator.locks.request(`gemma-wasm ${name}`, { ifAvailable: true }, (lock) => {
-        if (lock) return new Promise((free) => { resolve({ lost: false, free: () => free(null) }); });
-        return resolve(undefined);
-      }).catch(reject);
-    }),
-    estimate: async () => ({ ...await storage.estimate(), persisted: await storage.persisted() }),
+    lock: (name) =>
+      new Promise((resolve, reject) => {
+        navigator.locks
+          .request(`gemma-wasm ${name}`, { ifAvailable: true }, (lock) => {
+            if (lock)
+              return new Promise((free) => {
+                resolve({ lost: false, free: () => free(null) });
+              });
+            return resolve(undefined);
+          })
+          .catch(reject);
+      }),
+    estimate: async () => ({ ...(await storage.estimate()), persisted: await storage.persisted() }),
     persist: () => storage.persist(),
   };
 }

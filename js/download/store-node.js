@@ -54,9 +54,9 @@ export function openStore(where, told = () => {}) {
     },
     async write(name, at, bytes) {
       if (!open.get(name)?.writable) await mkdir(folder, { recursive: true });
-      const file = opened(name, await size(name) ? 'r+' : 'w+', true);
+      const file = opened(name, (await size(name)) ? 'r+' : 'w+', true);
       // A disk that fills up takes a part first, and fails at the rest.
-      for (let done = 0; done < bytes.length;) {
+      for (let done = 0; done < bytes.length; ) {
         const count = writeSync(file, bytes, done, bytes.length - done, at + done);
         if (!count) throw new Error('the disk takes no more');
         done += count;
@@ -83,7 +83,10 @@ export function openStore(where, told = () => {}) {
     async estimate() {
       const sizes = await Promise.all((await this.list()).map(size));
       const usage = sizes.reduce((a, b) => a + b, 0);
-      const free = await statfs(folder).then(({ bavail, bsize }) => bavail * bsize, () => Infinity);
+      const free = await statfs(folder).then(
+        ({ bavail, bsize }) => bavail * bsize,
+        () => Infinity,
+      );
       return { usage, quota: usage + free, persisted: true };
     },
   };

@@ -7,27 +7,32 @@ import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
 /** Bytes of all rooms; for what lies elsewhere; and of the module itself. */
-const ROOMS = 12 << 20, COPIES = 5 << 20, OWN = 1 << 20;
+const ROOMS = 12 << 20,
+  COPIES = 5 << 20,
+  OWN = 1 << 20;
 
 /** Made when it is first needed; without memory for it, JavaScript does the same, slowly.
  * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for what lies in its heap */
 export function checkerOf(module, { heap, exports }) {
-  const own = sumIn(heap, exports, heap.reserve(8)), shared = !(heap.buffer instanceof ArrayBuffer);
+  const own = sumIn(heap, exports, heap.reserve(8)),
+    shared = !(heap.buffer instanceof ArrayBuffer);
   /** @type {ReturnType<typeof instance> | null | undefined} */
   let made;
   const get = () => {
     try {
-      return made === undefined ? made = instance(module, shared) : made;
+      return made === undefined ? (made = instance(module, shared)) : made;
     } catch {
-      return made ??= null;
+      return (made ??= null);
     }
   };
   return {
     /** Nothing if there is none left. @param {number} size @returns {Uint8Array | undefined} */
     room: (size) => get()?.room(size),
     /** @param {Uint8Array} bytes @returns {number[]} */
-    sum: (bytes) => (bytes.buffer === heap.buffer ? own(bytes)
-      : (bytes.length > COPIES ? null : get())?.sum(bytes) ?? checksum(bytes)),
+    sum: (bytes) =>
+      bytes.buffer === heap.buffer
+        ? own(bytes)
+        : ((bytes.length > COPIES ? null : get())?.sum(bytes) ?? checksum(bytes)),
   };
 }
 
@@ -38,7 +43,8 @@ function instance(module, shared) {
   const made = new WebAssembly.Instance(module, imports(memory));
   const exports = /** @type {Exports} */ (/** @type {unknown} */ (made.exports));
   exports.__wasm_call_ctors?.();
-  const heap = new Heap(memory, exports), result = heap.reserve(8);
+  const heap = new Heap(memory, exports),
+    result = heap.reserve(8);
   let left = ROOMS;
   return {
     /** @param {number} size */

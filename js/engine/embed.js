@@ -10,11 +10,15 @@ import { aside } from './saving.js';
 
 /** The vectors, one behind the other. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
-  const { native } = context.runner, full = native.number('n_embd'), width = args.dimensions ?? full;
-  const out = vectorsFor(args.texts.length, width), ids = await tokenized(context, job, args);
-  const fill = () => packs(context, job, args, ids, (vector, i) => {
-    out.set(finished(vector(full).subarray(0, width), args.normalize), i * width);
-  });
+  const { native } = context.runner,
+    full = native.number('n_embd'),
+    width = args.dimensions ?? full;
+  const out = vectorsFor(args.texts.length, width),
+    ids = await tokenized(context, job, args);
+  const fill = () =>
+    packs(context, job, args, ids, (vector, i) => {
+      out.set(finished(vector(full).subarray(0, width), args.normalize), i * width);
+    });
   await (native.number('both_ways') === 1 ? fill() : aside(context, job, fill));
   return out;
 }
@@ -23,11 +27,17 @@ export async function embed(context, job, args) {
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
  * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take that of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
-  const { native } = runner, total = ids.length;
+  const { native } = runner,
+    total = ids.length;
   const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
-  for (let done = 0; done < total;) {
-    const end = packEnd(ids, done, room), pack = ids.slice(done, end);
-    native.pack(pack.flat(), pack.map((text) => text.length), pooling === 'last');
+  for (let done = 0; done < total; ) {
+    const end = packEnd(ids, done, room),
+      pack = ids.slice(done, end);
+    native.pack(
+      pack.flat(),
+      pack.map((text) => text.length),
+      pooling === 'last',
+    );
     await runner.settle(job);
     pack.forEach((_, i) => take((numbers) => native.vector(i, numbers), done + i));
     done = end;
@@ -64,7 +74,8 @@ async function tokenized({ runner, vocabulary, contextLength: most }, job, { tex
 /** As many texts as go together, but one at least. @param {number[][]} ids @param {number} start
  * @param {{ texts: number, ids: number }} room */
 function packEnd(ids, start, room) {
-  let end = start + 1, tokens = ids[start].length;
+  let end = start + 1,
+    tokens = ids[start].length;
   while (end < ids.length && end - start < room.texts && (tokens += ids[end].length) <= room.ids) end++;
   return end;
 }

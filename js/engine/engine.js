@@ -18,7 +18,8 @@ const MAX_TOP = 64;
 const FIRST_IDS = 2 ** 20;
 
 /** Of gw_encode. */
-const CONTINUES = 2, MORE = 4;
+const CONTINUES = 2,
+  MORE = 4;
 
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
@@ -149,10 +150,13 @@ export class Engine {
   /** A SHA-256 that runs, until it is asked for. @returns {Hash} */
   hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
-    const heap = this.#heap, hash = start();
+    const heap = this.#heap,
+      hash = start();
     if (!hash) throw new GemmaError('no-memory', 'heap block');
     return {
-      update: (bytes) => { heap.with(bytes, (p) => update(hash, p, bytes.length)); },
+      update: (bytes) => {
+        heap.with(bytes, (p) => update(hash, p, bytes.length));
+      },
       hex: () => {
         const text = heap.string(hex(hash));
         heap.release(hash);
@@ -180,15 +184,19 @@ export class Engine {
 
   /** @param {number} contextLength */
   reserve(contextLength) {
-    const before = this.heapBytes, need = this.planBytes(contextLength, 'heap');
+    const before = this.heapBytes,
+      need = this.planBytes(contextLength, 'heap');
     try {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {GemmaError} */ (cause).code !== 'no-memory') throw cause;
       // The platform gives less than there are addresses. The plan counts what was grown as used.
-      const most = this.#heap.room(need), fits = this.call('largest_context', 2 * most - before);
+      const most = this.#heap.room(need),
+        fits = this.call('largest_context', 2 * most - before);
       throw new GemmaError('no-memory', `memory for a context of ${contextLength} tokens`, {
-        expected: `${need} bytes`, got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`, cause,
+        expected: `${need} bytes`,
+        got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`,
+        cause,
       });
     }
     this.#vocab = this.number('n_vocab');
@@ -213,7 +221,7 @@ export class Engine {
   /** @param {'metadata' | 'tensor'} what */
   list(what) {
     const rows = [];
-    for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null;) {
+    for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null; ) {
       rows.push(JSON.parse(json));
     }
     return rows;
@@ -257,7 +265,8 @@ export class Engine {
 
   /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
   where(name, count) {
-    const test = this.#exports[`gw_${name}`], ids = [];
+    const test = this.#exports[`gw_${name}`],
+      ids = [];
     for (let id = 0; id < count; id++) if (test(this.#model, id) === 1) ids.push(id);
     return ids;
   }
@@ -270,7 +279,8 @@ export class Engine {
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
     if (n > piece.size) {
-      const size = Math.max(256, n), address = this.#heap.reserve(size);
+      const size = Math.max(256, n),
+        address = this.#heap.reserve(size);
       this.#heap.release(piece.address);
       Object.assign(piece, { address, size });
       n = read();
@@ -291,9 +301,11 @@ export class Engine {
   /** Texts to make vectors of. @param {number[]} ids one text behind the other @param {number[]} lengths
    * @param {boolean} last pooling by the last token */
   pack(ids, lengths, last) {
-    this.#heap.with(Int32Array.from(ids), (p) => this.#heap.with(Int32Array.from(lengths), (q) => {
-      return this.call('pack', p, q, lengths.length, Number(last));
-    }));
+    this.#heap.with(Int32Array.from(ids), (p) =>
+      this.#heap.with(Int32Array.from(lengths), (q) => {
+        return this.call('pack', p, q, lengths.length, Number(last));
+      }),
+    );
   }
 
   /** @param {number} text @param {number} width */
@@ -358,7 +370,8 @@ export class Engine {
 
   /** @param {number} k */
   topLogprobs(k) {
-    const ids = this.#tops, values = this.#tops + MAX_TOP * 4;
+    const ids = this.#tops,
+      values = this.#tops + MAX_TOP * 4;
     const n = this.#exports.gw_top_logprobs(this.#row(0), this.#vocab, k, ids, values);
     const logprobs = this.#heap.copy(Float32Array, values, n);
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
@@ -433,7 +446,7 @@ async function instantiate(name, threaded, platform) {
   const instance = await WebAssembly.instantiate(module, imports(memory));
   const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
   exports.__wasm_call_ctors?.();
-  const flaw = exports.gw_prove_build() < 0 ? new Heap(memory, exports).string(exports.gw_build_note()) ?? '' : '';
+  const flaw = exports.gw_prove_build() < 0 ? (new Heap(memory, exports).string(exports.gw_build_note()) ?? '') : '';
   return { exports, memory, module, flaw };
 }
 
@@ -442,8 +455,10 @@ function chooseVariant(variant, { simd, relaxed }) {
   if (!simd) throw new GemmaError('unsupported-platform', 'there is no WebAssembly SIMD here');
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
   if (variant !== 'relaxed' || relaxed) return variant;
-  throw new GemmaError('unsupported-variant', 'there is no relaxed SIMD here',
-    { expected: '"auto" or "simd128"', got: '"relaxed"' });
+  throw new GemmaError('unsupported-variant', 'there is no relaxed SIMD here', {
+    expected: '"auto" or "simd128"',
+    got: '"relaxed"',
+  });
 }
 
 /** @param {string} name @param {Platform} platform */

@@ -86,7 +86,7 @@ export class Heap {
   /** Bytes that it has after growing to `wanted`, or as near as it gets. @param {number} wanted */
   room(wanted) {
     const missing = () => Math.ceil((wanted - this.buffer.byteLength) / PAGE);
-    for (let step = missing(); step > 0;) {
+    for (let step = missing(); step > 0; ) {
       try {
         this.#memory.grow(step);
         step = Math.min(step, missing());
@@ -105,7 +105,7 @@ export class Heap {
 
 /** As large as the platform lets it grow. @param {boolean} shared */
 export function createMemory(shared) {
-  for (let maximum = MOST_PAGES; ; maximum = Math.floor(maximum * 3 / 4)) {
+  for (let maximum = MOST_PAGES; ; maximum = Math.floor((maximum * 3) / 4)) {
     try {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {

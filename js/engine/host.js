@@ -16,7 +16,9 @@ import { Vocabulary } from './vocabulary.js';
 
 /** Calls that have the session for themselves. */
 const EVALUATING = {
-  generate, logits, perplexity,
+  generate,
+  logits,
+  perplexity,
   /** @type {typeof import('./saving.js').save} */
   save: async (...call) => (await call[0].load('look')).save(...call),
   /** @type {typeof import('./saving.js').restore} */
@@ -95,12 +97,18 @@ export class Host {
   /** @param {ToWorker} message */
   receive(message) {
     switch (message.kind) {
-      case 'open': return void this.#answer(message.id, () => this.#load(message));
-      case 'call': return this.#call(message);
-      case 'abort': return this.#abort(message.id);
-      case 'ack': return this.#ack(message);
-      case 'answer': return this.#asking.receive(message);
-      case 'beat': return this.#post(message);
+      case 'open':
+        return void this.#answer(message.id, () => this.#load(message));
+      case 'call':
+        return this.#call(message);
+      case 'abort':
+        return this.#abort(message.id);
+      case 'ack':
+        return this.#ack(message);
+      case 'answer':
+        return this.#asking.receive(message);
+      case 'beat':
+        return this.#post(message);
       case 'dispose':
         this.#engine?.close();
         return this.#post({ kind: 'disposed' });
@@ -121,11 +129,13 @@ export class Host {
   /** A build whose kernels are wrong here gives way to the plain one, unless somebody asked for it by its name, or what
    * was read cannot be read again. @param {Open} message */
   async #load(message) {
-    const { variant = 'auto' } = message.options, pieces = new Replay((part) => this.#asking.pull(part));
+    const { variant = 'auto' } = message.options,
+      pieces = new Replay((part) => this.#asking.pull(part));
     try {
       return await this.#open(message, variant, pieces);
     } catch (error) {
-      const { code, message: why } = /** @type {GemmaError} */ (error), faulty = this.#engine;
+      const { code, message: why } = /** @type {GemmaError} */ (error),
+        faulty = this.#engine;
       if (code !== 'engine-fault' || variant !== 'auto' || !pieces.possible) throw error;
       if (!faulty?.variant.startsWith('relaxed')) throw error;
       faulty.close();
@@ -136,12 +146,17 @@ export class Host {
 
   /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] of another build */
   async #open({ id, source, options }, variant, pieces, fault) {
-    const platform = this.#platform, { headerOnly } = options;
+    const platform = this.#platform,
+      { headerOnly } = options;
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
     const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
     const loaded = await load(source, options, {
-      native, platform, asking: this.#asking, pieces, report: (value) => this.#post({ kind: 'progress', id, value }),
+      native,
+      platform,
+      asking: this.#asking,
+      pieces,
+      report: (value) => this.#post({ kind: 'progress', id, value }),
     });
     this.#context = {
       runner: new Runner(native, platform),
@@ -169,7 +184,10 @@ export class Host {
       unacked: 0,
       post: this.#post,
       othersWait: () => this.#queue.length > 1,
-      stalled: () => new Promise((resolve) => { job.wake = resolve; }),
+      stalled: () =>
+        new Promise((resolve) => {
+          job.wake = resolve;
+        }),
       wake() {},
       run: () => evaluate(context, job, args),
     };
@@ -195,7 +213,8 @@ export class Host {
   /** An error that is not ours is a bug or a trap: the heap is lost, as it is without a helper thread. Only where there
    * was no room for an object of JavaScript, nothing has happened. @param {number} id @param {unknown} cause */
   #fail(id, cause) {
-    const ours = cause instanceof GemmaError, full = cause instanceof RangeError && NO_ROOM.test(cause.message);
+    const ours = cause instanceof GemmaError,
+      full = cause instanceof RangeError && NO_ROOM.test(cause.message);
     const error = full ? new GemmaError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
@@ -203,7 +222,8 @@ export class Host {
 
   /** @param {number} id */
   #abort(id) {
-    const at = this.#queue.findIndex((job) => job.id === id), quick = this.#quick.get(id);
+    const at = this.#queue.findIndex((job) => job.id === id),
+      quick = this.#quick.get(id);
     if (quick) quick.aborted = true;
     if (at < 0) return;
     this.#queue[at].aborted = true;

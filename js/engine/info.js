@@ -17,8 +17,9 @@ import { ADDRESSES } from './engine.js';
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, vocabulary, contextLength }, facts) {
-  const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap']
-    .map((part) => native.planBytes(contextLength, part));
+  const [weights, kv, scratch, total, heap] = ['weights', 'kv', 'scratch', 'total', 'heap'].map((part) =>
+    native.planBytes(contextLength, part),
+  );
   return {
     architecture: native.text('architecture') ?? '',
     name: native.text('name') ?? '',
@@ -32,8 +33,10 @@ export function describe({ runner: { native }, vocabulary, contextLength }, fact
     layers: native.number('n_layer'),
     heads: native.number('n_head'),
     width: native.number('n_embd'),
-    embedding: native.number('both_ways') === 1
-      ? { dimensions: native.number('n_embd'), pooling: 'mean', dense: native.number('dense') > 0 } : null,
+    embedding:
+      native.number('both_ways') === 1
+        ? { dimensions: native.number('n_embd'), pooling: 'mean', dense: native.number('dense') > 0 }
+        : null,
     threads: native.threads,
     variant: native.variant,
     ...facts,

@@ -22,10 +22,14 @@ const LOOK = { BETWEEN: 1, BEHIND: 2 };
 
 /** @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
 export async function inside(context, job, args) {
-  const { runner, vocabulary } = context, { native } = runner, { prompt } = args;
+  const { runner, vocabulary } = context,
+    { native } = runner,
+    { prompt } = args;
   const vectors = native.number('both_ways') === 1;
-  const ids = vectors && 'text' in prompt ? await vocabulary.whole(prompt.text, runner.pauses(job))
-    : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
+  const ids =
+    vectors && 'text' in prompt
+      ? await vocabulary.whole(prompt.text, runner.pauses(job))
+      : (await vocabulary.prompted(prompt, runner.pauses(job))).ids;
   const positions = positionsOf(args.positions, ids.length);
   const layers = roomFor(args, positions.length, ids.length);
   const run = async () => {
@@ -55,26 +59,39 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
     const expected = `at most ${MAX_RESULT_BYTES} bytes`;
     throw new GemmaError('bad-option', 'what is to be seen', { expected, got: bytes });
   }
-  return wrapped('no-memory', `${bytes} bytes of what is to be seen`, () => new Map(layers.map((layer) => {
-    /** @type {InsideLayer} */
-    const empty = { layer, kind: 'global' };
-    if (lens) empty.lens = [];
-    if (norms) empty.norms = new Float32Array(NORMS * rows);
-    if (heads.length) empty.attention = Object.fromEntries(heads.map((head) => [head, new Float32Array(rows * n)]));
-    return [layer, empty];
-  })));
+  return wrapped(
+    'no-memory',
+    `${bytes} bytes of what is to be seen`,
+    () =>
+      new Map(
+        layers.map((layer) => {
+          /** @type {InsideLayer} */
+          const empty = { layer, kind: 'global' };
+          if (lens) empty.lens = [];
+          if (norms) empty.norms = new Float32Array(NORMS * rows);
+          if (heads.length)
+            empty.attention = Object.fromEntries(heads.map((head) => [head, new Float32Array(rows * n)]));
+          return [layer, empty];
+        }),
+      ),
+  );
 }
 
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
 /** @param {Context} context @param {EvaluationJob} job @param {View} view */
 async function look({ runner, vocabulary }, job, { args, layers, positions, n }) {
-  const { native } = runner, stage = native.look('stage'), at = native.look('layer');
-  const first = native.look('first'), rows = native.look('rows');
-  const layer = layers.get(at), here = positions.flatMap((position, i) => {
-    return position >= first && position < first + rows ? [{ i, row: position - first }] : [];
-  });
+  const { native } = runner,
+    stage = native.look('stage'),
+    at = native.look('layer');
+  const first = native.look('first'),
+    rows = native.look('rows');
+  const layer = layers.get(at),
+    here = positions.flatMap((position, i) => {
+      return position >= first && position < first + rows ? [{ i, row: position - first }] : [];
+    });
   if (args.norms && here.length) {
-    const norms = native.lookAt('norms', rows), next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
+    const norms = native.lookAt('norms', rows),
+      next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
     for (const { i, row } of here) {
       if (layer?.norms) layer.norms[NORMS * i + stage] = norms[row];
       if (next?.norms) next.norms[NORMS * i] = norms[row];

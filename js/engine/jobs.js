@@ -40,16 +40,27 @@ const FLUSH_MS = 10;
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 async function begin(context, job, args) {
   const start = performance.now();
-  const { tools, prompt } = args, { vocabulary } = context;
+  const { tools, prompt } = args,
+    { vocabulary } = context;
   const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
   const pause = context.runner.pauses(job);
   const { ids, text } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
   const reader = tools ? await vocabulary.callReader() : null;
   return {
-    ...context, job, args, native: context.runner.native, prompt: ids, seamed: text, reader,
-    assembler: new TextAssembler(args.stop), outbox: new Outbox(job, reader),
-    tokens: /** @type {number[]} */ ([]), logprobs: /** @type {TokenLogprob[]} */ ([]),
-    reused: 0, opening: 0, time: { start, prefill: 0, decode: 0, first: 0 },
+    ...context,
+    job,
+    args,
+    native: context.runner.native,
+    prompt: ids,
+    seamed: text,
+    reader,
+    assembler: new TextAssembler(args.stop),
+    outbox: new Outbox(job, reader),
+    tokens: /** @type {number[]} */ ([]),
+    logprobs: /** @type {TokenLogprob[]} */ ([]),
+    reused: 0,
+    opening: 0,
+    time: { start, prefill: 0, decode: 0, first: 0 },
     ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
   };
 }
@@ -100,7 +111,13 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
 /** What can only come next goes along with what was drawn, or with the prompt, in one batch.
  * @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
-  const { job, outbox, tokens, time, args: { maxTokens } } = run;
+  const {
+    job,
+    outbox,
+    tokens,
+    time,
+    args: { maxTokens },
+  } = run;
   const opening = force(run);
   run.opening = opening.ids.length;
   let { reason } = opening;
@@ -125,12 +142,17 @@ async function decode(run) {
 /** Takes the tokens that must come next, of which nobody asks for probabilities; the reason if the answer ends there.
  * @param {Run} run */
 function force(run) {
-  const { native, tokens, matcher, args: { forced, logprobs, maxTokens } } = run;
+  const {
+    native,
+    tokens,
+    matcher,
+    args: { forced, logprobs, maxTokens },
+  } = run;
   const ids = /** @type {number[]} */ ([]);
   /** @type {FinishReason | null} */
   let reason = null;
   if (!matcher || !forced || logprobs !== null || tokens.length >= maxTokens) return { ids, reason };
-  for (let more; !reason && (more = forcedTokens(native, matcher, tokens)).length;) {
+  for (let more; !reason && (more = forcedTokens(native, matcher, tokens)).length; ) {
     for (const id of more) {
       ids.push(id);
       if ((reason = taken(run, id, true))) break;
@@ -146,7 +168,8 @@ function draw(run) {
 
 /** A token that nothing holds; if it begins a call, what follows is held. @param {Run} run */
 function free(run) {
-  const { native, waiting, begins, tokens, args } = run, id = native.draw();
+  const { native, waiting, begins, tokens, args } = run,
+    id = native.draw();
   if (!waiting || !begins?.(id, tokens.length)) return id;
   run.matcher = waiting;
   return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
@@ -155,7 +178,14 @@ function free(run) {
 /** Takes a token; gives the reason if the answer ends with it. @param {Run} run @param {number} id
  * @param {boolean} forced @returns {FinishReason | null} */
 function taken(run, id, forced) {
-  const { native, assembler, prompt, tokens, matcher, args: { maxTokens } } = run;
+  const {
+    native,
+    assembler,
+    prompt,
+    tokens,
+    matcher,
+    args: { maxTokens },
+  } = run;
   // In the middle of a text a grammar may ask for a token that ends others.
   if (native.call('is_end', id) && (!matcher || matcher.complete)) return 'stop';
   take(run, id, forced);
@@ -168,7 +198,13 @@ function taken(run, id, forced) {
 
 /** @param {Run} run @param {number[]} opening tokens that the answer begins with */
 async function prefill(run, opening) {
-  const { native, runner, job, time, args: { progress } } = run;
+  const {
+    native,
+    runner,
+    job,
+    time,
+    args: { progress },
+  } = run;
   append(run, opening);
   const total = native.call('pending');
   const report = () => {
@@ -186,7 +222,8 @@ async function prefill(run, opening) {
 
 /** @param {Run} run @param {number[]} ids */
 async function step(run, ids) {
-  const { runner, job, time } = run, before = performance.now();
+  const { runner, job, time } = run,
+    before = performance.now();
   append(run, ids);
   await runner.settle(job);
   await runner.pause();
@@ -212,7 +249,7 @@ function take(run, id, forced) {
   tokens.push(id);
   native.accept(id);
   const said = args.logprobs === null ? {} : { logprobs: [logprobOf(run, id, before)] };
-  logprobs.push(...said.logprobs ?? []);
+  logprobs.push(...(said.logprobs ?? []));
   const bytes = native.decode(id, false, before);
   const text = assembler.add(reader ? utf8(reader.add(id, bytes)) : bytes);
   outbox.add({ text, ids: [id], forced, ...said });
@@ -220,14 +257,26 @@ function take(run, id, forced) {
 
 /** @param {Run} run @param {number} id @param {number} before @returns {TokenLogprob} */
 function logprobOf({ native, vocabulary, args }, id, before) {
-  const top = (args.logprobs ? native.topLogprobs(args.logprobs) : [])
-    .map((likely) => ({ ...likely, text: vocabulary.decode([likely.id], true, before) }));
+  const top = (args.logprobs ? native.topLogprobs(args.logprobs) : []).map((likely) => ({
+    ...likely,
+    text: vocabulary.decode([likely.id], true, before),
+  }));
   return { id, logprob: native.logprob(id), top };
 }
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
 function resultOf(run, finishReason) {
-  const { assembler: { text, stopped }, prompt, tokens, logprobs, reused, opening, reader, time, args } = run;
+  const {
+    assembler: { text, stopped },
+    prompt,
+    tokens,
+    logprobs,
+    reused,
+    opening,
+    reader,
+    time,
+    args,
+  } = run;
   const { prefill, decode, first } = time;
   const calls = callsOf(run);
   return {
@@ -260,11 +309,21 @@ function callsOf({ reader, args: { prompt } }) {
 /** What the next turn may build on; without white space at the end, which templates trim.
  * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
-  const { assembler: { text: added, incomplete }, native, vocabulary, reader, seamed, prompt, tokens, args } = run;
+  const {
+    assembler: { text: added, incomplete },
+    native,
+    vocabulary,
+    reader,
+    seamed,
+    prompt,
+    tokens,
+    args,
+  } = run;
   if (reader || seamed === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
   if (incomplete) return { why: 'ends inside a character' };
-  const text = ('begin' in args.prompt && args.prompt.begin || '') + added, answer = strip(text);
+  const text = (('begin' in args.prompt && args.prompt.begin) || '') + added,
+    answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {
@@ -272,13 +331,14 @@ function prefixOf(run, finishReason) {
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  const { template } = vocabulary, ids = [...prompt, ...kept];
+  const { template } = vocabulary,
+    ids = [...prompt, ...kept];
   return { prefix: { of: native.stateName, text: seamed + template.protect(answer), seam: template.seam, ids } };
 }
 
 /** @param {number} count @param {number} milliseconds */
 function rate(count, milliseconds) {
-  return count > 0 && milliseconds > 0 ? count / milliseconds * 1000 : 0;
+  return count > 0 && milliseconds > 0 ? (count / milliseconds) * 1000 : 0;
 }
 
 /** Waits while the consumer is behind, unless other calls wait. */

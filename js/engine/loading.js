@@ -16,7 +16,8 @@ import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
 /** Weights that are more than any cache holds, and the parts of them that both ways of reading are tried with. */
-const MEMORY_BOUND = 2e8, QUARTERS = 4;
+const MEMORY_BOUND = 2e8,
+  QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
 /** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
@@ -31,9 +32,11 @@ const DEFAULT_CONTEXT = 4096;
 /** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {Means} means
  * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
 export async function load(descriptors, options, means) {
-  const { native, platform, pieces } = means, { headerOnly = false, contextLength } = options;
+  const { native, platform, pieces } = means,
+    { headerOnly = false, contextLength } = options;
   setOptions(native, options);
-  const meter = new Meter(means.report), digests = [options.sha256 ?? []].flat();
+  const meter = new Meter(means.report),
+    digests = [options.sha256 ?? []].flat();
   const around = surroundings(options, means, meter);
   const open = (/** @type {number} */ i) => {
     return openSource(descriptors[i], platform, pieces.reader(i), { ...around, expected: digests[i] });
@@ -104,7 +107,8 @@ function chooseStreams(native) {
   /** @type {number[]} */
   const many = [];
   for (let turn = -1; turn < QUARTERS; turn++) {
-    const first = (turn + QUARTERS) % QUARTERS, second = (first + 2) % QUARTERS;
+    const first = (turn + QUARTERS) % QUARTERS,
+      second = (first + 2) % QUARTERS;
     one[first] = native.rehearse(1, first);
     many[second] = native.rehearse(0, second);
   }
@@ -117,6 +121,8 @@ export function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
   if (wanted <= trained) return wanted;
-  throw new GemmaError('bad-option', 'contextLength',
-    { expected: `an integer from 1 to ${trained}, the model's own`, got: wanted });
+  throw new GemmaError('bad-option', 'contextLength', {
+    expected: `an integer from 1 to ${trained}, the model's own`,
+    got: wanted,
+  });
 }

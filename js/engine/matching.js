@@ -18,7 +18,8 @@ import { Grammar } from './grammar.js';
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
 export async function match({ runner, vocabulary }, { format, texts, draft, formats, masks = true }, job) {
-  const { native } = runner, pause = runner.pauses(job);
+  const { native } = runner,
+    pause = runner.pauses(job);
   const start = performance.now();
   let matcher;
   try {

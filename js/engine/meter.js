@@ -52,10 +52,12 @@ export class Meter {
 
   /** While another tab or process fetches it. @param {number} have @param {number} total */
   watch(have, total) {
-    const now = performance.now(), marks = this.#watched;
+    const now = performance.now(),
+      marks = this.#watched;
     marks.push({ time: now, loaded: have });
     while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
-    const [{ time, loaded }] = marks, bytesPerSecond = (have - loaded) / Math.max(now - time, 1) * 1000;
+    const [{ time, loaded }] = marks,
+      bytesPerSecond = ((have - loaded) / Math.max(now - time, 1)) * 1000;
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
@@ -78,8 +80,12 @@ export class Meter {
     const seconds = Math.max(performance.now() - time, 1) / 1000;
     const loaded = Math.min(this.#loaded, this.total ?? Infinity);
     this.#report({
-      phase: this.#phase, loaded, total: this.total, fromCache: Math.min(this.#fromCache, loaded),
-      bytesPerSecond: (this.#loaded - before) / seconds, ...(notice && { notice }),
+      phase: this.#phase,
+      loaded,
+      total: this.total,
+      fromCache: Math.min(this.#fromCache, loaded),
+      bytesPerSecond: (this.#loaded - before) / seconds,
+      ...(notice && { notice }),
     });
   }
 }

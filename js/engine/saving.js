@@ -12,7 +12,8 @@ const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
  * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of }) {
-  const { native } = runner, ids = all.slice(0, contextLength);   // an answer that filled it has one more
+  const { native } = runner,
+    ids = all.slice(0, contextLength); // an answer that filled it has one more
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   if (!native.saves(ids)) {
     native.sync(ids);
@@ -56,7 +57,7 @@ export async function aside(context, job, f) {
   try {
     return await f();
   } finally {
-    if (bytes) await restore(context, { aborted: false }, { bytes }).catch(() => {});   // else it is evaluated again
+    if (bytes) await restore(context, { aborted: false }, { bytes }).catch(() => {}); // else it is evaluated again
   }
 }
 
@@ -90,10 +91,13 @@ function statesOf({ runner: { native }, store, stateBytes }) {
   if (!store) {
     throw new GemmaError('bad-state', 'stateCache', { expected: 'a model with a cache', got: 'cache: false' });
   }
-  const states = known.get(store) ?? new States(store, {
-    engine: native.stateName, limit: stateBytes,
-    hash: (text) => native.hash(text),
-  });
+  const states =
+    known.get(store) ??
+    new States(store, {
+      engine: native.stateName,
+      limit: stateBytes,
+      hash: (text) => native.hash(text),
+    });
   known.set(store, states);
   return states;
 }
@@ -101,7 +105,8 @@ function statesOf({ runner: { native }, store, stateBytes }) {
 /** Conversations that the store keeps.
  * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
 export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
-  const states = statesOf(context), pause = context.runner.pauses(job);
+  const states = statesOf(context),
+    pause = context.runner.pauses(job);
   if (what === 'put') return states.put(name, bytes, pause);
   if (what === 'get') return states.get(name, pause);
   return what === 'list' ? states.list() : states.remove(name || undefined);

@@ -11,11 +11,14 @@ import { GemmaError } from '../errors.js';
 /** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
 export async function shapeOf(vocabulary, { format, tools }) {
   if (!format && !tools) return { shape: null, begins: null };
-  const { alive } = vocabulary, tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
+  const { alive } = vocabulary,
+    tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
   const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
-  const part = await vocabulary.load(), { Unsupported, compile, lower, ordered } = part;
+  const part = await vocabulary.load(),
+    { Unsupported, compile, lower, ordered } = part;
   try {
-    const grammar = tools ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
+    const grammar = tools
+      ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
       : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, alive }));
     // One spelling of each character leaves fewer choices.
     return { shape: lower(grammar, { spelling: 'shortest', alive }), begins };
@@ -43,7 +46,8 @@ async function beginning(vocabulary) {
 /** @param {Vocabulary} vocabulary @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools */
 async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }) {
   return (await vocabulary.dialect()).grammar({
-    tools: list, choice,
+    tools: list,
+    choice,
     id: (name) => vocabulary.idOf(name),
     control: (id) => vocabulary.isControl(id),
     schema(schema, place) {

@@ -61,7 +61,7 @@ function planned(native, sources, meter) {
  * @param {Source} source @param {Hash} hash @param {string} expected */
 async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);
-  for (let n; (n = await source.read(scratch)) > 0;) hash.update(scratch.subarray(0, n));
+  for (let n; (n = await source.read(scratch)) > 0; ) hash.update(scratch.subarray(0, n));
   const got = hash.hex();
   if (got === expected.toLowerCase()) return;
   throw new GemmaError('sha256-mismatch', 'SHA-256 of the model', { expected, got });

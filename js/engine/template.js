@@ -11,15 +11,24 @@ import { strip } from './strip.js';
 
 /** size: of a value with all in it; product: of what one operation takes. */
 const LIMITS = {
-  milliseconds: 2000, work: 1 << 27, size: 1 << 22, product: 1 << 26, items: 1 << 17,
-  'characters of template': 1 << 17, blanks: 500, 'characters of control tokens': 1 << 19,
+  milliseconds: 2000,
+  work: 1 << 27,
+  size: 1 << 22,
+  product: 1 << 26,
+  items: 1 << 17,
+  'characters of template': 1 << 17,
+  blanks: 500,
+  'characters of control tokens': 1 << 19,
 };
-const STEP = 64, ITEM = 8;
+const STEP = 64,
+  ITEM = 8;
 
 /** Words that conversations and schemas are built of: they are not seamed where they are keys or name a type. */
-const BUILT_OF = new Set(`type function name description parameters properties required items enum string number
+const BUILT_OF = new Set(
+  `type function name description parameters properties required items enum string number
   integer boolean object array null id tool_calls tool_call_id arguments role content response text assistant user
-  tool`.split(/\s+/));
+  tool`.split(/\s+/),
+);
 
 /** As templates take them; with more than these where tools are used.
  * @typedef {{ role: string, content: any }} Message */
@@ -73,10 +82,13 @@ export class ChatTemplate {
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
     while (JSON.stringify([messages, begin, tools]).includes(this.#seam)) this.#seam = newSeam();
-    const text = this.#render(messages.map(({ role, content, ...more }) => {
-      const as = role === 'model' ? 'assistant' : role;
-      return { role: as, content: this.#protected(content), ...this.#protected(more) };
-    }), this.#protected(tools));
+    const text = this.#render(
+      messages.map(({ role, content, ...more }) => {
+        const as = role === 'model' ? 'assistant' : role;
+        return { role: as, content: this.#protected(content), ...this.#protected(more) };
+      }),
+      this.#protected(tools),
+    );
     const whole = text + this.protect(begin);
     // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
     const before = prefix?.text.replaceAll(prefix.seam, this.#seam) ?? '';
@@ -117,11 +129,14 @@ export class ChatTemplate {
   protect(content) {
     const core = strip(content);
     if (!core) return content;
-    const edge = fold(core), lengths = Array.from({ length: this.#longest }, (_, n) => n + 1);
-    const head = lengths.some((n) => along(this.#tails, [...edge.slice(0, n)].reverse()))
-      || (edge.length < this.#longest && this.#pieces.some((piece) => piece.includes(edge)));
+    const edge = fold(core),
+      lengths = Array.from({ length: this.#longest }, (_, n) => n + 1);
+    const head =
+      lengths.some((n) => along(this.#tails, [...edge.slice(0, n)].reverse())) ||
+      (edge.length < this.#longest && this.#pieces.some((piece) => piece.includes(edge)));
     const tail = lengths.some((n) => along(this.#heads, edge.slice(-n)));
-    let seamed = head ? this.#seam : '', done = 0;
+    let seamed = head ? this.#seam : '',
+      done = 0;
     for (const { 0: c, index } of this.#candidates(core)) {
       if (!this.#match(core, index, this.#heads, fold)) continue;
       seamed += core.slice(done, index) + c + this.#seam;
@@ -133,7 +148,7 @@ export class ChatTemplate {
 
   /** @param {string} text */
   #candidates(text) {
-    limit('product', text.length * this.#longest / 2);
+    limit('product', (text.length * this.#longest) / 2);
     return text.matchAll(this.#starts);
   }
 
@@ -141,7 +156,7 @@ export class ChatTemplate {
    * @param {string} text @param {number} at @param {Tree | undefined} node */
   #match(text, at, node, change = (/** @type {string} */ c) => c) {
     let found = 0;
-    for (let end = at; node && end < text.length;) {
+    for (let end = at; node && end < text.length; ) {
       const c = String.fromCodePoint(/** @type {number} */ (text.codePointAt(end)));
       for (const part of change(c)) node = node?.get(part);
       end += c.length;
@@ -185,10 +200,14 @@ export class ChatTemplate {
   /** A text cut inside what the tokenizer would take for a mark. @param {string} text */
   #apart(text) {
     const marks = (this.#vocabulary.marks ?? []).filter((mark) => text.includes(mark));
-    return marks.reduce((parts, mark) => parts.flatMap((part) => {
-      const ends = part.split(mark);
-      return ends.map((end, i) => (i ? mark.slice(1) : '') + end + (i < ends.length - 1 ? mark[0] : ''));
-    }), [text]);
+    return marks.reduce(
+      (parts, mark) =>
+        parts.flatMap((part) => {
+          const ends = part.split(mark);
+          return ends.map((end, i) => (i ? mark.slice(1) : '') + end + (i < ends.length - 1 ? mark[0] : ''));
+        }),
+      [text],
+    );
   }
 
   /** The template may or may not write a BOS; exactly one remains. @param {number[]} ids */
@@ -203,7 +222,7 @@ export class ChatTemplate {
 /** Four random noncharacters: valid in a string, never assigned, not white space. */
 function newSeam() {
   const random = crypto.getRandomValues(new Uint8Array(4));
-  return String.fromCharCode(...Array.from(random, (x) => 0xfdd0 + x % 32));
+  return String.fromCharCode(...Array.from(random, (x) => 0xfdd0 + (x % 32)));
 }
 
 /** Templates that can do without the date get none: the same messages give the same prompt, whatever the day. */
@@ -216,11 +235,20 @@ function strftime(format) {
   const two = (/** @type {number} */ n) => String(n).padStart(2, '0');
   /** @type {Record<string, string | undefined>} */
   const parts = {
-    Y: String(now.getFullYear()), y: two(now.getFullYear() % 100), m: two(now.getMonth() + 1), d: two(now.getDate()),
-    B: name({ month: 'long' }), b: name({ month: 'short' }),
-    A: name({ weekday: 'long' }), a: name({ weekday: 'short' }),
-    H: two(now.getHours()), I: two((now.getHours() + 11) % 12 + 1), M: two(now.getMinutes()), S: two(now.getSeconds()),
-    p: now.getHours() < 12 ? 'AM' : 'PM', '%': '%',
+    Y: String(now.getFullYear()),
+    y: two(now.getFullYear() % 100),
+    m: two(now.getMonth() + 1),
+    d: two(now.getDate()),
+    B: name({ month: 'long' }),
+    b: name({ month: 'short' }),
+    A: name({ weekday: 'long' }),
+    a: name({ weekday: 'short' }),
+    H: two(now.getHours()),
+    I: two(((now.getHours() + 11) % 12) + 1),
+    M: two(now.getMinutes()),
+    S: two(now.getSeconds()),
+    p: now.getHours() < 12 ? 'AM' : 'PM',
+    '%': '%',
   };
   return String(format).replace(/%(-?)([a-zA-Z%])/g, (all, short, letter) => {
     return (short ? parts[letter]?.replace(/^0(?=.)/, '') : parts[letter]) ?? all;
@@ -232,7 +260,12 @@ const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 
 function builtins() {
   return {
-    true: true, false: false, none: null, True: true, False: false, None: null,
+    true: true,
+    false: false,
+    none: null,
+    True: true,
+    False: false,
+    None: null,
     /** @param {unknown} message */
     raise_exception(message) {
       throw new GemmaError('template-error', `the model's chat template says: ${short(message)}`);
@@ -250,8 +283,10 @@ function builtins() {
 /** @param {keyof typeof LIMITS} what @param {number} value */
 function limit(what, value) {
   if (value <= LIMITS[what]) return;
-  throw new GemmaError('template-error', "the model's chat template runs away",
-    { expected: `at most ${LIMITS[what]} ${what}`, got: value });
+  throw new GemmaError('template-error', "the model's chat template runs away", {
+    expected: `at most ${LIMITS[what]} ${what}`,
+    got: value,
+  });
 }
 
 // The types of this dependency do not resolve under Node's rules for modules.
@@ -271,13 +306,13 @@ class LimitedInterpreter extends AnyInterpreter {
   evaluate(node, environment) {
     const outer = this.#outer;
     this.#spend(STEP);
-    const frame = this.#outer = { node, sum: 0 };
+    const frame = (this.#outer = { node, sum: 0 });
     try {
       const result = super.evaluate(node, environment);
       const size = this.#size(result, frame.sum);
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('product', size * times);
-      if (typeof result?.value !== 'number') this.#spend(size / 256 + size * (times + 1) / 16);
+      if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
       outer.sum += size;
       return result;
     } finally {
@@ -312,13 +347,13 @@ class LimitedInterpreter extends AnyInterpreter {
 
   /** A function weighs as much as the `parts` it was taken from. @param {any} result @param {number} parts */
   #size(result, parts = 0) {
-    if (!result) return 0;   // first of nothing
+    if (!result) return 0; // first of nothing
     const { value, type } = result;
     if (typeof value === 'number') return Math.abs(value) * ITEM;
     const known = this.#sizes.get(result);
     if (known !== undefined) return known;
     /** @type {number} */
-    let size = typeof value === 'function' ? parts : value?.length ?? 1;
+    let size = typeof value === 'function' ? parts : (value?.length ?? 1);
     this.#spend(size);
     if (typeof value === 'object' && value) {
       for (const [key, part] of value.entries()) {
@@ -336,7 +371,7 @@ class LimitedInterpreter extends AnyInterpreter {
   /** @param {number} work */
   #spend(work) {
     const before = this.#work;
-    limit('work', this.#work += work);
+    limit('work', (this.#work += work));
     if (before >> 12 !== this.#work >> 12) limit('milliseconds', performance.now() - this.#start);
   }
 }

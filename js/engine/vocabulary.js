@@ -21,9 +21,11 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
 /** Bytes that are made text together: a decoder costs more to call than to use; room for a token's. */
-const DECODED_AT_ONCE = 1 << 14, ROOM = 16;
+const DECODED_AT_ONCE = 1 << 14,
+  ROOM = 16;
 /** Characters that are made tokens at once, and bytes of a text that nothing parts: more are refused. */
-const ENCODED_AT_ONCE = 1 << 16, MOST_REST = 1 << 24;
+const ENCODED_AT_ONCE = 1 << 16,
+  MOST_REST = 1 << 24;
 
 /** Between pieces of work; throws where nobody waits for it any more. @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
@@ -80,7 +82,8 @@ export class Vocabulary {
   async encodeAll(text, { bos = false, special = false }, pause) {
     if (text.length <= ENCODED_AT_ONCE) return this.encode(text, { bos, special });
     const ids = bos && this.bos !== null ? [this.bos] : [];
-    let rest = new Uint8Array(), begun = false;
+    let rest = new Uint8Array(),
+      begun = false;
     for (let at = 0; at < text.length; await pause()) {
       const slice = sliceOf(text, at, at + Math.max(ENCODED_AT_ONCE, rest.length));
       const bytes = joined(rest, utf8(slice));
@@ -117,11 +120,12 @@ export class Vocabulary {
   }
 
   /** @param {number[]} ids @param {boolean} special @param {number} [before] @returns {Generator<string>} */
-  * #texts(ids, special, before = -1) {
-    const decoder = textDecoder(), bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
+  *#texts(ids, special, before = -1) {
+    const decoder = textDecoder(),
+      bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
-      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice();   // also: no shared memory
+      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice(); // also: no shared memory
       if (n + piece.length > bytes.length) {
         yield decoder.decode(bytes.subarray(0, n), { stream: true });
         n = 0;
@@ -141,7 +145,8 @@ export class Vocabulary {
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    const { begin } = prompt, prefix = this.#own(prompt.prefix);
+    const { begin } = prompt,
+      prefix = this.#own(prompt.prefix);
     return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
   }
 
@@ -156,13 +161,14 @@ export class Vocabulary {
   }
 
   async #ready() {
-    return this.#template ??= await this.#makeTemplate();
+    return (this.#template ??= await this.#makeTemplate());
   }
 
   /** The same, of conversations with tools too. @param {Prompt} prompt @param {Pause} [pause] */
   async prompted(prompt, pause) {
-    const calling = 'messages' in prompt && (prompt.tools
-      || prompt.messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls));
+    const calling =
+      'messages' in prompt &&
+      (prompt.tools || prompt.messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls));
     return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
   }
 
@@ -174,7 +180,9 @@ export class Vocabulary {
 
   /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
   async #withTools({ messages, prefix: given, begin, tools = [] }) {
-    const { preceded } = await this.load(), template = await this.#ready(), prefix = this.#own(given);
+    const { preceded } = await this.load(),
+      template = await this.#ready(),
+      prefix = this.#own(given);
     const { opening, ...form } = (await this.dialect()).render(messages, tools);
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });
@@ -192,13 +200,15 @@ export class Vocabulary {
   /** How this model calls tools. */
   async dialect() {
     if (this.#dialect) return this.#dialect;
-    const { dialectOf } = await this.load(), { probe } = await this.#ready();
-    return this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null });
+    const { dialectOf } = await this.load(),
+      { probe } = await this.#ready();
+    return (this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null }));
   }
 
   /** Reads one answer for calls. */
   async callReader() {
-    const { CallReader } = await this.load(), { marks, parse } = await this.dialect();
+    const { CallReader } = await this.load(),
+      { marks, parse } = await this.dialect();
     return new CallReader(marks, (name) => this.idOf(name), parse);
   }
 
@@ -256,8 +266,10 @@ export class Vocabulary {
     const control = this.#native.where('is_control', this.size);
     const marks = MARKS.filter((mark) => this.idOf(mark) !== null && !control.includes(Number(this.idOf(mark))));
     return new ChatTemplate(source, {
-      control: new Map([...control.map((id) => /** @type {const} */ ([name(id), id])),
-        ...marks.map((mark) => /** @type {const} */ ([mark, Number(this.idOf(mark))]))]),
+      control: new Map([
+        ...control.map((id) => /** @type {const} */ ([name(id), id])),
+        ...marks.map((mark) => /** @type {const} */ ([mark, Number(this.idOf(mark))])),
+      ]),
       marks,
       encode: (/** @type {string} */ text) => this.#native.encode(text, false),
       bos: this.addsBos ? this.bos : null,

@@ -175,7 +175,7 @@ export class Rule {
   /** Labels that spell these texts: as few as go without one that ends inside of another. @param {string[]} texts */
   #tries(texts) {
     const labels = [];
-    for (let left = texts.sort(); left.length;) {
+    for (let left = texts.sort(); left.length; ) {
       /** @type {string[]} */
       const inner = [];
       const outer = left.filter((text, i) => {
@@ -183,7 +183,13 @@ export class Rule {
         if (within) inner.push(text);
         return !within;
       });
-      labels.push(this.#trie(outer.map((text) => [...text]), 0, false));
+      labels.push(
+        this.#trie(
+          outer.map((text) => [...text]),
+          0,
+          false,
+        ),
+      );
       left = inner;
     }
     return labels;
@@ -206,13 +212,16 @@ export class Rule {
         continue;
       }
       if (hasHalfPair(text[at])) this.#literal(text[at]);
-      const point = /** @type {number} */ (text[at].codePointAt(0)), list = groups.get(point);
+      const point = /** @type {number} */ (text[at].codePointAt(0)),
+        list = groups.get(point);
       if (list) list.push(text);
       else groups.set(point, [text]);
     }
-    const segments = [...groups].sort((a, b) => a[0] - b[0]).map(([point, list]) => {
-      return /** @type {[number, number, number]} */ ([point, point, this.#trie(list, at + 1, quoted)]);
-    });
+    const segments = [...groups]
+      .sort((a, b) => a[0] - b[0])
+      .map(([point, list]) => {
+        return /** @type {[number, number, number]} */ ([point, point, this.#trie(list, at + 1, quoted)]);
+      });
     return spell.segments(segments, this.how, ends ? QUOTE : -1);
   }
 
@@ -226,7 +235,8 @@ export class Rule {
     const copies = max === Infinity ? min : max;
     if (weight(repeat, WRITTEN_OUT) * copies <= WRITTEN_OUT) return this.#writtenOut(repeat, min, max, counted);
     if (counted) return this.#called(node, this.how);
-    const from = this.edges.length, loop = this.whole.loop({ min, max });
+    const from = this.edges.length,
+      loop = this.whole.loop({ min, max });
     const body = this.#build(repeat, true);
     if (!body) return min === 0 ? empty() : null;
     this.loop.fill(loop, from);
@@ -268,7 +278,10 @@ export class Rule {
   /** @param {Node} node @param {Spelling} how @returns {Fragment | null} */
   #called(node, how) {
     const rule = this.whole.call(node, how);
-    return rule < 0 ? this.whole.nullable(node) ? empty() : null
+    return rule < 0
+      ? this.whole.nullable(node)
+        ? empty()
+        : null
       : { ...this.#single(KIND.CALL, rule), nullable: this.whole.nullable(node) };
   }
 
@@ -312,7 +325,7 @@ export class Rule {
     const steps = dfa.edges.map((edges) => {
       /** @type {Map<number, [number, number][]>} */
       const by = new Map();
-      for (const [lo, hi, to] of edges) by.set(to, [...by.get(to) ?? [], [lo, hi]]);
+      for (const [lo, hi, to] of edges) by.set(to, [...(by.get(to) ?? []), [lo, hi]]);
       return [...by].map(([to, ranges]) => {
         return { kind: KIND.BYTES, label: this.whole.spell.chars(ranges, this.how), to: states[to], member: -1 };
       });
@@ -350,7 +363,8 @@ export class Rule {
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index });
     }
     const between = this.#build(comma, true);
-    const count = loop.once?.length ?? 0, all = loop.once?.every(Boolean) ? count : Infinity;
+    const count = loop.once?.length ?? 0,
+      all = loop.once?.every(Boolean) ? count : Infinity;
     if (!between || between.nullable || min > max || min > all || (loop.required?.length ?? 0) > max) return null;
     const nullable = min === 0 && !loop.required?.length;
     if (!first.length || max === 0) return nullable ? empty() : null;
@@ -396,7 +410,8 @@ export function weight(node, most) {
   if ('repeat' in node) {
     const body = weight(node.repeat, most);
     if (body > most) return body;
-    const { min, max } = node, copies = max === Infinity ? Math.max(min, 1) : max;
+    const { min, max } = node,
+      copies = max === Infinity ? Math.max(min, 1) : max;
     return body * copies > WRITTEN_OUT ? body : body * copies;
   }
   return 'both' in node || 'except' in node || 'automaton' in node ? most + 1 : 1;

@@ -17,7 +17,7 @@ function grown(words, least) {
 /** @param {number} h @param {number} x */
 const mixed = (h, x) => {
   const product = Math.imul(h ^ x, 0x9e3779b1);
-  return product ^ product >>> 15;
+  return product ^ (product >>> 15);
 };
 
 export class Graph {
@@ -35,24 +35,27 @@ export class Graph {
   put(lo, hi, to) {
     const at = this.#at;
     if (at > this.#ends[this.count - 1] && this.#spans[at - 1] === to && this.#spans[at - 2] >> 8 === lo - 1) {
-      this.#spans[at - 2] = this.#spans[at - 2] & 255 | hi << 8;
+      this.#spans[at - 2] = (this.#spans[at - 2] & 255) | (hi << 8);
       return;
     }
     if (at + 2 > this.#spans.length) this.#spans = grown(this.#spans, at + 2);
-    this.#spans[at] = lo | hi << 8;
+    this.#spans[at] = lo | (hi << 8);
     this.#spans[at + 1] = to;
     this.#at = at + 2;
   }
 
   /** The number of the node whose spans were put: an older one, if it is equal. */
   made() {
-    const from = this.#ends[this.count - 1], size = this.#at - from, spans = this.#spans;
+    const from = this.#ends[this.count - 1],
+      size = this.#at - from,
+      spans = this.#spans;
     let hash = size;
     for (let i = from; i < this.#at; i++) hash = mixed(hash, spans[i]);
     const mask = this.#table.length - 1;
     let slot = hash & mask;
-    for (; this.#table[slot]; slot = slot + 1 & mask) {
-      const other = this.#table[slot], begin = this.#ends[other - 1];
+    for (; this.#table[slot]; slot = (slot + 1) & mask) {
+      const other = this.#table[slot],
+        begin = this.#ends[other - 1];
       if (this.#ends[other] - begin !== size) continue;
       let same = 0;
       while (same < size && spans[begin + same] === spans[from + same]) same++;
@@ -70,12 +73,13 @@ export class Graph {
   }
 
   #widen() {
-    const table = new Uint32Array(2 * this.#table.length), mask = table.length - 1;
+    const table = new Uint32Array(2 * this.#table.length),
+      mask = table.length - 1;
     for (let node = 1; node < this.count; node++) {
       let hash = this.#ends[node] - this.#ends[node - 1];
       for (let i = this.#ends[node - 1]; i < this.#ends[node]; i++) hash = mixed(hash, this.#spans[i]);
       let slot = hash & mask;
-      while (table[slot]) slot = slot + 1 & mask;
+      while (table[slot]) slot = (slot + 1) & mask;
       table[slot] = node;
     }
     this.#table = table;
@@ -85,7 +89,8 @@ export class Graph {
    * each end, counted in spans, these, two words each, and the new number of each node.
    * @param {Iterable<number>} from */
   reachable(from) {
-    const place = new Int32Array(this.count).fill(-1), ends = [0];
+    const place = new Int32Array(this.count).fill(-1),
+      ends = [0];
     /** @type {number[]} */
     const spans = [];
     place[0] = 0;
@@ -97,8 +102,9 @@ export class Graph {
       return 0;
     };
     for (const first of from) {
-      for (const open = place[first] < 0 ? [first] : []; open.length;) {
-        const node = open[open.length - 1], before = next(node);
+      for (const open = place[first] < 0 ? [first] : []; open.length; ) {
+        const node = open[open.length - 1],
+          before = next(node);
         if (before) {
           open.push(before);
           continue;

@@ -60,7 +60,7 @@ export class Languages {
 
   /** @param {Term[]} terms @param {string} kind */
   joined(terms, kind) {
-    const flat = terms.flatMap((term) => term.kind === kind ? term.of : [term]);
+    const flat = terms.flatMap((term) => (term.kind === kind ? term.of : [term]));
     this.budget.spend('', flat.length / 4);
     return [...new Set(flat)].sort((a, b) => a.id - b.id);
   }
@@ -106,8 +106,10 @@ export class Languages {
   build(node) {
     if ('literal' in node) {
       const points = [...node.literal].map((letter) => /** @type {number} */ (letter.codePointAt(0)));
-      return points.reduceRight((/** @type {Term} */ rest, point) =>
-        this.cat(this.make('chars', [], { ranges: [[point, point]] }), rest), this.empty);
+      return points.reduceRight(
+        (/** @type {Term} */ rest, point) => this.cat(this.make('chars', [], { ranges: [[point, point]] }), rest),
+        this.empty,
+      );
     }
     if ('chars' in node) return node.chars.length ? this.make('chars', [], { ranges: node.chars }) : this.nothing;
     if ('sequence' in node) {
@@ -182,7 +184,8 @@ export class Languages {
   isEmpty(node) {
     if (surelySome(node)) return false;
     const start = this.term(node);
-    const seen = new Set([start]), open = [start];
+    const seen = new Set([start]),
+      open = [start];
     while (open.length) {
       const term = /** @type {Term} */ (open.pop());
       if (term.nullable || term === this.all || seen.size > VISITS) return false;
@@ -220,4 +223,3 @@ function nullable({ kind, of, min, automaton }) {
   if (kind === 'repeat') return min === 0 || of[0].nullable;
   return automaton?.accept.includes(min) ?? false;
 }
-

@@ -8,13 +8,26 @@ import { chars, literal, repeat, sequence } from './nodes.js';
 /** How deep `pretty` counts; deeper levels may be indented by any number of spaces from there on. */
 const COUNTED = 12;
 
-const SPACE = repeat(chars([[9, 10], [13, 13], [32, 32]]), 0, Infinity);
+const SPACE = repeat(
+  chars([
+    [9, 10],
+    [13, 13],
+    [32, 32],
+  ]),
+  0,
+  Infinity,
+);
 const NONE = literal('');
 /** @type {Layout} */
 const COMPACT = { open: NONE, close: NONE, comma: literal(','), colon: literal(':'), empty: NONE };
 /** @type {Layout} */
-const FREE = { open: SPACE, close: SPACE, comma: sequence(SPACE, literal(','), SPACE),
-  colon: sequence(SPACE, literal(':'), SPACE), empty: SPACE };
+const FREE = {
+  open: SPACE,
+  close: SPACE,
+  comma: sequence(SPACE, literal(','), SPACE),
+  colon: sequence(SPACE, literal(':'), SPACE),
+  empty: SPACE,
+};
 
 /** @param {number} depth */
 function line(depth) {
@@ -41,8 +54,13 @@ export class Layouts {
   /** @param {number} depth of the brackets @returns {Layout} */
   at(depth) {
     if (this.kind !== 'pretty') return this.kind === 'compact' ? COMPACT : FREE;
-    this.made[depth] ??= { open: line(depth + 1), close: line(depth), comma: sequence(literal(','), line(depth + 1)),
-      colon: literal(': '), empty: NONE };
+    this.made[depth] ??= {
+      open: line(depth + 1),
+      close: line(depth),
+      comma: sequence(literal(','), line(depth + 1)),
+      colon: literal(': '),
+      empty: NONE,
+    };
     return this.made[depth];
   }
 

@@ -13,7 +13,10 @@ import { Spells } from './spell.js';
 /** spelling: of the characters of JSON strings: every one that is legal, or one each.
  * @typedef {import('./refusal.js').ClockOptions & { spelling?: 'any' | 'shortest' }} LowerOptions */
 
-const MAGIC = 0x31475747, VERSION = 1, NO_MOST = 0xffffffff, HEAD = 12;
+const MAGIC = 0x31475747,
+  VERSION = 1,
+  NO_MOST = 0xffffffff,
+  HEAD = 12;
 const MOST_STEPS = 2_000_000;
 /** Rules of so many states are written where they are called. */
 const INLINED = 4;
@@ -58,7 +61,8 @@ class Lowering {
   run() {
     const { start } = this.grammar;
     if (!this.productive(start)) throw new Unsupported('nothing can match', '');
-    const first = this.call({ rule: start }, 'text'), nullable = this.facts.nullable.has(start);
+    const first = this.call({ rule: start }, 'text'),
+      nullable = this.facts.nullable.has(start);
     if (first < 0 && !nullable) throw new Unsupported('nothing can match', '');
     this.#noLeftRecursion();
     return this.#write(first, nullable);
@@ -104,17 +108,18 @@ class Lowering {
   /** The number of the rule that reads a node, and at least one byte; -1: there is nothing to read.
    * @param {Node} node @param {import('./spell.js').Spelling} how */
   call(node, how) {
-    const keys = this.#keys[how], key = keys.get(node) ?? keyOf(node, how);
+    const keys = this.#keys[how],
+      key = keys.get(node) ?? keyOf(node, how);
     keys.set(node, key);
     let at = this.#calls.get(key);
     if (at !== undefined) return at;
-    this.#calls.set(key, at = this.#rules.length);
+    this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
     const filled = 'jsonString' in body ? rule.fillString(body.jsonString) : rule.fill(body);
-    if (!filled) this.#calls.set(key, at = -1);
+    if (!filled) this.#calls.set(key, (at = -1));
     else made.rule = rule;
     return at;
   }
@@ -139,25 +144,44 @@ class Lowering {
   /** @param {number} first @param {boolean} nullable */
   #write(first, nullable) {
     const kept = this.#rules.map(({ rule }) => rule && simplified(rule));
-    const bases = [0], edges = [0];
+    const bases = [0],
+      edges = [0];
     for (const rule of kept) {
       bases.push(bases[bases.length - 1] + (rule?.accept.length ?? 0));
       edges.push(edges[edges.length - 1] + (rule?.to.length ?? 0));
     }
     const { ends, spans, place } = this.spell.graph.reachable(spellings(kept));
-    const states = bases[kept.length], all = edges[kept.length];
+    const states = bases[kept.length],
+      all = edges[kept.length];
     const members = this.#loops.map((loop) => (loop.once ? loop.once.length : 0));
-    const sum = members.reduce((a, b) => a + b, 0), loops = this.#loops.length;
+    const sum = members.reduce((a, b) => a + b, 0),
+      loops = this.#loops.length;
     const size = HEAD + ends.length + spans.length + 2 * states + 3 * all + kept.length + 3 * loops + sum;
     const out = new Uint32Array(size);
-    out.set([MAGIC, VERSION, size, ends.length, spans.length / 2, states, all, kept.length, loops, sum,
-      first < 0 ? NO_MOST : first, Number(nullable)]);
+    out.set([
+      MAGIC,
+      VERSION,
+      size,
+      ends.length,
+      spans.length / 2,
+      states,
+      all,
+      kept.length,
+      loops,
+      sum,
+      first < 0 ? NO_MOST : first,
+      Number(nullable),
+    ]);
     out.set(ends, HEAD);
     out.set(spans, HEAD + ends.length);
     const at = HEAD + ends.length + spans.length;
     kept.forEach((rule, i) => {
-      rule?.ends.forEach((end, k) => { out[at + bases[i] + k] = edges[i] + end; });
-      rule?.accept.forEach((is, k) => { out[at + states + bases[i] + k] = Number(is) | rule.loop[k] << 1; });
+      rule?.ends.forEach((end, k) => {
+        out[at + bases[i] + k] = edges[i] + end;
+      });
+      rule?.accept.forEach((is, k) => {
+        out[at + states + bases[i] + k] = Number(is) | (rule.loop[k] << 1);
+      });
       rule?.how.forEach((how, k) => {
         const label = (how & 3) === KIND.BYTES ? place[rule.label[k]] : rule.label[k];
         out.set([how, label, rule.to[k] + bases[i]], at + 2 * states + 3 * (edges[i] + k));
@@ -176,15 +200,16 @@ class Lowering {
   #writeMembers(out, at) {
     for (const { once = [], required = [] } of this.#loops) {
       const needed = new Set(required);
-      for (let i = 0; i < once.length; i++) out[at++] = Number(once[i]) | Number(needed.has(i)) << 1;
+      for (let i = 0; i < once.length; i++) out[at++] = Number(once[i]) | (Number(needed.has(i)) << 1);
     }
   }
 }
 
 /** Nodes that edges of rules have as labels. @param {(import('./simplify.js').Simple | null)[]} rules */
-const spellings = (rules) => rules.flatMap((rule) => {
-  return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
-});
+const spellings = (rules) =>
+  rules.flatMap((rule) => {
+    return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
+  });
 
 /** Facts about a grammar's rules: which may be empty, which match anything at all, which are recursive. */
 class Facts {
@@ -214,14 +239,14 @@ class Facts {
 
   /** Which rules each rule uses, of those that the start needs. @param {string} start */
   #collect(start) {
-    for (const open = [start]; open.length;) {
+    for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
       if (this.#uses.has(name)) continue;
       /** @type {Set<string>} */
       const names = new Set();
       /** @type {Set<Node>} */
       const seen = new Set();
-      for (const nodes = [this.rule(name)]; nodes.length;) {
+      for (const nodes = [this.rule(name)]; nodes.length; ) {
         const node = /** @type {Node} */ (nodes.pop());
         if (seen.has(node)) continue;
         seen.add(node);
@@ -246,11 +271,11 @@ class Facts {
         else users.set(other, [name]);
       }
     }
-    for (const open = [...this.#uses.keys()].reverse(); open.length;) {
+    for (const open = [...this.#uses.keys()].reverse(); open.length; ) {
       const name = /** @type {string} */ (open.pop());
       if (found.has(name) || !test(this.rule(name))) continue;
       found.add(name);
-      open.push(...users.get(name) ?? []);
+      open.push(...(users.get(name) ?? []));
     }
   }
 
@@ -278,8 +303,9 @@ class Facts {
     if ('repeat' in node) return node.min === 0 || this.#isProductive(node.repeat);
     if ('rule' in node) return this.productive.has(node.rule);
     if ('members' in node) {
-      return node.members.every((member) => !member.required
-        || (this.#isProductive(member.key) && this.#isProductive(member.value)));
+      return node.members.every(
+        (member) => !member.required || (this.#isProductive(member.key) && this.#isProductive(member.value)),
+      );
     }
     return true;
   }
@@ -289,11 +315,11 @@ class Facts {
     const known = this.#recursive.get(name);
     if (known !== undefined) return known;
     const seen = new Set();
-    for (const open = [...this.#uses.get(name) ?? []]; open.length;) {
+    for (const open = [...(this.#uses.get(name) ?? [])]; open.length; ) {
       const next = /** @type {string} */ (open.pop());
       if (seen.has(next)) continue;
       seen.add(next);
-      open.push(...this.#uses.get(next) ?? []);
+      open.push(...(this.#uses.get(next) ?? []));
     }
     this.#recursive.set(name, seen.has(name));
     return seen.has(name);

@@ -28,28 +28,28 @@ export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity 
 /** @param {Node} node */
 export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 /** @param {Node} node */
-export const isEmpty = (node) => ('sequence' in node && node.sequence.length === 0)
-  || ('literal' in node && node.literal === '');
+export const isEmpty = (node) =>
+  ('sequence' in node && node.sequence.length === 0) || ('literal' in node && node.literal === '');
 
 /** Whether a text holds half of a surrogate pair: no text of a model can. @param {string} text */
 export const hasHalfPair = (text) => /[\ud800-\udfff]/u.test(text);
 
 /** @param {string} text @returns {Node} */
-export const literal = (text) => text === '' ? EMPTY : { literal: text };
+export const literal = (text) => (text === '' ? EMPTY : { literal: text });
 
 /** @param {Ranges} ranges @returns {Node} */
-export const chars = (ranges) => ranges.length ? { chars: ranges } : NOTHING;
+export const chars = (ranges) => (ranges.length ? { chars: ranges } : NOTHING);
 
 /** @param {...Node} nodes @returns {Node} */
 export function sequence(...nodes) {
   if (nodes.some(isNothing)) return NOTHING;
-  const parts = nodes.flatMap((node) => 'sequence' in node ? node.sequence : isEmpty(node) ? [] : [node]);
+  const parts = nodes.flatMap((node) => ('sequence' in node ? node.sequence : isEmpty(node) ? [] : [node]));
   return parts.length === 1 ? parts[0] : parts.length ? { sequence: parts } : EMPTY;
 }
 
 /** @param {Node[]} nodes @returns {Node} */
 export function choice(nodes) {
-  const parts = [...new Set(nodes.flatMap((node) => 'choice' in node ? node.choice : [node]))];
+  const parts = [...new Set(nodes.flatMap((node) => ('choice' in node ? node.choice : [node])))];
   return parts.length === 1 ? parts[0] : parts.length ? { choice: parts } : NOTHING;
 }
 
@@ -99,8 +99,9 @@ function measure(node) {
     const [least, most] = lengths(node.repeat);
     return [least * node.min, most ? most * node.max : 0];
   }
-  const parts = ('sequence' in node ? node.sequence : 'choice' in node ? node.choice : 'both' in node ? node.both : [])
-    .map(lengths);
+  const parts = (
+    'sequence' in node ? node.sequence : 'choice' in node ? node.choice : 'both' in node ? node.both : []
+  ).map(lengths);
   if ('sequence' in node) return parts.reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
   if ('choice' in node) return parts.reduce(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)], [Infinity, 0]);
   if ('both' in node) return parts.reduce(([a, b], [c, d]) => [Math.max(a, c), Math.min(b, d)], [0, Infinity]);
@@ -115,7 +116,8 @@ export function ofLength(node, min, max) {
   if (node === ANY_TEXT) return repeat(ANY_CHAR, min, max);
   const parts = 'sequence' in node ? node.sequence : [node];
   const varying = parts.findIndex((part) => lengths(part)[0] !== lengths(part)[1]);
-  const part = parts[varying], fixed = least - (part ? lengths(part)[0] : 0);
+  const part = parts[varying],
+    fixed = least - (part ? lengths(part)[0] : 0);
   const rest = parts.filter((_, i) => i !== varying).reduce((sum, one) => sum + lengths(one)[1], 0);
   if (part && rest === fixed && 'repeat' in part && lengths(part.repeat).join() === '1,1') {
     const counted = repeat(part.repeat, Math.max(part.min, min - fixed), Math.min(part.max, max - fixed));

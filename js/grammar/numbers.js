@@ -20,8 +20,11 @@ const MOST_STATES = 4000;
 const LETTERS = [...'.0123456789'];
 
 /** @returns {Numbers} */
-export const everyNumber = () => ({ intervals: [{ lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true }],
-  multiples: [], notMultiples: [] });
+export const everyNumber = () => ({
+  intervals: [{ lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true }],
+  multiples: [],
+  notMultiples: [],
+});
 
 /** @param {Interval} a @param {Interval} b @returns {Interval} */
 function common(a, b) {
@@ -44,12 +47,12 @@ export function bothNumbers(a, b) {
 }
 
 /** @param {Value[]} points sorted or not @returns {Interval[]} */
-export const pointIntervals = (points) => points.map((point) =>
-  ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
+export const pointIntervals = (points) =>
+  points.map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
 
 /** Everything outside the points. @param {Value[]} points @returns {Interval[]} */
 export function gaps(points) {
-  const sorted = [...new Set(points)].sort((a, b) => a < b ? -1 : 1);
+  const sorted = [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
   const edges = /** @type {Value[]} */ ([-Infinity, ...sorted, Infinity]);
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
@@ -58,20 +61,30 @@ export function gaps(points) {
 export function noNumber({ intervals, multiples, notMultiples }) {
   if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
   const [step] = multiples;
-  return step !== undefined && intervals.every(({ lo, loOpen, hi, hiOpen }) => {
-    if (typeof lo === 'bigint' || typeof hi === 'bigint' || !Number.isFinite(lo) || !Number.isFinite(hi)) return false;
-    const first = Math.ceil(lo / step) * step;
-    return Number.isSafeInteger(step) && (first > hi || (first === hi && hiOpen)
-      || (first === lo && loOpen && (first + step > hi || (first + step === hi && hiOpen))));
-  });
+  return (
+    step !== undefined &&
+    intervals.every(({ lo, loOpen, hi, hiOpen }) => {
+      if (typeof lo === 'bigint' || typeof hi === 'bigint' || !Number.isFinite(lo) || !Number.isFinite(hi))
+        return false;
+      const first = Math.ceil(lo / step) * step;
+      return (
+        Number.isSafeInteger(step) &&
+        (first > hi ||
+          (first === hi && hiOpen) ||
+          (first === lo && loOpen && (first + step > hi || (first + step === hi && hiOpen))))
+      );
+    })
+  );
 }
 
 /** The decimal digits of a number without its sign: '12', '5' of 12.5; without needless zeros.
  * @param {Value | string} value or its text */
 function digitsOf(value) {
   const [mantissa, power = '0'] = String(value).replace(/^-/, '').split('e');
-  const [whole, part = ''] = mantissa.split('.'), exponent = Number(power);
-  const all = whole + part, point = whole.length + exponent;
+  const [whole, part = ''] = mantissa.split('.'),
+    exponent = Number(power);
+  const all = whole + part,
+    point = whole.length + exponent;
   const integer = point > 0 ? all.slice(0, point).padEnd(point, '0') : '0';
   const fraction = point > 0 ? all.slice(point) : '0'.repeat(-point) + all;
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
@@ -110,7 +123,8 @@ function comparer(bound, fits) {
  * @returns {Reader} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
-  const places = fraction.length, whole = Number(integer + fraction);
+  const places = fraction.length,
+    whole = Number(integer + fraction);
   if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
     throw new Unsupported(`multipleOf ${divisor}: too many remainders to count`, '');
   }
@@ -119,7 +133,7 @@ function divider(divisor, wanted) {
     accepts(state) {
       if (state === 'no') return !wanted;
       let [rest, at] = state.split(' ').map(Number);
-      for (let i = Math.max(at, 0); i < places; i++) rest = rest * 10 % whole;
+      for (let i = Math.max(at, 0); i < places; i++) rest = (rest * 10) % whole;
       return (rest === 0) === wanted;
     },
     step(state, letter) {
@@ -146,7 +160,9 @@ const form = (fractions) => ({
 
 /** One automaton of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget] @returns {Node} */
 function product(readers, budget) {
-  const starts = readers.map(({ start }) => start), numbers = new Map([[starts.join('|'), 0]]), states = [starts];
+  const starts = readers.map(({ start }) => start),
+    numbers = new Map([[starts.join('|'), 0]]),
+    states = [starts];
   /** @type {[number, number, number][][]} */
   const edges = [];
   const accept = [];
@@ -155,14 +171,17 @@ function product(readers, budget) {
     if (states.length > MOST_STATES) throw new Unsupported('a range or multipleOf of too many digits', '');
     const state = states[at];
     if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
-    edges.push(LETTERS.flatMap((letter) => {
-      const next = readers.map((reader, i) => reader.step(state[i], letter));
-      if (!next.every((one) => one !== undefined)) return [];
-      const key = next.join('|'), code = letter.charCodeAt(0);
-      const to = numbers.get(key) ?? states.length;
-      if (to === states.length) numbers.set(key, to), states.push(/** @type {string[]} */ (next));
-      return [/** @type {[number, number, number]} */ ([code, code, to])];
-    }));
+    edges.push(
+      LETTERS.flatMap((letter) => {
+        const next = readers.map((reader, i) => reader.step(state[i], letter));
+        if (!next.every((one) => one !== undefined)) return [];
+        const key = next.join('|'),
+          code = letter.charCodeAt(0);
+        const to = numbers.get(key) ?? states.length;
+        if (to === states.length) numbers.set(key, to), states.push(/** @type {string[]} */ (next));
+        return [/** @type {[number, number, number]} */ ([code, code, to])];
+      }),
+    );
   }
   return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
 }
@@ -173,7 +192,8 @@ function withoutDeadEnds(edges, accept) {
   /** @type {number[][]} */
   const into = edges.map(() => []);
   edges.forEach((list, from) => list.forEach(([, , to]) => into[to].push(from)));
-  const alive = new Set(accept), open = [...accept];
+  const alive = new Set(accept),
+    open = [...accept];
   while (open.length) {
     for (const from of into[/** @type {number} */ (open.pop())]) if (!alive.has(from)) alive.add(from), open.push(from);
   }
@@ -189,29 +209,49 @@ function bounds({ lo, loOpen, hi, hiOpen }) {
   return readers;
 }
 
-const DIGIT = chars([[48, 57]]), MINUS = literal('-');
+const DIGIT = chars([[48, 57]]),
+  MINUS = literal('-');
 const FRACTION = sequence(literal('.'), repeat(DIGIT, 1, Infinity));
 const WHOLE = choice([literal('0'), sequence(chars([[49, 57]]), repeat(DIGIT, 0, Infinity))]);
-const E = chars([[69, 69], [101, 101]]);
-const SIGN = optional(chars([[43, 43], [45, 45]]));
+const E = chars([
+  [69, 69],
+  [101, 101],
+]);
+const SIGN = optional(
+  chars([
+    [43, 43],
+    [45, 45],
+  ]),
+);
 /** Every JSON number. */
-export const NUMBER = sequence(optional(MINUS), WHOLE, optional(FRACTION),
-  optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))));
+export const NUMBER = sequence(
+  optional(MINUS),
+  WHOLE,
+  optional(FRACTION),
+  optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))),
+);
 
 /** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole
  * @param {Budget} [budget] @returns {Node} */
 function exponents(lo, hi, budget) {
-  const side = (/** @type {number} */ from, /** @type {number} */ to) => from > to ? NOTHING : sequence(
-    repeat(literal('0'), 0, Infinity),
-    product([form(false), ...bounds({ lo: from, loOpen: false, hi: to, hiOpen: false })], budget));
-  return choice([sequence(optional(literal('+')), side(Math.max(lo, 0), hi)),
-    sequence(MINUS, side(Math.max(-hi, 0), -lo))]);
+  const side = (/** @type {number} */ from, /** @type {number} */ to) =>
+    from > to
+      ? NOTHING
+      : sequence(
+          repeat(literal('0'), 0, Infinity),
+          product([form(false), ...bounds({ lo: from, loOpen: false, hi: to, hiOpen: false })], budget),
+        );
+  return choice([
+    sequence(optional(literal('+')), side(Math.max(lo, 0), hi)),
+    sequence(MINUS, side(Math.max(-hi, 0), -lo)),
+  ]);
 }
 
 /** What a number is without its power of ten: '4.5', -3 of 0.0045. @param {Value} value
  * @returns {[string, number]} */
 function scientific(value) {
-  const { integer, fraction } = digitsOf(value), all = (integer + fraction).replace(/^0+/, '');
+  const { integer, fraction } = digitsOf(value),
+    all = (integer + fraction).replace(/^0+/, '');
   const power = integer === '0' ? all.length - fraction.length - 1 : integer.length - 1;
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
@@ -223,8 +263,8 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   const [high, to] = hi < Infinity ? scientific(hi) : ['10', Infinity];
   if (hi <= 0) return NOTHING;
   /** @param {string} least @param {boolean} leastOpen @param {string} most @param {boolean} mostOpen */
-  const mantissas = (least, leastOpen, most, mostOpen) => product([form(true),
-    ...bounds({ lo: least, loOpen: leastOpen, hi: most, hiOpen: mostOpen })], budget);
+  const mantissas = (least, leastOpen, most, mostOpen) =>
+    product([form(true), ...bounds({ lo: least, loOpen: leastOpen, hi: most, hiOpen: mostOpen })], budget);
   if (from === to) return sequence(mantissas(low, loOpen, high, hiOpen), E, exponents(from, to, budget));
   const parts = [sequence(mantissas('1', false, '10', true), E, exponents(from + 1, to - 1, budget))];
   if (from > -Infinity) parts.push(sequence(mantissas(low, loOpen, '10', true), E, exponents(from, from, budget)));
@@ -233,20 +273,32 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
 }
 
 /** Integers from 1e21 on, as JSON.stringify writes them. */
-const HUGE = sequence(chars([[49, 57]]), optional(sequence(literal('.'), repeat(DIGIT, 1, 20))), E,
-  exponents(21, Infinity));
+const HUGE = sequence(
+  chars([[49, 57]]),
+  optional(sequence(literal('.'), repeat(DIGIT, 1, 20))),
+  E,
+  exponents(21, Infinity),
+);
 
 /** Spellings of the numbers of a range that have no sign.
  * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
-  const steps = multiples.length + notMultiples.length, integers = multiples.some(Number.isInteger);
-  const readers = [form(free || !integers), ...bounds(interval),
-    ...multiples.map((step) => divider(step, true)), ...notMultiples.map((step) => divider(step, false))];
+  const steps = multiples.length + notMultiples.length,
+    integers = multiples.some(Number.isInteger);
+  const readers = [
+    form(free || !integers),
+    ...bounds(interval),
+    ...multiples.map((step) => divider(step, true)),
+    ...notMultiples.map((step) => divider(step, false)),
+  ];
   const plain = product(readers, budget);
   if (!free) return plain;
   if (!steps) return choice([plain, withExponent(interval, budget)]);
-  const huge = multiples.every((step) => Number.isInteger(1 / step)) && !notMultiples.length && interval.hi === Infinity
-    && interval.lo <= 1e21;
+  const huge =
+    multiples.every((step) => Number.isInteger(1 / step)) &&
+    !notMultiples.length &&
+    interval.hi === Infinity &&
+    interval.lo <= 1e21;
   return huge ? choice([plain, HUGE]) : plain;
 }
 
@@ -263,7 +315,9 @@ function point(value, free) {
 /** @param {Value} value @param {Numbers} numbers */
 function fits(value, { multiples, notMultiples }) {
   const divides = (/** @type {number} */ step) => {
-    const a = digitsOf(value), b = digitsOf(step), places = Math.max(a.fraction.length, b.fraction.length);
+    const a = digitsOf(value),
+      b = digitsOf(step),
+      places = Math.max(a.fraction.length, b.fraction.length);
     const whole = (/** @type {typeof a} */ { integer, fraction }) => BigInt(integer + fraction.padEnd(places, '0'));
     return whole(a) % whole(b) === 0n;
   };
@@ -276,19 +330,25 @@ export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;
   if (lo === -Infinity && hi === Infinity && !multiples.length && !notMultiples.length) return NUMBER;
-  return choice(intervals.flatMap((interval) => {
-    const { lo: low, hi: high, loOpen, hiOpen } = interval;
-    if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
-    const parts = [];
-    if (high >= 0) {
-      const above = { lo: low > 0 ? low : 0, loOpen: low >= 0 && loOpen, hi: high, hiOpen };
-      parts.push(unsigned(above, numbers, free, budget));
-    }
-    if (low < 0) {
-      const below = { lo: high < 0 ? -high : 0, loOpen: high < 0 ? hiOpen : !free || (Number(high) === 0 && hiOpen),
-        hi: -low, hiOpen: loOpen };
-      parts.push(sequence(MINUS, unsigned(below, numbers, free, budget)));
-    }
-    return parts;
-  }));
+  return choice(
+    intervals.flatMap((interval) => {
+      const { lo: low, hi: high, loOpen, hiOpen } = interval;
+      if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
+      const parts = [];
+      if (high >= 0) {
+        const above = { lo: low > 0 ? low : 0, loOpen: low >= 0 && loOpen, hi: high, hiOpen };
+        parts.push(unsigned(above, numbers, free, budget));
+      }
+      if (low < 0) {
+        const below = {
+          lo: high < 0 ? -high : 0,
+          loOpen: high < 0 ? hiOpen : !free || (Number(high) === 0 && hiOpen),
+          hi: -low,
+          hiOpen: loOpen,
+        };
+        parts.push(sequence(MINUS, unsigned(below, numbers, free, budget)));
+      }
+      return parts;
+    }),
+  );
 }

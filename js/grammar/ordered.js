@@ -39,7 +39,8 @@ export class Ordering {
   members({ members, colon, comma, min, max }, value) {
     const { key, sort = (list) => list, others = true } = this.#writing;
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
-    const named = sort(members.filter(({ once }) => once)), free = members.filter(({ once }) => !once);
+    const named = sort(members.filter(({ once }) => once)),
+      free = members.filter(({ once }) => !once);
     // One that must be there and has no name of its own comes behind those that have one.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
@@ -57,7 +58,8 @@ export class Ordering {
     if (!(rule in this.#rules)) {
       const { required, node } = parts[at];
       // Where no number counts, only the first one differs.
-      const most = rest === NOTHING ? parts.length : Infinity, next = min > 1 || max < most ? count + 1 : 1;
+      const most = rest === NOTHING ? parts.length : Infinity,
+        next = min > 1 || max < most ? count + 1 : 1;
       const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));
       this.#rules[rule] = required ? taken : choice([taken, this.#tail(list, at + 1, count)]);
     }

@@ -24,8 +24,20 @@ const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
 ]);
 /** Keywords whose value is one schema, a list of them, or a map of them. */
-const ONE = new Set(['additionalProperties', 'additionalItems', 'items', 'contains', 'not', 'if', 'then', 'else',
-  'propertyNames', 'unevaluatedItems', 'unevaluatedProperties', 'contentSchema']);
+const ONE = new Set([
+  'additionalProperties',
+  'additionalItems',
+  'items',
+  'contains',
+  'not',
+  'if',
+  'then',
+  'else',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+  'contentSchema',
+]);
 const LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
 const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']);
 
@@ -53,7 +65,8 @@ function children(schema, pointer) {
   /** @type {[Schema, string][]} */
   const found = [];
   for (const key of Object.keys(schema)) {
-    const value = schema[key], at = `${pointer}/${escapePointer(key)}`;
+    const value = schema[key],
+      at = `${pointer}/${escapePointer(key)}`;
     if (ONE.has(key) && isSchema(value)) found.push([value, at]);
     if (LIST.has(key) && Array.isArray(value)) {
       value.forEach((part, i) => isSchema(part) && found.push([part, `${at}/${i}`]));
@@ -115,7 +128,8 @@ export class Document {
       this.budget.spend(pointer);
       if (depth > DEEPEST) throw new Unsupported('too large: schemas too deep within each other', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
-      const draft = draftOf(schema, pointer, before), base = this.identify(schema, outer, pointer, draft);
+      const draft = draftOf(schema, pointer, before),
+        base = this.identify(schema, outer, pointer, draft);
       const place = this.locate(schema, base, pointer, draft);
       if (base !== outer) this.resources.set(base, place);
       this.anchor(place, outer);
@@ -135,7 +149,8 @@ export class Document {
 
   /** @param {Located} place @param {string} outer base around the schema */
   anchor(place, outer) {
-    const { base, draft } = place, schema = /** @type {Record<string, any>} */ (place.schema);
+    const { base, draft } = place,
+      schema = /** @type {Record<string, any>} */ (place.schema);
     const id = schema[draft <= 4 ? 'id' : '$id'];
     if (draft <= 7 && typeof id === 'string' && id.startsWith('#') && id.length > 1) {
       this.anchors.set(outer + id, place);
@@ -161,7 +176,8 @@ export class Document {
 
   /** @param {Located} from @param {string} key of the reference @returns {Located} */
   target(from, key) {
-    const text = /** @type {Record<string, any>} */ (from.schema)[key], at = `${from.pointer}/${key}`;
+    const text = /** @type {Record<string, any>} */ (from.schema)[key],
+      at = `${from.pointer}/${key}`;
     if (typeof text !== 'string') throw new Unsupported(`${key}: expected a string`, at);
     const uri = resolved(text, from.base);
     if (uri === undefined) throw new Unsupported(`${key} ${text}: no URI reference`, at);

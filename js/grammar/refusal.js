@@ -5,7 +5,7 @@
  */
 
 /** The ends of a long text. @param {string} text */
-const clipped = (text) => text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text;
+const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
 /** A format that cannot be held, or that is none. */
 export class Unsupported extends Error {

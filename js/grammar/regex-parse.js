@@ -11,12 +11,36 @@ import { Unsupported } from './refusal.js';
  *   | { kind: 'boundary', not: boolean, place: number } | { kind: 'ahead', part: Tree, not: boolean }} Tree */
 
 const DIGIT = /** @type {Ranges} */ ([[48, 57]]);
-export const WORD = /** @type {Ranges} */ ([[48, 57], [65, 90], [95, 95], [97, 122]]);
-const SPACE = /** @type {Ranges} */ ([[9, 13], [32, 32], [0xa0, 0xa0], [0x1680, 0x1680], [0x2000, 0x200a],
-  [0x2028, 0x2029], [0x202f, 0x202f], [0x205f, 0x205f], [0x3000, 0x3000], [0xfeff, 0xfeff]]);
-const LINE_ENDS = /** @type {Ranges} */ ([[10, 10], [13, 13], [0x2028, 0x2029]]);
+export const WORD = /** @type {Ranges} */ ([
+  [48, 57],
+  [65, 90],
+  [95, 95],
+  [97, 122],
+]);
+const SPACE = /** @type {Ranges} */ ([
+  [9, 13],
+  [32, 32],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+]);
+const LINE_ENDS = /** @type {Ranges} */ ([
+  [10, 10],
+  [13, 13],
+  [0x2028, 0x2029],
+]);
 const CLASSES = /** @type {Record<string, Ranges>} */ ({
-  d: DIGIT, D: complement(DIGIT), w: WORD, W: complement(WORD), s: SPACE, S: complement(SPACE),
+  d: DIGIT,
+  D: complement(DIGIT),
+  w: WORD,
+  W: complement(WORD),
+  s: SPACE,
+  S: complement(SPACE),
 });
 const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f: 12, r: 13 });
 /** Groups within groups; JavaScript's stack takes more. */
@@ -43,7 +67,8 @@ function propertyRanges(name, place) {
   for (let from = 0; from < 0x110000; from += 0x800) {
     if (from === 0xd800) continue;
     const points = Array.from({ length: 0x800 }, (_, i) => from + i);
-    const letters = String.fromCodePoint(...points), size = from < 0x10000 ? 1 : 2;
+    const letters = String.fromCodePoint(...points),
+      size = from < 0x10000 ? 1 : 2;
     for (const found of letters.matchAll(all)) {
       const at = from + found.index / size;
       ranges.push(/** @type {[number, number]} */ ([at, at + found[0].length / size - 1]));
@@ -114,7 +139,9 @@ class Parser {
   /** @returns {Tree} */
   repeated() {
     this.budget.spend(this.at);
-    const from = this.at, part = this.atom(), count = this.quantifier();
+    const from = this.at,
+      part = this.atom(),
+      count = this.quantifier();
     if (!count) return part;
     if (part.kind === 'ahead' || part.kind === 'start' || part.kind === 'end' || part.kind === 'boundary') {
       this.refuse('a repeated assertion', from);
@@ -129,10 +156,12 @@ class Parser {
     if (this.take('+')) return [1, Infinity];
     if (this.take('?')) return [0, 1];
     if (this.next !== '{') return undefined;
-    const end = this.letters.indexOf('}', this.at), text = this.letters.slice(this.at, end + 1).join('');
+    const end = this.letters.indexOf('}', this.at),
+      text = this.letters.slice(this.at, end + 1).join('');
     const found = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text);
     if (!found) return undefined;
-    const min = Number(found[1]), max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
+    const min = Number(found[1]),
+      max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
     if (min > max) this.refuse(`a repetition ${text}`);
     this.at = end + 1;
     return [min, max];
@@ -228,11 +257,12 @@ class Parser {
   /** \xHH, \uHHHH, \u{H...} and pairs of surrogates. @param {string} kind @param {number} place @returns {Ranges} */
   code(kind, place) {
     const rest = this.letters.slice(this.at, this.at + 12).join('');
-    const shape = kind === 'x' ? /^([0-9a-f]{2})/i
-      : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
+    const shape =
+      kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
     const found = shape.exec(rest);
     if (!found) this.refuse(`the escape \\${kind}`, place);
-    const code = parseInt(found[1] ?? found[2], 16), low = found[3] ? parseInt(found[3], 16) : 0;
+    const code = parseInt(found[1] ?? found[2], 16),
+      low = found[3] ? parseInt(found[3], 16) : 0;
     if (low && code >= 0xd800 && code < 0xdc00) {
       this.at += found[0].length;
       return this.point(0x10000 + (code - 0xd800) * 0x400 + low - 0xdc00);
@@ -258,7 +288,8 @@ class Parser {
         ranges.push(...from);
         continue;
       }
-      const dash = this.at++, to = this.member();
+      const dash = this.at++,
+        to = this.member();
       if (!isPoint(to)) ranges.push(...from, ...this.point(45), ...to);
       else if (to[0][0] < from[0][0]) this.refuse('a range that ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));

@@ -5,7 +5,17 @@
  * know of the text before is one of three cases, into which a text is split when they come.
  */
 import {
-  ANY_TEXT, EMPTY, NOTHING, both, chars, choice, except, isNothing, lengths, repeat, sequence,
+  ANY_TEXT,
+  EMPTY,
+  NOTHING,
+  both,
+  chars,
+  choice,
+  except,
+  isNothing,
+  lengths,
+  repeat,
+  sequence,
 } from './nodes.js';
 import { complement } from './ranges.js';
 import { WORD, parseRegex } from './regex-parse.js';
@@ -16,7 +26,8 @@ import { Unsupported } from './refusal.js';
 /** What stands before a place: nothing, a letter of a word, another letter.
  * @typedef {'none' | 'word' | 'other'} Before */
 
-const WORD_CHAR = chars(WORD), OTHER_CHAR = chars(complement(WORD));
+const WORD_CHAR = chars(WORD),
+  OTHER_CHAR = chars(complement(WORD));
 /** Copies of a repeated part that has assertions. */
 const COPIES = 16;
 
@@ -73,17 +84,24 @@ class Compiler {
     this.budget.spend(0, 4);
     if (!some(tree, isAssertion)) return this.consume(plain(tree), before, rest);
     switch (tree.kind) {
-      case 'start': return before === 'none' ? rest.at(before) : NOTHING;
-      case 'end': return both([rest.at(before), EMPTY]);
-      case 'boundary': return this.boundary(tree.not, before, rest);
+      case 'start':
+        return before === 'none' ? rest.at(before) : NOTHING;
+      case 'end':
+        return both([rest.at(before), EMPTY]);
+      case 'boundary':
+        return this.boundary(tree.not, before, rest);
       case 'ahead': {
         const seen = this.compile(tree.part, before, new Rest(() => ANY_TEXT, false));
         return tree.not ? except(rest.at(before), seen) : both([rest.at(before), seen]);
       }
-      case 'choice': return choice(tree.parts.map((part) => this.compile(part, before, rest)));
-      case 'sequence': return this.sequence(tree.parts, 0, before, rest);
-      case 'repeat': return this.repeat(tree, before, rest);
-      default: throw new Error(tree.kind);
+      case 'choice':
+        return choice(tree.parts.map((part) => this.compile(part, before, rest)));
+      case 'sequence':
+        return this.sequence(tree.parts, 0, before, rest);
+      case 'repeat':
+        return this.repeat(tree, before, rest);
+      default:
+        throw new Error(tree.kind);
     }
   }
 
@@ -91,7 +109,8 @@ class Compiler {
   sequence(parts, from, before, rest) {
     let later = rest;
     for (let i = parts.length - 1; i >= from; i--) {
-      const part = parts[i], next = later;
+      const part = parts[i],
+        next = later;
       later = new Rest((now) => this.compile(part, now, next), next.looks || some(part, looksBack));
     }
     return later.at(before);
@@ -110,15 +129,17 @@ class Compiler {
 
   /** @param {boolean} not @param {Before} before @param {Rest} rest @returns {Node} */
   boundary(not, before, rest) {
-    const after = rest.at(before), inWord = sequence(WORD_CHAR, ANY_TEXT);
+    const after = rest.at(before),
+      inWord = sequence(WORD_CHAR, ANY_TEXT);
     return (before === 'word') === not ? both([after, inWord]) : except(after, inWord);
   }
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
     if (max > COPIES) throw new Unsupported('an assertion within a repetition', 0);
-    return choice(Array.from({ length: max - min + 1 }, (_, more) =>
-      this.sequence(Array(min + more).fill(part), 0, before, rest)));
+    return choice(
+      Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), 0, before, rest)),
+    );
   }
 }
 
@@ -142,12 +163,16 @@ function within(node) {
 function build(text, flags, budget, search) {
   const tree = parseRegex(text, flags, budget);
   if (!some(tree, isAssertion)) return search ? within(plain(tree)) : plain(tree);
-  const compiler = new Compiler(budget), end = new Rest(() => search ? ANY_TEXT : EMPTY, false);
+  const compiler = new Compiler(budget),
+    end = new Rest(() => (search ? ANY_TEXT : EMPTY), false);
   const first = compiler.compile(tree, 'none', end);
   if (!search) return first;
   if (!some(tree, looksBack)) return sequence(ANY_TEXT, first);
   const ways = [first];
-  for (const [letter, before] of /** @type {[Node, Before][]} */ ([[WORD_CHAR, 'word'], [OTHER_CHAR, 'other']])) {
+  for (const [letter, before] of /** @type {[Node, Before][]} */ ([
+    [WORD_CHAR, 'word'],
+    [OTHER_CHAR, 'other'],
+  ])) {
     const later = compiler.compile(tree, before, end);
     if (!isNothing(later)) ways.push(sequence(ANY_TEXT, letter, later));
   }

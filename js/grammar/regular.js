@@ -55,7 +55,8 @@ class Parts {
 
   /** Through states of its own, so that loops stay in it. @param {Node} node @param {number} from @param {number} to */
   #moved(node, from, to) {
-    const a = this.state(), b = this.state();
+    const a = this.state(),
+      b = this.state();
     this.moves[from].push(a);
     this.moves[b].push(to);
     this.add(node, a, b);
@@ -65,7 +66,8 @@ class Parts {
   #literal(text, from, to) {
     let at = from;
     for (const letter of text) {
-      const next = this.state(), point = /** @type {number} */ (letter.codePointAt(0));
+      const next = this.state(),
+        point = /** @type {number} */ (letter.codePointAt(0));
       this.edges[at].push([point, point, next]);
       at = next;
     }
@@ -122,7 +124,8 @@ class Parts {
  * @returns {Lazy} */
 function lazy(node, around) {
   const parts = new Parts(around);
-  const first = parts.state(), end = parts.state();
+  const first = parts.state(),
+    end = parts.state();
   parts.add(node, first, end);
   /** @type {Map<string, number>} */
   const known = new Map();
@@ -134,7 +137,7 @@ function lazy(node, around) {
   const closed = (seeds) => {
     const set = [];
     round++;
-    for (const open = seeds.slice(); open.length;) {
+    for (const open = seeds.slice(); open.length; ) {
       const state = /** @type {number} */ (open.pop());
       if (mark[state] === round) continue;
       mark[state] = round;
@@ -146,11 +149,12 @@ function lazy(node, around) {
   };
   /** @param {number[]} seeds */
   const intern = (seeds) => {
-    const set = closed(seeds), key = set.join();
+    const set = closed(seeds),
+      key = set.join();
     let id = known.get(key);
     if (id === undefined) {
       if (sets.length === MOST_STATES) throw tooLarge();
-      known.set(key, id = sets.push(set) - 1);
+      known.set(key, (id = sets.push(set) - 1));
     }
     return id;
   };
@@ -197,7 +201,7 @@ function product(a, b, difference) {
     let id = known.get(key);
     if (id === undefined) {
       if (pairs.length === MOST_STATES) throw tooLarge();
-      known.set(key, id = pairs.push([x, y]) - 1);
+      known.set(key, (id = pairs.push([x, y]) - 1));
     }
     return id;
   };
@@ -232,7 +236,8 @@ function meet(left, right, intern, difference) {
         at = end + 1;
       }
       if (!found) break;
-      const from = Math.max(at, found[0]), end = Math.min(hi, found[1]);
+      const from = Math.max(at, found[0]),
+        end = Math.min(hi, found[1]);
       out.push([from, end, intern(x, found[2])]);
       at = end + 1;
     }
@@ -245,17 +250,20 @@ function meet(left, right, intern, difference) {
 function explore(source, around) {
   /** @type {Edge[][]} */
   const edges = [];
-  const order = [source.start], index = new Map([[source.start, 0]]);
+  const order = [source.start],
+    index = new Map([[source.start, 0]]);
   let count = 0;
   for (let i = 0; i < order.length; i++) {
-    edges.push(source.next(order[i]).map(([lo, hi, to]) => {
-      let at = index.get(to);
-      if (at === undefined) {
-        if (order.length === MOST_STATES) throw tooLarge();
-        index.set(to, at = order.push(to) - 1);
-      }
-      return /** @type {Edge} */ ([lo, hi, at]);
-    }));
+    edges.push(
+      source.next(order[i]).map(([lo, hi, to]) => {
+        let at = index.get(to);
+        if (at === undefined) {
+          if (order.length === MOST_STATES) throw tooLarge();
+          index.set(to, (at = order.push(to) - 1));
+        }
+        return /** @type {Edge} */ ([lo, hi, at]);
+      }),
+    );
     around.spend(2 + 2 * edges[i].length);
     if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
   }
@@ -266,9 +274,11 @@ function explore(source, around) {
 function trim({ start, accept, edges }) {
   /** @type {number[][]} */
   const back = edges.map(() => []);
-  edges.forEach((list, from) => { for (const [, , to] of list) back[to].push(from); });
+  edges.forEach((list, from) => {
+    for (const [, , to] of list) back[to].push(from);
+  });
   const alive = accept.slice();
-  for (const open = alive.flatMap((yes, i) => (yes ? [i] : [])); open.length;) {
+  for (const open = alive.flatMap((yes, i) => (yes ? [i] : [])); open.length; ) {
     for (const from of back[/** @type {number} */ (open.pop())]) {
       if (!alive[from]) open.push(from);
       alive[from] = true;
@@ -277,12 +287,15 @@ function trim({ start, accept, edges }) {
   /** @type {number[]} */
   const place = [];
   const kept = edges.flatMap((_, i) => (alive[i] ? [i] : []));
-  kept.forEach((state, i) => { place[state] = i; });
+  kept.forEach((state, i) => {
+    place[state] = i;
+  });
   return {
     start: alive[start] ? place[start] : 0,
     accept: kept.map((state) => alive[start] && accept[state]),
-    edges: alive[start] ? kept.map((state) => edges[state].filter(([, , to]) => alive[to])
-      .map(([lo, hi, to]) => [lo, hi, place[to]])) : [],
+    edges: alive[start]
+      ? kept.map((state) => edges[state].filter(([, , to]) => alive[to]).map(([lo, hi, to]) => [lo, hi, place[to]]))
+      : [],
   };
 }
 
@@ -313,7 +326,7 @@ function behindFirst(start, edges) {
   /** @type {number[]} */
   const order = [];
   const next = new Int32Array(edges.length).fill(-1);
-  for (const open = edges.length ? [start] : []; open.length;) {
+  for (const open = edges.length ? [start] : []; open.length; ) {
     const state = open[open.length - 1];
     const edge = edges[state][++next[state]];
     if (!edge) order.push(/** @type {number} */ (open.pop()));
@@ -369,5 +382,5 @@ function combined(node, around) {
 function memo(source) {
   /** @type {Edge[][]} */
   const edges = [];
-  return { ...source, next: (state) => edges[state] ??= source.next(state) };
+  return { ...source, next: (state) => (edges[state] ??= source.next(state)) };
 }

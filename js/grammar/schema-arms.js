@@ -55,11 +55,30 @@ export const FREE = Object.freeze({});
 /** @returns {Strings} */
 const noStrings = () => ({ all: [], none: [], min: 0, max: Infinity });
 /** @returns {Items} */
-export const noItems = () => ({ prefix: [], rest: ALWAYS, min: 0, max: Infinity, contains: [], unique: [], seen: 0,
-  alsoSeen: [] });
+export const noItems = () => ({
+  prefix: [],
+  rest: ALWAYS,
+  min: 0,
+  max: Infinity,
+  contains: [],
+  unique: [],
+  seen: 0,
+  alsoSeen: [],
+});
 /** @returns {Members} */
-const noMembers = () => ({ names: new Map(), patterns: [], additional: [], nameGoal: ALWAYS, required: new Set(),
-  min: 0, max: Infinity, exists: [], seenNames: new Set(), seenPatterns: [], seenAll: false });
+const noMembers = () => ({
+  names: new Map(),
+  patterns: [],
+  additional: [],
+  nameGoal: ALWAYS,
+  required: new Set(),
+  min: 0,
+  max: Infinity,
+  exists: [],
+  seenNames: new Set(),
+  seenPatterns: [],
+  seenAll: false,
+});
 
 /** @param {Partial<import('./numbers.js').Numbers>} demands @returns {Arm} */
 export const numberArm = (demands) => ({ number: { ...everyNumber(), ...demands } });
@@ -71,8 +90,12 @@ export const arrayArm = (demands) => ({ array: { ...noItems(), ...demands } });
 export const objectArm = (demands) => ({ object: { ...noMembers(), ...demands } });
 
 /** @param {Strings} a @param {Strings} b @returns {Strings} */
-const bothStrings = (a, b) => ({ all: [...new Set([...a.all, ...b.all])], none: [...new Set([...a.none, ...b.none])],
-  min: Math.max(a.min, b.min), max: Math.min(a.max, b.max) });
+const bothStrings = (a, b) => ({
+  all: [...new Set([...a.all, ...b.all])],
+  none: [...new Set([...a.none, ...b.none])],
+  min: Math.max(a.min, b.min),
+  max: Math.min(a.max, b.max),
+});
 
 /** @param {Items} a @param {Items} b @returns {Items} */
 function bothItems(a, b) {
@@ -98,7 +121,7 @@ function bothNames(a, b) {
 }
 
 /** @template T @param {Set<T>} a @param {Set<T>} b */
-const union = (a, b) => !b.size ? a : a.size ? new Set([...a, ...b]) : b;
+const union = (a, b) => (!b.size ? a : a.size ? new Set([...a, ...b]) : b);
 
 /** @param {Members} a @param {Members} b @returns {Members} */
 const bothMembers = (a, b) => ({
@@ -131,8 +154,15 @@ export function sizeOf({ number, string, array, object }) {
   if (string) return string.all.length + string.none.length;
   if (array) return array.prefix.length + array.contains.length + array.unique.length + array.alsoSeen.length;
   if (!object) return 0;
-  return object.names.size + object.patterns.length + object.additional.length + object.required.size
-    + object.exists.length + object.seenNames.size + object.seenPatterns.length;
+  return (
+    object.names.size +
+    object.patterns.length +
+    object.additional.length +
+    object.required.size +
+    object.exists.length +
+    object.seenNames.size +
+    object.seenPatterns.length
+  );
 }
 
 /** The same demands without the note of what was judged: nothing counts as judged under `not`. @param {Arm} arm */

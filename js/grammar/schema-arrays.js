@@ -11,11 +11,11 @@ import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
 /** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
 const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 
-
 /** Items by their place, and the others. @param {Logic} logic @param {Located} place
  * @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {
-  const tuple = Array.isArray(schema.items), listed = Array.isArray(schema.prefixItems) && place.draft >= 2019;
+  const tuple = Array.isArray(schema.items),
+    listed = Array.isArray(schema.prefixItems) && place.draft >= 2019;
   const first = tuple ? 'items' : listed ? 'prefixItems' : '';
   const others = tuple ? 'additionalItems' : 'items';
   /** @type {Clause[]} */
@@ -23,32 +23,44 @@ function itemClauses(logic, place, schema) {
   const parts = first ? logic.list(place, schema, first) : [];
   if (parts.length) {
     const prefix = parts.map((part) => logic.goal(part));
-    const deny = () => parts.flatMap((part, i) => {
-      const goal = logic.goal(part, true);
-      logic.budget.spend(place.pointer, i);
-      return isNever(goal) ? [] : [arrayArm({ min: i + 1, prefix: [...Array(i).fill(ALWAYS), goal] })];
-    });
+    const deny = () =>
+      parts.flatMap((part, i) => {
+        const goal = logic.goal(part, true);
+        logic.budget.spend(place.pointer, i);
+        return isNever(goal) ? [] : [arrayArm({ min: i + 1, prefix: [...Array(i).fill(ALWAYS), goal] })];
+      });
     all.push({ demand: () => [arrayArm({ prefix, seen: parts.length })], deny });
   }
   if (!isSchema(schema[others])) return all;
-  const rest = logic.child(place, schema[others], `/${others}`), from = parts.length;
+  const rest = logic.child(place, schema[others], `/${others}`),
+    from = parts.length;
   const prefix = Array(from).fill(ALWAYS);
-  all.push(clause([arrayArm({ prefix, rest: logic.goal(rest), seen: Infinity })],
-    [arrayArm({ contains: [{ goal: logic.goal(rest, true), from, min: 1, max: Infinity }] })]));
+  all.push(
+    clause(
+      [arrayArm({ prefix, rest: logic.goal(rest), seen: Infinity })],
+      [arrayArm({ contains: [{ goal: logic.goal(rest, true), from, min: 1, max: Infinity }] })],
+    ),
+  );
   return all;
 }
 
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function containsClauses(logic, place, schema) {
   if (schema.contains === undefined || place.draft < 6) return [];
-  const part = logic.child(place, schema.contains, '/contains'), goal = logic.goal(part), not = logic.goal(part, true);
+  const part = logic.child(place, schema.contains, '/contains'),
+    goal = logic.goal(part),
+    not = logic.goal(part, true);
   const counted = place.draft >= 2019;
   const min = (counted ? count(place, schema, 'minContains') : undefined) ?? 1;
   const max = (counted ? count(place, schema, 'maxContains') : undefined) ?? Infinity;
   const alsoSeen = place.draft >= 2020 && goal.length && !isNever(goal) ? [goal] : [];
   const seen = place.draft >= 2020 && !goal.length ? Infinity : 0;
-  const few = min > 1 ? [arrayArm({ contains: [{ goal, from: 0, min: 0, max: min - 1 }] })]
-    : min === 1 ? [arrayArm({ rest: not })] : [];
+  const few =
+    min > 1
+      ? [arrayArm({ contains: [{ goal, from: 0, min: 0, max: min - 1 }] })]
+      : min === 1
+        ? [arrayArm({ rest: not })]
+        : [];
   const many = max < Infinity ? [arrayArm({ contains: [{ goal, from: 0, min: max + 1, max: Infinity }] })] : [];
   const contains = min > 0 || max < Infinity ? [{ goal, from: 0, min, max }] : [];
   return [clause([arrayArm({ contains, alsoSeen, seen })], [...few, ...many])];
@@ -57,15 +69,19 @@ function containsClauses(logic, place, schema) {
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 export function arrayClauses(logic, place, schema) {
   const all = itemClauses(logic, place, schema);
-  const min = count(place, schema, 'minItems'), max = count(place, schema, 'maxItems');
+  const min = count(place, schema, 'minItems'),
+    max = count(place, schema, 'maxItems');
   if (min) all.push(clause([arrayArm({ min })], [arrayArm({ max: min - 1 })]));
   if (max !== undefined) all.push(clause([arrayArm({ max })], [arrayArm({ min: max + 1 })]));
   all.push(...containsClauses(logic, place, schema));
   if (schema.uniqueItems === true) {
     const pointer = `${place.pointer}/uniqueItems`;
-    all.push({ demand: () => [arrayArm({ unique: [pointer] })], deny: () => {
-      throw new Unsupported('uniqueItems within not, oneOf or if', pointer);
-    } });
+    all.push({
+      demand: () => [arrayArm({ unique: [pointer] })],
+      deny: () => {
+        throw new Unsupported('uniqueItems within not, oneOf or if', pointer);
+      },
+    });
   }
   return all;
 }

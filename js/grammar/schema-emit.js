@@ -4,7 +4,18 @@
  * classes of which each has one schema for its values.
  */
 import {
-  ANY_TEXT, EMPTY, NOTHING, both, choice, except, hasHalfPair, isNothing, literal, optional, repeat, sequence,
+  ANY_TEXT,
+  EMPTY,
+  NOTHING,
+  both,
+  choice,
+  except,
+  hasHalfPair,
+  isNothing,
+  literal,
+  optional,
+  repeat,
+  sequence,
 } from './nodes.js';
 import { numberNode } from './numbers.js';
 import { Unsupported } from './refusal.js';
@@ -55,7 +66,8 @@ export class Emitter {
 
   /** @param {Goal} goal @returns {import('./nodes.js').Grammar} */
   grammar(goal) {
-    const { around } = this.layouts, value = this.value(goal, 0);
+    const { around } = this.layouts,
+      value = this.value(goal, 0);
     this.rules.start = sequence(around, value, around);
     for (let next = this.open.pop(); next; next = this.open.pop()) this.rules[next.name] = next.make();
     return { rules: this.rules, start: 'start' };
@@ -64,20 +76,31 @@ export class Emitter {
   /** Values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
-    const key = `${goal} ${this.layouts.depth(depth)}`, known = this.values.get(key);
+    const key = `${goal} ${this.layouts.depth(depth)}`,
+      known = this.values.get(key);
     if (known) return known;
     this.logic.budget.spend('', 20);
     const arms = TYPES.map((type) => this.logic.arms(goal, type).filter((arm) => !this.logic.isBarren(arm)));
     const [nulls, trues, falses, numbers, strings, arrays, objects] = arms;
-    const flat = [nulls.length ? literal('null') : NOTHING, trues.length ? literal('true') : NOTHING,
-      falses.length ? literal('false') : NOTHING, this.numbers(numbers), this.strings(strings)];
+    const flat = [
+      nulls.length ? literal('null') : NOTHING,
+      trues.length ? literal('true') : NOTHING,
+      falses.length ? literal('false') : NOTHING,
+      this.numbers(numbers),
+      this.strings(strings),
+    ];
     if (!arrays.length && !objects.length) {
       const node = choice(flat);
       this.values.set(key, node);
       return node;
     }
-    const rule = this.rule(() => choice([...objects.map((arm) => this.object(arm, depth)),
-      ...arrays.map((arm) => this.array(arm, depth)), ...flat]));
+    const rule = this.rule(() =>
+      choice([
+        ...objects.map((arm) => this.object(arm, depth)),
+        ...arrays.map((arm) => this.array(arm, depth)),
+        ...flat,
+      ]),
+    );
     this.values.set(key, rule);
     return rule;
   }
@@ -85,7 +108,7 @@ export class Emitter {
   /** @param {Arm[]} arms @returns {Node} */
   numbers(arms) {
     const { budget } = this.logic;
-    return choice(arms.map(({ number }) => number ? numberNode(number, this.free, budget) : this.anyNumber()));
+    return choice(arms.map(({ number }) => (number ? numberNode(number, this.free, budget) : this.anyNumber())));
   }
 
   anyNumber() {
@@ -96,19 +119,21 @@ export class Emitter {
   /** @param {Arm[]} arms @returns {Node} */
   strings(arms) {
     if (!arms.length) return NOTHING;
-    const texts = choice(arms.map(({ string }) => string ? textsOf(string) : ANY_TEXT));
+    const texts = choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */
   array({ array }, depth) {
     const items = array ?? noItems();
-    const layout = this.layouts.at(depth), { comma } = layout;
+    const layout = this.layouts.at(depth),
+      { comma } = layout;
     const reach = this.reach(items, depth);
     if (items.unique.length && reach > 1) {
       throw new Unsupported('uniqueItems: items cannot be compared', items.unique[0]);
     }
-    const first = items.contains.length ? this.counted(items, reach, depth)
+    const first = items.contains.length
+      ? this.counted(items, reach, depth)
       : this.tail({ ...items, max: reach }, 0, EMPTY, comma, depth);
     const inner = items.min > 0 || items.contains.some(({ min }) => min > 0) ? NOTHING : layout.empty;
     const some = reach > 0 ? sequence(layout.open, first, layout.close) : NOTHING;
@@ -129,12 +154,14 @@ export class Emitter {
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
     if (i >= prefix.length) {
-      const value = this.value(rest, depth + 1), left = max - i;
+      const value = this.value(rest, depth + 1),
+        left = max - i;
       const more = repeat(sequence(comma, value), Math.max(min - i - 1, 0), left - 1);
       if (i === 0) return sequence(value, more);
       return sequence(comma, value, more);
     }
-    const value = this.value(prefix[i], depth + 1), last = i + 1 >= max;
+    const value = this.value(prefix[i], depth + 1),
+      last = i + 1 >= max;
     const next = () => this.tail(items, i + 1, comma, comma, depth);
     const later = last ? EMPTY : i % NESTED === NESTED - 1 ? this.rule(next) : next();
     return sequence(before, value, min > i + 1 ? later : optional(later));
@@ -143,24 +170,31 @@ export class Emitter {
   /** Items of which some are counted: a rule for each place and count. @param {Items} items @param {number} reach
    * @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
-    const { prefix, contains, min } = items, { comma } = this.layouts.at(depth);
+    const { prefix, contains, min } = items,
+      { comma } = this.layouts.at(depth);
     const places = Math.max(prefix.length, min, reach < Infinity ? reach : 0, ...contains.map(({ from }) => from));
     /** @type {Map<string, Node>} */
     const states = new Map();
     /** @param {number} at @param {number[]} counts @returns {Node} */
     const from = (at, counts) => {
-      const key = `${at} ${counts}`, known = states.get(key);
+      const key = `${at} ${counts}`,
+        known = states.get(key);
       if (known) return known;
       if (states.size > MOST_COUNTS) throw new Unsupported('contains: too many counts', '');
-      const node = this.rule(() => this.countedItem(items, at, counts, depth, (now) => {
-        const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
-        const next = at + 1 < reach ? sequence(comma, from(Math.min(at + 1, places), now)) : NOTHING;
-        return choice([done ? EMPTY : NOTHING, next]);
-      }));
+      const node = this.rule(() =>
+        this.countedItem(items, at, counts, depth, (now) => {
+          const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
+          const next = at + 1 < reach ? sequence(comma, from(Math.min(at + 1, places), now)) : NOTHING;
+          return choice([done ? EMPTY : NOTHING, next]);
+        }),
+      );
       states.set(key, node);
       return node;
     };
-    return from(0, contains.map(() => 0));
+    return from(
+      0,
+      contains.map(() => 0),
+    );
   }
 
   /** One item, counted for each set of `contains` that it fits, and what follows.
@@ -169,7 +203,8 @@ export class Emitter {
   countedItem({ prefix, rest, contains }, at, counts, depth, after) {
     const ways = [{ goal: prefix[at] ?? rest, counts: /** @type {number[]} */ ([]) }];
     contains.forEach((one, i) => {
-      const { goal, from, min, max } = one, enough = counts[i] >= min && max === Infinity;
+      const { goal, from, min, max } = one,
+        enough = counts[i] >= min && max === Infinity;
       for (const way of ways.splice(0)) {
         const not = max < Infinity && at >= from ? joinGoals(way.goal, this.denied(goal)) : way.goal;
         ways.push({ goal: not, counts: [...way.counts, counts[i]] });
@@ -177,10 +212,12 @@ export class Emitter {
         ways.push({ goal: joinGoals(way.goal, goal), counts: [...way.counts, counts[i] + 1] });
       }
     });
-    return choice(ways.map((way) => {
-      const value = this.value(way.goal, depth + 1);
-      return isNothing(value) ? NOTHING : sequence(value, after(way.counts));
-    }));
+    return choice(
+      ways.map((way) => {
+        const value = this.value(way.goal, depth + 1);
+        return isNothing(value) ? NOTHING : sequence(value, after(way.counts));
+      }),
+    );
   }
 
   /** @param {Goal} goal of one schema @returns {Goal} */
@@ -213,12 +250,14 @@ export class Emitter {
   /** Lists of members, one for each way to meet the demands on some member. @param {Members} object
    * @param {number} depth @returns {Member[][]} */
   members(object, depth) {
-    const named = this.named(object), classes = this.classes(object, new Set(named.keys()));
+    const named = this.named(object),
+      classes = this.classes(object, new Set(named.keys()));
     /** @type {{ extra: Extra[] }[]} */
     let ways = [{ extra: [] }];
     object.exists.forEach((one, mark) => {
       const places = [
-        ...[...named.keys()].filter((name) => this.existsFits(one, name))
+        ...[...named.keys()]
+          .filter((name) => this.existsFits(one, name))
           .map((name) => ({ name, key: EMPTY, goal: one.goal })),
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
@@ -245,7 +284,7 @@ export class Emitter {
   textsOfGoal(goal) {
     if (!goal.length) return ANY_TEXT;
     const arms = this.logic.arms(goal, 'string');
-    return choice(arms.map(({ string }) => string ? textsOf(string) : ANY_TEXT));
+    return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
   }
 
   /** Named members with the goals of their values, in order. @param {Members} object @returns {Map<string, Goal>} */
@@ -267,20 +306,28 @@ export class Emitter {
     const { languages } = this.logic;
     const plain = choice([...names].map((name) => literal(name)));
     let classes = [{ key: except(this.textsOfGoal(object.nameGoal), plain), in: /** @type {Set<Node>} */ (new Set()) }];
-    const keys = new Set([...object.patterns.map(({ key }) => key),
-      ...object.additional.flatMap(({ patterns }) => patterns), ...object.exists.map((one) => this.existsKey(one))]);
+    const keys = new Set([
+      ...object.patterns.map(({ key }) => key),
+      ...object.additional.flatMap(({ patterns }) => patterns),
+      ...object.exists.map((one) => this.existsKey(one)),
+    ]);
     for (const key of keys) {
       if (key === ANY_TEXT) {
         classes.forEach((one) => one.in.add(key));
         continue;
       }
-      classes = classes.flatMap((one) => [{ ...one, key: both([one.key, key]), in: new Set([...one.in, key]) },
-        { ...one, key: except(one.key, key) }]).filter(({ key: texts }) => !languages.isEmpty(texts));
+      classes = classes
+        .flatMap((one) => [
+          { ...one, key: both([one.key, key]), in: new Set([...one.in, key]) },
+          { ...one, key: except(one.key, key) },
+        ])
+        .filter(({ key: texts }) => !languages.isEmpty(texts));
       if (classes.length > MOST_CLASSES) throw new Unsupported('patternProperties: too many patterns overlap', '');
       this.logic.budget.spend('', 50);
     }
-    return classes.map((one) => this.classGoal(object, one)).filter(({ key, goal }) =>
-      !isNever(goal) && !languages.isEmpty(key));
+    return classes
+      .map((one) => this.classGoal(object, one))
+      .filter(({ key, goal }) => !isNever(goal) && !languages.isEmpty(key));
   }
 
   /** @param {import('./schema-arms.js').Exists} one @returns {Node} */
@@ -298,7 +345,7 @@ export class Emitter {
     for (const more of additional) {
       if (!more.patterns.some((one) => inside.has(one))) goal = joinGoals(goal, more.goal);
     }
-    const marks = new Set(exists.flatMap((one, i) => inside.has(one.key) ? [i] : []));
+    const marks = new Set(exists.flatMap((one, i) => (inside.has(one.key) ? [i] : [])));
     return { key, goal, marks };
   }
 
@@ -327,7 +374,7 @@ export class Emitter {
     const same = new Map();
     for (const { key, goal } of classes) {
       const value = this.value(goal, depth + 1);
-      if (!isNothing(value)) same.set(value, [...same.get(value) ?? [], key]);
+      if (!isNothing(value)) same.set(value, [...(same.get(value) ?? []), key]);
     }
     for (const [value, keys] of same) list.push({ key: choice(keys), value, required: false, once: false });
     return list;

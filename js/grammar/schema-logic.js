@@ -8,8 +8,22 @@ import { gaps, pointIntervals } from './numbers.js';
 import { count, isObject } from './references.js';
 import { searchNode } from './regex.js';
 import { Unsupported } from './refusal.js';
-import { ALWAYS, FREE, NEVER, TYPES, arrayArm, isBarren, isNever, mergeArms, numberArm, objectArm, stringArm,
-  sizeOf, textsOf, unseen } from './schema-arms.js';
+import {
+  ALWAYS,
+  FREE,
+  NEVER,
+  TYPES,
+  arrayArm,
+  isBarren,
+  isNever,
+  mergeArms,
+  numberArm,
+  objectArm,
+  stringArm,
+  sizeOf,
+  textsOf,
+  unseen,
+} from './schema-arms.js';
 import { arrayClauses } from './schema-arrays.js';
 import { objectClauses } from './schema-objects.js';
 import { formatNode } from './text-formats.js';
@@ -81,14 +95,17 @@ export class Logic {
   /** @param {Goal} goal @param {Type} type @returns {Arm[]} */
   arms(goal, type) {
     if (isNever(goal)) return [];
-    return goal.reduce((/** @type {Arm[]} */ arms, one) =>
-      this.product(arms, () => this.literal(one, type, false), type), ANY_VALUE);
+    return goal.reduce(
+      (/** @type {Arm[]} */ arms, one) => this.product(arms, () => this.literal(one, type, false), type),
+      ANY_VALUE,
+    );
   }
 
   /** @param {number} one of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
   literal(one, type, track) {
     const place = this.document.all[one >> 1];
-    const key = `${one} ${type} ${track}`, known = this.known.get(key);
+    const key = `${one} ${type} ${track}`,
+      known = this.known.get(key);
     if (known) return known;
     if (known === null) throw new Unsupported('$ref: a reference that leads back to itself at once', place.pointer);
     this.known.set(key, null);
@@ -133,7 +150,10 @@ export class Logic {
         throw new Unsupported(`${key} within not, oneOf or if`, `${place.pointer}/${key}`);
       }
     }
-    return this.union(this.clauses(place, type, false).map(({ deny }) => deny()), place.pointer);
+    return this.union(
+      this.clauses(place, type, false).map(({ deny }) => deny()),
+      place.pointer,
+    );
   }
 
   /** Arms of any of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
@@ -183,7 +203,8 @@ export class Logic {
   /** Whether surely no value fits. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
-    const key = goal.join(), known = this.emptyGoals.get(key);
+    const key = goal.join(),
+      known = this.emptyGoals.get(key);
     if (known !== undefined) return known;
     if (this.looking > LOOK_DEPTH) return false;
     this.emptyGoals.set(key, false);
@@ -212,8 +233,9 @@ export class Logic {
    * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
-    const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter((key) => key in schema
-      && (key === '$ref' || place.draft >= 2019));
+    const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter(
+      (key) => key in schema && (key === '$ref' || place.draft >= 2019),
+    );
     const all = refs.map((key) => this.subschema(this.document.target(place, key), type, track));
     if (place.draft <= 7 && '$ref' in schema) return all;
     all.push(...this.typeClauses(place, schema, type));
@@ -236,7 +258,8 @@ export class Logic {
     /** @type {Clause[]} */
     const all = [];
     if (schema.type !== undefined) {
-      const names = [schema.type].flat(), own = type === 'true' || type === 'false' ? 'boolean' : type;
+      const names = [schema.type].flat(),
+        own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
       if (unknown !== undefined) throw new Unsupported(`type ${JSON.stringify(unknown)}`, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
@@ -270,7 +293,8 @@ export class Logic {
   stringClauses(place, schema) {
     /** @type {Clause[]} */
     const all = [];
-    const min = count(place, schema, 'minLength'), max = count(place, schema, 'maxLength');
+    const min = count(place, schema, 'minLength'),
+      max = count(place, schema, 'maxLength');
     if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
     if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
     if (typeof schema.pattern === 'string') {
@@ -280,7 +304,8 @@ export class Logic {
     const held = this.formats ?? !this.document.annotates;
     if (held && typeof schema.format === 'string') {
       const [node, wide] = [this.narrow, false].map((narrow) =>
-        formatNode(schema.format, this.budget, `${place.pointer}/format`, narrow));
+        formatNode(schema.format, this.budget, `${place.pointer}/format`, narrow),
+      );
       if (node && wide) all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [wide] })]));
     }
     return all;
@@ -319,8 +344,11 @@ export class Logic {
         const lists = parts.map((part) => this.fit(part, type, track));
         return track ? this.subsets(lists, type, pointer) : this.union(lists, pointer);
       },
-      deny: () => parts.reduce((/** @type {Arm[]} */ arms, part) =>
-        this.product(arms, () => this.misfit(part, type), type, pointer), ANY_VALUE),
+      deny: () =>
+        parts.reduce(
+          (/** @type {Arm[]} */ arms, part) => this.product(arms, () => this.misfit(part, type), type, pointer),
+          ANY_VALUE,
+        ),
     };
   }
 
@@ -332,9 +360,10 @@ export class Logic {
     /** @type {Arm[][]} */
     const all = [];
     for (let set = 1; set < 1 << live.length; set++) {
-      const chosen = live.filter((_, i) => set >> i & 1);
-      all.push(chosen.reduce((/** @type {Arm[]} */ arms, list) =>
-        this.product(arms, () => list, type, pointer), ANY_VALUE));
+      const chosen = live.filter((_, i) => (set >> i) & 1);
+      all.push(
+        chosen.reduce((/** @type {Arm[]} */ arms, list) => this.product(arms, () => list, type, pointer), ANY_VALUE),
+      );
     }
     const arms = all.flat();
     this.bound(arms, pointer);
@@ -346,14 +375,17 @@ export class Logic {
     return {
       demand: () => {
         const lists = parts.map((part) => this.fit(part, type, track));
-        return this.union(lists.map((list, i) => list.length ? this.only(list, i, parts, lists, type, pointer) : []),
-          pointer);
+        return this.union(
+          lists.map((list, i) => (list.length ? this.only(list, i, parts, lists, type, pointer) : [])),
+          pointer,
+        );
       },
       deny: () => {
         const none = this.anyOf(parts, type, false, pointer).deny();
         const lists = parts.map((part) => this.fit(part, type, false));
-        const two = lists.flatMap((list, i) => lists.slice(i + 1).map((other) =>
-          this.product(list, () => other, type, pointer)));
+        const two = lists.flatMap((list, i) =>
+          lists.slice(i + 1).map((other) => this.product(list, () => other, type, pointer)),
+        );
         return this.union([none, ...two], pointer);
       },
     };
@@ -369,8 +401,9 @@ export class Logic {
         arms = arms.flatMap((one) => {
           this.budget.spend(pointer, lists[j].length);
           const apart = lists[j].every((other) => this.isBarren(mergeArms(one, other)));
-          return apart ? [one] : this.product([one], () => this.misfit(part, type), type, pointer)
-            .filter((rest) => !this.isBarren(rest));
+          return apart
+            ? [one]
+            : this.product([one], () => this.misfit(part, type), type, pointer).filter((rest) => !this.isBarren(rest));
         });
         this.bound(arms, pointer);
       });
@@ -381,26 +414,36 @@ export class Logic {
   /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
    * @returns {Clause} */
   conditional(place, schema, type, track) {
-    const test = this.child(place, schema.if, '/if'), always = this.synthetic({}, place);
+    const test = this.child(place, schema.if, '/if'),
+      always = this.synthetic({}, place);
     const yes = schema.then === undefined ? always : this.child(place, schema.then, '/then');
     const no = schema.else === undefined ? always : this.child(place, schema.else, '/else');
     const at = place.pointer;
     return {
-      demand: () => this.union([
-        this.product(this.fit(test, type, track), () => this.fit(yes, type, track), type, at),
-        this.product(this.misfit(test, type), () => this.fit(no, type, track), type, at),
-      ], at),
-      deny: () => this.union([
-        this.product(this.fit(test, type, false), () => this.misfit(yes, type), type, at),
-        this.product(this.misfit(test, type), () => this.misfit(no, type), type, at),
-      ], at),
+      demand: () =>
+        this.union(
+          [
+            this.product(this.fit(test, type, track), () => this.fit(yes, type, track), type, at),
+            this.product(this.misfit(test, type), () => this.fit(no, type, track), type, at),
+          ],
+          at,
+        ),
+      deny: () =>
+        this.union(
+          [
+            this.product(this.fit(test, type, false), () => this.misfit(yes, type), type, at),
+            this.product(this.misfit(test, type), () => this.misfit(no, type), type, at),
+          ],
+          at,
+        ),
     };
   }
 
   /** What unevaluatedItems and unevaluatedProperties demand beside an arm. @param {Located} place @param {Arm} arm
    * @param {string} key @returns {Arm} */
   unevaluated(place, arm, key) {
-    const schema = /** @type {Record<string, any>} */ (place.schema), part = this.child(place, schema[key], `/${key}`);
+    const schema = /** @type {Record<string, any>} */ (place.schema),
+      part = this.child(place, schema[key], `/${key}`);
     if (key === 'unevaluatedProperties') {
       const { seenNames: names = new Set(), seenPatterns: patterns = [], seenAll = false } = arm.object ?? {};
       if (seenAll) return arm;
@@ -429,7 +472,8 @@ function exactly(value) {
   if (Array.isArray(value)) {
     return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };
   }
-  const names = Object.keys(value), properties = Object.create(null);
+  const names = Object.keys(value),
+    properties = Object.create(null);
   for (const name of names) properties[name] = constant(value[name]);
   return { type: 'object', properties, required: names, additionalProperties: false };
 }
@@ -448,14 +492,23 @@ function numberClauses({ pointer }, schema) {
     }
     return /** @type {number | bigint} */ (schema[key]);
   };
-  const least = (/** @type {number | bigint} */ lo, /** @type {boolean} */ open) => all.push(clause(
-    [numberArm({ intervals: [{ lo, loOpen: open, hi: Infinity, hiOpen: true }] })],
-    [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi: lo, hiOpen: !open }] })]));
-  const most = (/** @type {number | bigint} */ hi, /** @type {boolean} */ open) => all.push(clause(
-    [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi, hiOpen: open }] })],
-    [numberArm({ intervals: [{ lo: hi, loOpen: !open, hi: Infinity, hiOpen: true }] })]));
+  const least = (/** @type {number | bigint} */ lo, /** @type {boolean} */ open) =>
+    all.push(
+      clause(
+        [numberArm({ intervals: [{ lo, loOpen: open, hi: Infinity, hiOpen: true }] })],
+        [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi: lo, hiOpen: !open }] })],
+      ),
+    );
+  const most = (/** @type {number | bigint} */ hi, /** @type {boolean} */ open) =>
+    all.push(
+      clause(
+        [numberArm({ intervals: [{ lo: -Infinity, loOpen: true, hi, hiOpen: open }] })],
+        [numberArm({ intervals: [{ lo: hi, loOpen: !open, hi: Infinity, hiOpen: true }] })],
+      ),
+    );
   const [low, high] = [number('minimum'), number('maximum')];
-  const [above, below] = [number('exclusiveMinimum'), number('exclusiveMaximum')], step = number('multipleOf');
+  const [above, below] = [number('exclusiveMinimum'), number('exclusiveMaximum')],
+    step = number('multipleOf');
   if (low !== undefined) least(low, schema.exclusiveMinimum === true);
   if (high !== undefined) most(high, schema.exclusiveMaximum === true);
   if (above !== undefined) least(above, true);

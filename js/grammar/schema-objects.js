@@ -37,15 +37,19 @@ function nameList({ pointer }, names, path) {
 function valueClauses(logic, place, schema) {
   /** @type {Clause[]} */
   const all = [];
-  const named = entries(place, schema, 'properties').map(([name, part]) =>
-    ({ name, part: logic.child(place, part, `/properties/${escapePointer(name)}`) }));
+  const named = entries(place, schema, 'properties').map(([name, part]) => ({
+    name,
+    part: logic.child(place, part, `/properties/${escapePointer(name)}`),
+  }));
   if (named.length) {
     const names = new Map(named.map(({ name, part }) => [name, logic.goal(part)]));
     all.push({
       demand: () => [objectArm({ names, seenNames: new Set(names.keys()) })],
-      deny: () => named.map(({ name, part }) => ({ name, goal: logic.goal(part, true) }))
-        .filter(({ goal }) => !isNever(goal))
-        .map(({ name, goal }) => objectArm({ names: new Map([[name, goal]]), required: new Set([name]) })),
+      deny: () =>
+        named
+          .map(({ name, part }) => ({ name, goal: logic.goal(part, true) }))
+          .filter(({ goal }) => !isNever(goal))
+          .map(({ name, goal }) => objectArm({ names: new Map([[name, goal]]), required: new Set([name]) })),
     });
   }
   const patterns = entries(place, schema, 'patternProperties').map(([text, part]) => {
@@ -54,19 +58,31 @@ function valueClauses(logic, place, schema) {
   });
   if (patterns.length) {
     all.push({
-      demand: () => [objectArm({ patterns: patterns.map(({ key, part }) => ({ key, goal: logic.goal(part) })),
-        seenPatterns: patterns.map(({ key }) => key) })],
-      deny: () => patterns.map(({ key, part }) => ({ key, name: ALWAYS, goal: logic.goal(part, true) }))
-        .filter(({ goal }) => !isNever(goal)).map((one) => objectArm({ exists: [one] })),
+      demand: () => [
+        objectArm({
+          patterns: patterns.map(({ key, part }) => ({ key, goal: logic.goal(part) })),
+          seenPatterns: patterns.map(({ key }) => key),
+        }),
+      ],
+      deny: () =>
+        patterns
+          .map(({ key, part }) => ({ key, name: ALWAYS, goal: logic.goal(part, true) }))
+          .filter(({ goal }) => !isNever(goal))
+          .map((one) => objectArm({ exists: [one] })),
     });
   }
   if (schema.additionalProperties === undefined) return all;
   const rest = logic.child(place, schema.additionalProperties, '/additionalProperties');
-  const names = new Set(named.map(({ name }) => name)), keys = patterns.map(({ key }) => key);
+  const names = new Set(named.map(({ name }) => name)),
+    keys = patterns.map(({ key }) => key);
   const other = except(ANY_TEXT, choice([...[...names].map((name) => literal(name)), ...keys]));
   const denied = logic.goal(rest, true);
-  all.push(clause([objectArm({ additional: [{ names, patterns: keys, goal: logic.goal(rest) }], seenAll: true })],
-    isNever(denied) ? [] : [objectArm({ exists: [{ key: other, name: ALWAYS, goal: denied }] })]));
+  all.push(
+    clause(
+      [objectArm({ additional: [{ names, patterns: keys, goal: logic.goal(rest) }], seenAll: true })],
+      isNever(denied) ? [] : [objectArm({ exists: [{ key: other, name: ALWAYS, goal: denied }] })],
+    ),
+  );
   return all;
 }
 
@@ -84,11 +100,24 @@ function dependencyClauses(logic, place, schema, track) {
   const all = [];
   const names = (/** @type {string} */ key, /** @type {string} */ name, /** @type {any} */ list) => {
     const wanted = nameList(place, list, `/${key}/${escapePointer(name)}`);
-    if (wanted.length) all.push(dependent(name, () => [demanded(wanted)], () => wanted.map(forbidden)));
+    if (wanted.length)
+      all.push(
+        dependent(
+          name,
+          () => [demanded(wanted)],
+          () => wanted.map(forbidden),
+        ),
+      );
   };
   const schemas = (/** @type {string} */ key, /** @type {string} */ name, /** @type {any} */ part) => {
     const place2 = logic.child(place, part, `/${key}/${escapePointer(name)}`);
-    all.push(dependent(name, () => logic.fit(place2, 'object', track), () => logic.misfit(place2, 'object')));
+    all.push(
+      dependent(
+        name,
+        () => logic.fit(place2, 'object', track),
+        () => logic.misfit(place2, 'object'),
+      ),
+    );
   };
   if (place.draft >= 2019) {
     for (const [name, list] of entries(place, schema, 'dependentRequired')) names('dependentRequired', name, list);
@@ -106,18 +135,23 @@ function dependencyClauses(logic, place, schema, track) {
 export function objectClauses(logic, place, schema, track) {
   const all = valueClauses(logic, place, schema);
   if (schema.propertyNames !== undefined && place.draft >= 6) {
-    const part = logic.child(place, schema.propertyNames, '/propertyNames'), denied = logic.goal(part, true);
-    all.push(clause([objectArm({ nameGoal: logic.goal(part) })],
-      isNever(denied) ? [] : [objectArm({ exists: [{ key: ANY_TEXT, name: denied, goal: ALWAYS }] })]));
+    const part = logic.child(place, schema.propertyNames, '/propertyNames'),
+      denied = logic.goal(part, true);
+    all.push(
+      clause(
+        [objectArm({ nameGoal: logic.goal(part) })],
+        isNever(denied) ? [] : [objectArm({ exists: [{ key: ANY_TEXT, name: denied, goal: ALWAYS }] })],
+      ),
+    );
   }
   if (schema.required !== undefined && typeof schema.required !== 'boolean') {
     const names = nameList(place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }
-  const min = count(place, schema, 'minProperties'), max = count(place, schema, 'maxProperties');
+  const min = count(place, schema, 'minProperties'),
+    max = count(place, schema, 'maxProperties');
   if (min) all.push(clause([objectArm({ min })], [objectArm({ max: min - 1 })]));
   if (max !== undefined) all.push(clause([objectArm({ max })], [objectArm({ min: max + 1 })]));
   all.push(...dependencyClauses(logic, place, schema, track));
   return all;
 }
-

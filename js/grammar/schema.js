@@ -18,7 +18,8 @@ export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema: expected an object or a boolean', '');
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);
-  const languages = new Languages(budget), document = new Document(schema, budget, options.draft);
+  const languages = new Languages(budget),
+    document = new Document(schema, budget, options.draft);
   const logic = new Logic(document, languages, budget, formats, !matching);
   const emitter = new Emitter(logic, new Layouts(whitespace), { free: matching });
   return trimmed(emitter.grammar(logic.goal(document.root)), languages, budget);

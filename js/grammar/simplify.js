@@ -12,7 +12,7 @@ const ROUNDS = 8;
 const STATES = 2 ** 22;
 
 /** @param {Edge} edge */
-const howOf = ({ kind, act, member }) => kind | act << 2 | Math.max(member, 0) << 5;
+const howOf = ({ kind, act, member }) => kind | (act << 2) | (Math.max(member, 0) << 5);
 
 /** What edges do and read, as numbers of their own. */
 class Letters {
@@ -25,7 +25,9 @@ class Letters {
 
   /** @param {Edge} edge */
   of(edge) {
-    const how = howOf(edge), key = how * STATES + edge.label, known = this.#known.get(key);
+    const how = howOf(edge),
+      key = how * STATES + edge.label,
+      known = this.#known.get(key);
     if (known !== undefined) return known;
     this.#known.set(key, this.how.length);
     this.label.push(edge.label);
@@ -34,7 +36,7 @@ class Letters {
 }
 
 /** @param {number[]} list few ones, nearly sorted */
-const sorted = (list) => list.length > 1 ? Float64Array.from(list).sort() : list;
+const sorted = (list) => (list.length > 1 ? Float64Array.from(list).sort() : list);
 
 /** Edges of a state as sorted numbers, each once. @param {number[]} letters @param {Edge[]} edges
  * @param {Int32Array} same @returns {number[]} */
@@ -47,12 +49,13 @@ function keysOf(letters, edges, same) {
 
 /** @param {{ start: number, edges: Edge[][], accept: boolean[], loop: number[] }} rule @returns {Simple} */
 export function simplified({ start, edges, accept, loop }) {
-  const names = new Letters(), letters = edges.map((list) => list.map((edge) => names.of(edge)));
+  const names = new Letters(),
+    letters = edges.map((list) => list.map((edge) => names.of(edge)));
   const same = Int32Array.from(edges, (_, i) => i);
   /** @type {number[][]} */
   let keys = [];
   for (let round = 0, changed = true; changed && round < ROUNDS; round++) {
-    keys = edges.map((list, i) => same[i] === i ? keysOf(letters[i], list, same) : keys[i]);
+    keys = edges.map((list, i) => (same[i] === i ? keysOf(letters[i], list, same) : keys[i]));
     changed = merge(keys, same, (i) => (loop[i] * 2 + Number(accept[i])) * 2 + Number(i === start));
     for (let i = 0; i < same.length; i++) same[i] = same[same[i]];
   }
@@ -68,11 +71,12 @@ function merge(keys, same, kind) {
   let changed = false;
   for (let i = keys.length - 1; i >= 0; i--) {
     if (same[i] !== i) continue;
-    const own = kind(i), list = keys[i];
+    const own = kind(i),
+      list = keys[i];
     let hash = own;
-    for (const key of list) hash = Math.imul(hash ^ key ^ Math.floor(key / STATES) << 7, 0x9e3779b1);
-    let slot = (hash ^ hash >>> 15) & size - 1;
-    for (; table[slot] >= 0; slot = slot + 1 & size - 1) {
+    for (const key of list) hash = Math.imul(hash ^ key ^ (Math.floor(key / STATES) << 7), 0x9e3779b1);
+    let slot = (hash ^ (hash >>> 15)) & (size - 1);
+    for (; table[slot] >= 0; slot = (slot + 1) & (size - 1)) {
       const other = table[slot];
       if (kind(other) === own && isEqual(keys[other], list)) break;
     }
@@ -95,14 +99,16 @@ function isEqual(a, b) {
 /** @param {{ start: number, accept: boolean[], loop: number[] }} rule @param {number[][]} keys
  * @param {Int32Array} same @param {Letters} names @returns {Simple} */
 function renumbered({ start, accept, loop }, keys, same, names) {
-  const place = new Int32Array(keys.length).fill(-1), order = [start];
+  const place = new Int32Array(keys.length).fill(-1),
+    order = [start];
   /** @type {Simple} */
   const out = { accept: [], loop: [], ends: [], how: [], label: [], to: [] };
   place[start] = 0;
   for (let i = 0; i < order.length; i++) {
     const seen = new Set();
     for (const key of keys[order[i]]) {
-      const letter = Math.floor(key / STATES), next = same[key - letter * STATES];
+      const letter = Math.floor(key / STATES),
+        next = same[key - letter * STATES];
       if (place[next] < 0) place[next] = order.push(next) - 1;
       if (seen.size !== seen.add(letter * STATES + next).size) {
         out.how.push(names.how[letter]);

@@ -12,10 +12,18 @@ import { Graph } from './graph.js';
 
 export const END = 0;
 const SHORT = new Map([...'"\\/'].map((letter) => [letter.charCodeAt(0), letter.charCodeAt(0)]));
-for (const [point, letter] of [[8, 'b'], [9, 't'], [10, 'n'], [12, 'f'], [13, 'r']]) {
+for (const [point, letter] of [
+  [8, 'b'],
+  [9, 't'],
+  [10, 'n'],
+  [12, 'f'],
+  [13, 'r'],
+]) {
   SHORT.set(Number(point), String(letter).charCodeAt(0));
 }
-const QUOTE = 0x22, BACKSLASH = 0x5c, FIRST_PRINTABLE = 0x20;
+const QUOTE = 0x22,
+  BACKSLASH = 0x5c,
+  FIRST_PRINTABLE = 0x20;
 
 export class Spells {
   graph = new Graph();
@@ -48,7 +56,10 @@ export class Spells {
     const key = `${how} ${ranges.join()}`;
     let node = this.#classes.get(key);
     if (node === undefined) {
-      node = this.segments(ranges.map(([lo, hi]) => [lo, hi, END]), how);
+      node = this.segments(
+        ranges.map(([lo, hi]) => [lo, hi, END]),
+        how,
+      );
       this.#classes.set(key, node);
     }
     return node;
@@ -66,18 +77,23 @@ export class Spells {
 
   /** One code point. @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
-    const key = to * 0x200000 + point, known = this.#letters[how].get(key);
+    const key = to * 0x200000 + point,
+      known = this.#letters[how].get(key);
     if (known !== undefined) return known;
     const plain = point >= FIRST_PRINTABLE && point < 0x7f && !SHORT.has(point);
-    const node = !plain ? this.segments([[point, point, to]], how)
-      : how === 'any' ? this.#plain(point, to) : this.#byte(point, to);
+    const node = !plain
+      ? this.segments([[point, point, to]], how)
+      : how === 'any'
+        ? this.#plain(point, to)
+        : this.#byte(point, to);
     this.#letters[how].set(key, node);
     return node;
   }
 
   /** A letter of ASCII that has no short escape: itself, or its code. @param {number} point @param {number} to */
   #plain(point, to) {
-    const low = point & 15, graph = this.graph;
+    const low = point & 15,
+      graph = this.graph;
     if (low < 10) graph.put(0x30 + low, 0x30 + low, to);
     else {
       graph.put(0x37 + low, 0x37 + low, to);
@@ -96,7 +112,11 @@ export class Spells {
    * @param {Spelling} how @param {number} [closing] a byte that leads to the end */
   segments(segments, how, closing = -1) {
     if (how === 'text') return this.#node(this.#utf8(segments));
-    const raw = without(segments, [[0, FIRST_PRINTABLE - 1], [QUOTE, QUOTE], [BACKSLASH, BACKSLASH]]);
+    const raw = without(segments, [
+      [0, FIRST_PRINTABLE - 1],
+      [QUOTE, QUOTE],
+      [BACKSLASH, BACKSLASH],
+    ]);
     const escaped = this.#escapes(segments, how);
     const spans = this.#utf8(raw);
     if (escaped.length) spans.push([BACKSLASH, BACKSLASH, this.#node(escaped)]);
@@ -108,7 +128,12 @@ export class Spells {
   #utf8(segments) {
     /** @type {Span[]} */
     const spans = [];
-    const forms = [[0, 0x7f, 0, 0], [0x80, 0x7ff, 1, 0xc0], [0x800, 0xffff, 2, 0xe0], [0x10000, 0x10ffff, 3, 0xf0]];
+    const forms = [
+      [0, 0x7f, 0, 0],
+      [0x80, 0x7ff, 1, 0xc0],
+      [0x800, 0xffff, 2, 0xe0],
+      [0x10000, 0x10ffff, 3, 0xf0],
+    ];
     for (const [lo, hi, tail, lead] of forms) {
       const part = within(segments, lo, hi);
       if (!part.length) continue;
@@ -136,8 +161,9 @@ export class Spells {
       open = [];
     };
     for (const [lo, hi, to] of segments) {
-      for (let at = lo; at <= hi;) {
-        const own = Math.floor(at / size), last = Math.floor((hi + 1) / size) - 1;
+      for (let at = lo; at <= hi; ) {
+        const own = Math.floor(at / size),
+          last = Math.floor((hi + 1) / size) - 1;
         if (own !== digit) close();
         if (at === own * size && last >= own) {
           close();
@@ -180,8 +206,15 @@ export class Spells {
       const to = target(segments, point);
       if (to !== null && !(how === 'shortest' && letter === 0x2f)) spans.push([letter, letter, to]);
     }
-    const coded = how === 'any' ? segments : within(segments, 0, FIRST_PRINTABLE - 1)
-      .flatMap((segment) => without([segment], [...SHORT.keys()].sort((a, b) => a - b).map((p) => [p, p])));
+    const coded =
+      how === 'any'
+        ? segments
+        : within(segments, 0, FIRST_PRINTABLE - 1).flatMap((segment) =>
+            without(
+              [segment],
+              [...SHORT.keys()].sort((a, b) => a - b).map((p) => [p, p]),
+            ),
+          );
     if (coded.length) spans.push([0x75, 0x75, this.#code(coded, how)]);
     return spans.sort((a, b) => a[0] - b[0]);
   }
@@ -194,8 +227,10 @@ export class Spells {
     const write = how === 'any' ? hexDigits : lowerDigits;
     if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
     // Control characters only: 00 and two digits.
-    const last = (/** @type {Segment[]} */ part) => part.flatMap(([lo, hi, to]) => write(lo & 15, hi & 15)
-      .map(([a, b]) => /** @type {Span} */ ([a, b, to]))).sort((a, b) => a[0] - b[0]);
+    const last = (/** @type {Segment[]} */ part) =>
+      part
+        .flatMap(([lo, hi, to]) => write(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))
+        .sort((a, b) => a[0] - b[0]);
     /** @type {Span[]} */
     const third = [];
     for (const digit of [0, 1]) {
@@ -212,9 +247,11 @@ export class Spells {
     /** @type {Segment[]} */
     const out = [];
     for (const [lo, hi, to] of segments) {
-      const a = lo - 0x10000, b = hi - 0x10000;
-      for (let at = a; at <= b;) {
-        const unit = at >> 10, last = ((b + 1) >> 10) - 1;
+      const a = lo - 0x10000,
+        b = hi - 0x10000;
+      for (let at = a; at <= b; ) {
+        const unit = at >> 10,
+          last = ((b + 1) >> 10) - 1;
         if ((at & 1023) === 0 && last >= unit) {
           out.push([0xd800 + unit, 0xd800 + last, this.#low([[0xdc00, 0xdfff, to]])]);
           at = (last + 1) << 10;
@@ -258,7 +295,8 @@ function hexDigits(a, b) {
 /** @param {Segment[]} segments @param {number} lo @param {number} hi @returns {Segment[]} */
 function within(segments, lo, hi) {
   return segments.flatMap((segment) => {
-    const a = Math.max(segment[0], lo), b = Math.min(segment[1], hi);
+    const a = Math.max(segment[0], lo),
+      b = Math.min(segment[1], hi);
     return a <= b ? [/** @type {Segment} */ ([a, b, segment[2]])] : [];
   });
 }

@@ -9,7 +9,8 @@ import { Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 
-const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])', SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
+const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])',
+  SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
 const LEAP = '(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29';
 const DATE = `(\\d{4}-(${LONG}|${SHORT}|02-(0[1-9]|1\\d|2[0-8]))|${LEAP})`;
 const OFFSET = '([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)';
@@ -23,11 +24,14 @@ const HOST = `${LABEL}(\\.${LABEL})*`;
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
 /** 253 characters at most, which is too much to count: few long labels, many short ones, or one long one among short
  * ones. */
-const HOSTNAME = `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}`
-  + `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
+const HOSTNAME =
+  `(${LABEL}(\\.${LABEL}){0,2}(\\.${label(61)})?|${label(24)}(\\.${label(24)}){1,9}` +
+  `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
 const BYTE = '(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const IPV4 = `${BYTE}(\\.${BYTE}){3}`;
-const HEX = '[0-9A-Fa-f]', GROUP = `${HEX}{1,4}`, LAST = `(${GROUP}:${GROUP}|${IPV4})`;
+const HEX = '[0-9A-Fa-f]',
+  GROUP = `${HEX}{1,4}`,
+  LAST = `(${GROUP}:${GROUP}|${IPV4})`;
 const IPV6 = [
   `(${GROUP}:){6}${LAST}`,
   `::(${GROUP}:){5}${LAST}`,
@@ -42,20 +46,31 @@ const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
 /** RFC 3986, appendix A; for 3987 with more letters. @param {string} more letters @param {string} own of queries */
 function identifiers(more, own) {
-  const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`, escape = `%${HEX}{2}`;
-  const letter = `([${plain}:@-]|${escape})`, segment = `${letter}*`, first = `${letter}+`;
+  const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`,
+    escape = `%${HEX}{2}`;
+  const letter = `([${plain}:@-]|${escape})`,
+    segment = `${letter}*`,
+    first = `${letter}+`;
   const noColon = `([${plain}@-]|${escape})+`;
-  const user = `([${plain}:-]|${escape})*`, name = `([${plain}-]|${escape})*`;
+  const user = `([${plain}:-]|${escape})*`,
+    name = `([${plain}-]|${escape})*`;
   const future = `[vV]${HEX}+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+`;
   const authority = `(${user}@)?(\\[(${IPV6}|${future})\\]|${name})(:\\d*)?`;
   const tail = `(\\?([${plain}:@/?${own}-]|${escape})*)?(#([${plain}:@/?-]|${escape})*)?`;
-  const net = `//${authority}(/${segment})*`, absolute = `/(${first}(/${segment})*)?`;
-  const scheme = '[A-Za-z][A-Za-z0-9+.-]*', some = `${net}|${absolute}|${first}(/${segment})*`;
+  const net = `//${authority}(/${segment})*`,
+    absolute = `/(${first}(/${segment})*)?`;
+  const scheme = '[A-Za-z][A-Za-z0-9+.-]*',
+    some = `${net}|${absolute}|${first}(/${segment})*`;
   const full = `${scheme}:(${some}|)${tail}`;
-  return { full, narrow: `${scheme}:(${some})${tail}`, reference: `(${full}|(${net}|${absolute}|${noColon}(/${segment})*|)${tail})` };
+  return {
+    full,
+    narrow: `${scheme}:(${some})${tail}`,
+    reference: `(${full}|(${net}|${absolute}|${noColon}(/${segment})*|)${tail})`,
+  };
 }
-const UCS = '\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}'
-  + '\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{DFFFD}\\u{E1000}-\\u{EFFFD}';
+const UCS =
+  '\\u{A0}-\\u{D7FF}\\u{F900}-\\u{FDCF}\\u{FDF0}-\\u{FFEF}\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}' +
+  '\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{DFFFD}\\u{E1000}-\\u{EFFFD}';
 const URI = identifiers('', '');
 const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
 const POINTER = '(/([^~/]|~[01])*)*';
@@ -67,24 +82,35 @@ function template(dot, letters) {
 
 /** The formats that are held. @type {Record<string, string>} */
 export const FORMATS = Object.freeze({
-  'date': DATE, 'time': TIME, 'date-time': `${DATE}[Tt]${TIME}`, 'duration': DURATION,
-  'email': EMAIL, 'hostname': HOSTNAME, 'ipv4': IPV4, 'ipv6': IPV6,
-  'uri': URI.full, 'uri-reference': URI.reference, 'iri': IRI.full, 'iri-reference': IRI.reference,
+  date: DATE,
+  time: TIME,
+  'date-time': `${DATE}[Tt]${TIME}`,
+  duration: DURATION,
+  email: EMAIL,
+  hostname: HOSTNAME,
+  ipv4: IPV4,
+  ipv6: IPV6,
+  uri: URI.full,
+  'uri-reference': URI.reference,
+  iri: IRI.full,
+  'iri-reference': IRI.reference,
   'uri-template': template('\\.?', `!#$&-;=?-\\[\\]_a-z~${UCS}`),
-  'uuid': `${HEX}{8}(-${HEX}{4}){3}-${HEX}{12}`,
-  'json-pointer': POINTER, 'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
+  uuid: `${HEX}{8}(-${HEX}{4}){3}-${HEX}{12}`,
+  'json-pointer': POINTER,
+  'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
 /** What answers are held to where validators in use refuse a part of a format: a host without a dot and quoted names in
  * an email's address, a URI of a scheme alone, dots in the names of a template's variables. Texts that are judged are
  * judged by FORMATS. @type {Record<string, string>} */
 const NARROW = Object.freeze({
-  'email': `${ATOM}(\\.${ATOM})*@(${LABEL}\\.)+${LABEL}`,
-  'uri': URI.narrow, 'iri': IRI.narrow,
+  email: `${ATOM}(\\.${ATOM})*@(${LABEL}\\.)+${LABEL}`,
+  uri: URI.narrow,
+  iri: IRI.narrow,
   'uri-template': template('', `!#$&(-;=?-\\[\\]_a-z~${UCS}`),
 });
 /** Formats of the specifications that are refused, and why. @type {Record<string, string>} */
 export const REFUSED = Object.freeze({
-  'regex': 'that a text is a regular expression is not regular',
+  regex: 'that a text is a regular expression is not regular',
   'idn-email': 'internationalised host names depend on tables of Unicode',
   'idn-hostname': 'internationalised host names depend on tables of Unicode',
 });
@@ -98,7 +124,8 @@ const made = new Map();
 export function formatNode(name, budget, pointer, narrow) {
   if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`format ${name}: ${REFUSED[name]}`, pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
-  const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name], known = made.get(source);
+  const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name],
+    known = made.get(source);
   if (known) return known;
   const node = wholeNode(source, '', budget);
   made.set(source, node);

@@ -28,7 +28,7 @@ function fruitful({ rules }, hasText, budget) {
       continue;
     }
     good.add(name);
-    open.push(...waiting.get(name) ?? []);
+    open.push(...(waiting.get(name) ?? []));
   }
   return good;
 }
@@ -47,7 +47,7 @@ function endsIn(node, good, missing, hasText) {
   if ('repeat' in node) return node.min === 0 || ends(node.repeat);
   if ('members' in node) {
     const able = node.members.map(({ value }) => ends(value));
-    const count = node.members.reduce((sum, { once }, i) => sum + (able[i] ? once ? 1 : Infinity : 0), 0);
+    const count = node.members.reduce((sum, { once }, i) => sum + (able[i] ? (once ? 1 : Infinity) : 0), 0);
     return count >= node.min && node.members.every(({ required }, i) => !required || able[i]);
   }
   return 'token' in node || hasText(node);

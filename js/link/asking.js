@@ -35,7 +35,9 @@ export class Asking {
 
   /** The next bytes of a part that the client holds; null: the end. @param {number} part */
   pull(part) {
-    return this.ask('pull', part).catch((error) => { throw unpackError(error); });
+    return this.ask('pull', part).catch((error) => {
+      throw unpackError(error);
+    });
   }
 
   /** The store that the client has, for this side. @returns {Store} */
@@ -46,7 +48,7 @@ export class Asking {
       remove: (name) => this.ask('remove', name),
       flush: (name) => this.ask('flush', name),
       close: (name) => this.ask('close', name),
-      estimate: async () => await this.ask('estimate') ?? {},
+      estimate: async () => (await this.ask('estimate')) ?? {},
       write: (name, at, bytes) => this.ask('write', name, at, bytes.slice()),
       read: async (name, at, into, wanted = () => true) => {
         const bytes = await this.ask('read', name, at, into.length);

@@ -14,13 +14,17 @@ const GOODBYE_MS = 1000;
 /** While somebody waits, the worker is asked for a sign this often. */
 const BEAT_MS = 250;
 /** While nobody waits; it costs next to nothing, and whoever asks next need not wait for what died before. */
-const IDLE_MS = 750, IDLE_BEATS = 4;
+const IDLE_MS = 750,
+  IDLE_BEATS = 4;
 /** Beats without a sign: 4.25 s; while the model loads 30 s, for pipes and disks may take their time. Beats are
  * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
-const SILENT_BEATS = 16, LOADING_BEATS = 120;
+const SILENT_BEATS = 16,
+  LOADING_BEATS = 120;
 /** How much longer than the longest silence that it lived through a worker may be silent; than one while it loaded,
  * which is the first that a slow or busy machine shows of itself, and may be a disk's: up to a limit. */
-const AGAIN = 3, AFTER_LOADING = 6, MOST_AFTER_LOADING = 3 * SILENT_BEATS;
+const AGAIN = 3,
+  AFTER_LOADING = 6,
+  MOST_AFTER_LOADING = 3 * SILENT_BEATS;
 /** As many count at once, at most: in a hidden tab timers come once a second. */
 const SLOW = 4;
 /** Characters of text that become tokens, or a prompt, within a beat, on any platform: that is done in one go. */
@@ -60,7 +64,9 @@ export class Connection {
   /** @type {(error: GemmaError) => void} */
   #lose = () => {};
   /** The worker died or froze; why. @type {Promise<GemmaError>} */
-  lost = new Promise((resolve) => { this.#lose = resolve; });
+  lost = new Promise((resolve) => {
+    this.#lose = resolve;
+  });
   broken = false;
 
   /** loads: a worker, which may be silent for long while it does. @param {Port<ToWorker, FromWorker>} port
@@ -103,7 +109,7 @@ export class Connection {
 
   /** End the worker in good order. @param {GemmaError} reason of all calls to fail */
   close(reason) {
-    return this.#closing ??= this.#close(reason);
+    return (this.#closing ??= this.#close(reason));
   }
 
   /** @param {GemmaError} reason */
@@ -166,14 +172,20 @@ export class Connection {
   }
 
   #beat() {
-    const idle = !this.#pending.size, enough = idle ? IDLE_BEATS * this.#enough / SILENT_BEATS : this.#enough;
-    const most = this.#loading ? LOADING_BEATS : enough + this.#slack(), before = this.#beaten;
+    const idle = !this.#pending.size,
+      enough = idle ? (IDLE_BEATS * this.#enough) / SILENT_BEATS : this.#enough;
+    const most = this.#loading ? LOADING_BEATS : enough + this.#slack(),
+      before = this.#beaten;
     this.#beaten = performance.now();
     const late = Math.round((this.#beaten - before) / (idle ? IDLE_MS : BEAT_MS));
     // Where this thread was busy a sign may wait behind this beat; behind the next one it does not.
     if (this.#silent >= most + (late > 1 ? SLOW : 0)) {
-      return this.#break(new GemmaError('worker-failed', 'the worker gives no sign of life',
-        { expected: `one within ${most * (idle ? IDLE_MS : BEAT_MS) / 1000} s`, got: 'none' }));
+      return this.#break(
+        new GemmaError('worker-failed', 'the worker gives no sign of life', {
+          expected: `one within ${(most * (idle ? IDLE_MS : BEAT_MS)) / 1000} s`,
+          got: 'none',
+        }),
+      );
     }
     this.#silent += Math.min(Math.max(late, 1), SLOW);
     this.#port.post({ kind: 'beat' });
@@ -217,16 +229,25 @@ export class Connection {
     if (message.kind === 'done') this.#loading = false;
     this.#silent = 0;
     switch (message.kind) {
-      case 'beat': return;
-      case 'done': return this.#take(message.id)?.resolve(message.value);
-      case 'failed': return this.#take(message.id)?.reject(unpackError(message.error));
-      case 'fatal': return this.#break(unpackError(message.error));
-      case 'ask': return void this.#answer(message);
-      case 'disposed': return this.#onDisposed();
+      case 'beat':
+        return;
+      case 'done':
+        return this.#take(message.id)?.resolve(message.value);
+      case 'failed':
+        return this.#take(message.id)?.reject(unpackError(message.error));
+      case 'fatal':
+        return this.#break(unpackError(message.error));
+      case 'ask':
+        return void this.#answer(message);
+      case 'disposed':
+        return this.#onDisposed();
       case 'locked':
-      case 'thread': return;   // the platform's (env-browser.js)
-      default: return this.#attempt(message.id, 'a progress callback failed',
-        () => this.#pending.get(message.id)?.onEvent?.(message));
+      case 'thread':
+        return; // the platform's (env-browser.js)
+      default:
+        return this.#attempt(message.id, 'a progress callback failed', () =>
+          this.#pending.get(message.id)?.onEvent?.(message),
+        );
     }
   }
 
@@ -235,7 +256,8 @@ export class Connection {
     /** @type {{ value?: any, error?: any }} */
     const answer = await Promise.resolve(this.#answering?.(method, args)).then(
       (value) => ({ value }),
-      (error) => ({ error: { ...packError(error), name: error.name, message: error.message } }));
+      (error) => ({ error: { ...packError(error), name: error.name, message: error.message } }),
+    );
     if (this.#end) return;
     // Of a stream, bytes are ours to give away; what a store gives may be its own.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];

@@ -48,18 +48,24 @@ export class Line {
 
   /** Ends the worker, if it lives, and has another one load the model. @returns {Promise<void>} */
   restart() {
-    return this.#restarting ??= this.#restart().finally(() => { this.#restarting = null; });
+    return (this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = null;
+    }));
   }
 
   async #restart() {
     if (this.#end) throw this.#end;
     if (!this.#reopen) {
-      throw new GemmaError('unsupported-source', 'the model cannot be loaded again',
-        { expected: 'a URL, a path or a Blob, or the option `restart` with bytes', got: 'what can be read once' });
+      throw new GemmaError('unsupported-source', 'the model cannot be loaded again', {
+        expected: 'a URL, a path or a Blob, or the option `restart` with bytes',
+        got: 'what can be read once',
+      });
     }
     this.connection.broken = true;
     this.connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
-    this.connection = await this.#reopen(this.#closing.signal).catch((error) => { throw this.#end ?? error; });
+    this.connection = await this.#reopen(this.#closing.signal).catch((error) => {
+      throw this.#end ?? error;
+    });
     this.#heed();
   }
 
@@ -78,7 +84,9 @@ export class Line {
 
   /** @returns {Promise<GemmaError>} */
   #next() {
-    return new Promise((resolve) => { this.#lose = resolve; });
+    return new Promise((resolve) => {
+      this.#lose = resolve;
+    });
   }
 
   /** @param {GemmaError} reason */
@@ -93,7 +101,9 @@ export class Line {
 /** @param {Promise<void>} promise @param {AbortSignal} [signal] @returns {Promise<void>} */
 async function unlessAborted(promise, signal) {
   let onAbort = () => {};
-  const aborted = new Promise((_, reject) => { onAbort = () => reject(abortError(/** @type {any} */ (signal))); });
+  const aborted = new Promise((_, reject) => {
+    onAbort = () => reject(abortError(/** @type {any} */ (signal)));
+  });
   signal?.addEventListener('abort', onAbort);
   if (signal?.aborted) onAbort();
   try {

@@ -17,6 +17,12 @@ function listen(signal) {
   /** @type {Set<() => void>} */
   const waiting = new Set();
   heard.set(signal, waiting);
-  signal.addEventListener('abort', () => { for (const f of [...waiting]) f(); }, { once: true });
+  signal.addEventListener(
+    'abort',
+    () => {
+      for (const f of [...waiting]) f();
+    },
+    { once: true },
+  );
   return waiting;
 }

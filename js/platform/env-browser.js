@@ -12,7 +12,7 @@ export function browserEnvironment({ startWorker, startThread }) {
   return {
     createWorker: (place) => withThreads(place, startWorker, startThread),
     parallelism: () => navigator.hardwareConcurrency || 1,
-    memory: () => 'deviceMemory' in navigator ? Number(navigator.deviceMemory) * 2 ** 30 : undefined,
+    memory: () => ('deviceMemory' in navigator ? Number(navigator.deviceMemory) * 2 ** 30 : undefined),
     describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
     place(assets) {
       const page = location.href;

@@ -32,7 +32,9 @@ export function nodeEnvironment(beside) {
 function freeing(worker) {
   /** @type {{ path: string, owner: string }[]} */
   const locks = [];
-  worker.on('message', (message) => { if (message.kind === 'locked') locks.push(message); });
+  worker.on('message', (message) => {
+    if (message.kind === 'locked') locks.push(message);
+  });
   worker.on('exit', () => locks.forEach(freeLock));
   return worker;
 }
@@ -51,8 +53,11 @@ function script(beside) {
     const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
     return pathToFileURL(join(dirname(entry), SCRIPT));
   } catch (cause) {
-    throw new Error(`${expected || SCRIPT} is not there, nor is the package in ${process.cwd()}: leave gemma-wasm out of the`
-      + ' bundle (external), copy its files beside it, or pass their folder as `assets`', { cause });
+    throw new Error(
+      `${expected || SCRIPT} is not there, nor is the package in ${process.cwd()}: leave gemma-wasm out of the` +
+        ' bundle (external), copy its files beside it, or pass their folder as `assets`',
+      { cause },
+    );
   }
 }
 

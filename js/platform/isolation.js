@@ -2,7 +2,8 @@
  * that get them from a service worker, for pages of hosts that send none. */
 
 export const ISOLATION = {
-  'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
 };
 const TRIED = 'gemma-wasm-isolate';
 
@@ -23,7 +24,7 @@ export async function reloadOnce() {
     if (sessionStorage.getItem(TRIED)) return false;
     sessionStorage.setItem(TRIED, '1');
   } catch {
-    return false;   // no storage: nobody could tell the second time from the first
+    return false; // no storage: nobody could tell the second time from the first
   }
   location.reload();
   return new Promise(() => {});

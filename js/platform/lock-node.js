@@ -29,11 +29,16 @@ export function lockFile(path, told) {
 /** @param {string} path @param {string} owner */
 function held(path, owner) {
   const lock = { lost: false, free };
-  const timer = setInterval(() => unlessFailing(() => {
-    const now = new Date(), ours = present(() => readFileSync(path, 'utf8') === owner);
-    lock.lost ||= !ours;
-    if (ours) present(() => utimesSync(path, now, now));
-  }), ALIVE_MS);
+  const timer = setInterval(
+    () =>
+      unlessFailing(() => {
+        const now = new Date(),
+          ours = present(() => readFileSync(path, 'utf8') === owner);
+        lock.lost ||= !ours;
+        if (ours) present(() => utimesSync(path, now, now));
+      }),
+    ALIVE_MS,
+  );
   timer.unref();
   function free() {
     clearInterval(timer);
@@ -44,7 +49,9 @@ function held(path, owner) {
 
 /** Gives it back, if it is still this one's. @param {{ path: string, owner: string }} lock */
 export function freeLock({ path, owner }) {
-  unlessFailing(() => { if (readFileSync(path, 'utf8') === owner) rmSync(path); });
+  unlessFailing(() => {
+    if (readFileSync(path, 'utf8') === owner) rmSync(path);
+  });
 }
 
 /** A process may have no file to spare, or another one holds this: the next look tells, and a lock that stays is
@@ -52,7 +59,9 @@ export function freeLock({ path, owner }) {
 function unlessFailing(f) {
   try {
     f();
-  } catch { /* nobody waits for it */ }
+  } catch {
+    /* nobody waits for it */
+  }
 }
 
 /** What f gives; nothing where the file is not there. @template T @param {() => T} f */
@@ -67,14 +76,22 @@ function present(f) {
 
 /** Takes the lock of a process that is no more. Whether the way is free now. @param {string} path */
 export function takeAway(path) {
-  const before = present(() => readFileSync(path, 'utf8')), facts = present(() => statSync(path));
+  const before = present(() => readFileSync(path, 'utf8')),
+    facts = present(() => statSync(path));
   if (before === undefined || !facts) return true;
   if (lives(before) && Date.now() - facts.mtimeMs < SILENT_MS) return false;
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
   // Somebody was faster, and has it rightly.
-  if (!same) present(() => { try { linkSync(aside, path); } catch { /* a third one has it */ } });
+  if (!same)
+    present(() => {
+      try {
+        linkSync(aside, path);
+      } catch {
+        /* a third one has it */
+      }
+    });
   rmSync(aside);
   return same;
 }

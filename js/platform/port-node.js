@@ -7,7 +7,9 @@ const LEAVE_MS = 5000;
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
   // It may end in the same moment as its last message comes, before anybody waits for that.
-  const ended = new Promise((resolve) => { worker.once('exit', resolve); });
+  const ended = new Promise((resolve) => {
+    worker.once('exit', resolve);
+  });
   return {
     post: (message, transfer = []) => worker.postMessage(message, transfer),
     onMessage: (handler) => void worker.on('message', handler),
@@ -15,13 +17,14 @@ export function nodePort(worker) {
       worker.on('error', handler);
       worker.on('exit', (status) => handler(new Error(`the worker ended with status ${status}`)));
     },
-    leave: () => new Promise((resolve) => {
-      const timer = setTimeout(resolve, LEAVE_MS);
-      void ended.then(() => {
-        clearTimeout(timer);
-        resolve(null);
-      });
-    }),
+    leave: () =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, LEAVE_MS);
+        void ended.then(() => {
+          clearTimeout(timer);
+          resolve(null);
+        });
+      }),
     terminate: () => worker.terminate(),
     keepAlive: (on) => void (on ? worker.ref() : worker.unref()),
   };

@@ -57,11 +57,14 @@ function ownOrigin(address) {
 
 /** Why a script did not start, as far as one can find out. @param {string} address */
 export async function whyNot(address) {
-  const reason = await fetch(address, { cache: 'no-store' }).then(({ ok, status, headers }) => {
-    if (!ok) return `status ${status}`;
-    const type = headers.get('content-type') ?? 'none';
-    if (!/javascript/.test(type)) return `its content type is ${type}`;
-    return 'it is there; the page is isolated and it has no Cross-Origin-Embedder-Policy header, or a policy forbids it';
-  }, (error) => `${error.message}, as without CORS, or where a policy forbids it`);
+  const reason = await fetch(address, { cache: 'no-store' }).then(
+    ({ ok, status, headers }) => {
+      if (!ok) return `status ${status}`;
+      const type = headers.get('content-type') ?? 'none';
+      if (!/javascript/.test(type)) return `its content type is ${type}`;
+      return 'it is there; the page is isolated and it has no Cross-Origin-Embedder-Policy header, or a policy forbids it';
+    },
+    (error) => `${error.message}, as without CORS, or where a policy forbids it`,
+  );
   return new Error(`${address}: ${missing(reason)}`);
 }

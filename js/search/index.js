@@ -52,7 +52,8 @@ export class SearchIndex {
 
   /** Those that are there already get the new vector. @param {Item | Item[]} items */
   async add(items) {
-    const list = [items].flat(), { dimensions } = this;
+    const list = [items].flat(),
+      { dimensions } = this;
     const vectors = new Float32Array(list.length * dimensions);
     const entries = list.map((item, i) => {
       checkNames('item', item, ['id', 'vector', 'data']);
@@ -123,7 +124,8 @@ export class SearchIndex {
 
   /** @param {Folder} folder */
   async #read(folder) {
-    const found = await readAll(folder, this.dimensions), files = [...found.values()];
+    const found = await readAll(folder, this.dimensions),
+      files = [...found.values()];
     const all = join(files);
     this.#files = new Set(found.keys());
     this.#seen = seenOf(files);
@@ -133,7 +135,8 @@ export class SearchIndex {
 
   /** The file first: what cannot be kept is not there either. @param {Segment} segment */
   async #change(segment) {
-    const { entries, deleted } = segment.about, { dimensions } = this;
+    const { entries, deleted } = segment.about,
+      { dimensions } = this;
     if (!entries.length && !deleted.length) return;
     const stamp = await this.#write(segment);
     for (const id of deleted) this.#remove(id);
@@ -147,7 +150,8 @@ export class SearchIndex {
 
   /** @param {string[]} ids */
   #delete(ids) {
-    const { dimensions } = this, deleted = ids.filter((id) => this.#byId.has(id));
+    const { dimensions } = this,
+      deleted = ids.filter((id) => this.#byId.has(id));
     const about = { dimensions, entries: [], deleted, seen: this.#seen };
     return this.#change({ about, vectors: new Float32Array(0) });
   }
@@ -163,7 +167,7 @@ export class SearchIndex {
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {
-      const numbers = [...await this.#folder.list(), ...this.#files].filter(isSegment).map(numberOf);
+      const numbers = [...(await this.#folder.list()), ...this.#files].filter(isSegment).map(numberOf);
       const name = segmentName(Math.max(0, ...numbers) + 1, this.#writer);
       await this.#folder.write(name, pack(about, vectors));
       this.#files.add(name);
@@ -200,7 +204,7 @@ export class SearchIndex {
   #reserve(rows) {
     this.#scan.reserve(rows);
     if (rows * this.dimensions <= this.#vectors.length) return;
-    const room = Math.max(rows, Math.ceil(this.#vectors.length / this.dimensions * 1.5));
+    const room = Math.max(rows, Math.ceil((this.#vectors.length / this.dimensions) * 1.5));
     const larger = new Float32Array(room * this.dimensions);
     larger.set(this.#vectors);
     this.#vectors = larger;
@@ -213,7 +217,9 @@ export class SearchIndex {
   async #compact() {
     const folder = this.#folder;
     if (!folder) return;
-    const old = [...this.#files], rows = [...this.#byId.values()], { dimensions } = this;
+    const old = [...this.#files],
+      rows = [...this.#byId.values()],
+      { dimensions } = this;
     const vectors = new Float32Array(rows.length * dimensions);
     rows.forEach((row, i) => vectors.set(this.#vector(row), i * dimensions));
     const entries = rows.map((row) => /** @type {Entry} */ (this.#rows[row]));
@@ -234,8 +240,11 @@ export class SearchIndex {
 
   /** Rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */
   #candidates(vector, count) {
-    const n = this.#rows.length, rounded = this.#rounded, { sums, query } = this.#scan.products(vector, n);
-    const length = query.length + query.error, least = new Least(Math.min(count, this.size));
+    const n = this.#rows.length,
+      rounded = this.#rounded,
+      { sums, query } = this.#scan.products(vector, n);
+    const length = query.length + query.error,
+      least = new Least(Math.min(count, this.size));
     const bounds = new Float64Array(n);
     for (let row = 0, at = 0; row < n; row++, at += 3) {
       const off = (rounded[at + 2] * length + rounded[at + 1] * query.error) * SLACK;
@@ -250,7 +259,8 @@ export class SearchIndex {
 
   /** @param {number} row @param {Float32Array} query */
   #product(row, query) {
-    const at = row * this.dimensions, all = this.#vectors;
+    const at = row * this.dimensions,
+      all = this.#vectors;
     let sum = 0;
     for (let i = 0; i < query.length; i++) sum += all[at + i] * query[i];
     return sum;
@@ -270,7 +280,8 @@ class Least {
 
   /** In place of the least. @param {number} x */
   put(x) {
-    const heap = this.#heap, n = heap.length;
+    const heap = this.#heap,
+      n = heap.length;
     let at = 0;
     for (;;) {
       let child = 2 * at + 1;

@@ -23,7 +23,8 @@ const PLACES = {
 /** @param {SearchOptions} options @param {SearchPlatform} platform */
 export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
-  const { dimensions } = options, where = options[place];
+  const { dimensions } = options,
+    where = options[place];
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
     throw new GemmaError('bad-option', 'dimensions', { expected, got: String(dimensions) });
@@ -32,12 +33,18 @@ export async function openWith(options, { compile, openFolder, place }) {
   if (where !== undefined && !fits(where)) {
     throw new GemmaError('bad-option', place, { expected, got: String(where) });
   }
-  const scan = await makeScan(await compile().catch((cause) => {
-    throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause);
-  }), dimensions);
-  const folder = where === undefined ? null : await openFolder(where).catch((cause) => {
-    throw failure('index-failed', 'the search index could not be opened', cause);
-  });
+  const scan = await makeScan(
+    await compile().catch((cause) => {
+      throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause);
+    }),
+    dimensions,
+  );
+  const folder =
+    where === undefined
+      ? null
+      : await openFolder(where).catch((cause) => {
+          throw failure('index-failed', 'the search index could not be opened', cause);
+        });
   const index = new SearchIndex(scan, dimensions, folder);
   await index.load();
   return index;

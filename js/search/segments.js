@@ -14,8 +14,10 @@ import { GemmaError } from '../errors.js';
  *   write: (name: string, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
  *   remove: (name: string) => Promise<void> }} Folder */
 
-const MAGIC = 0x31565747, HEAD = 8;
-const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/, STAMP = /^\d{8}-[0-9a-f]{8}$/;
+const MAGIC = 0x31565747,
+  HEAD = 8;
+const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/,
+  STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
 /** @param {string} name */
 export const isSegment = (name) => NAME.test(name);
@@ -37,8 +39,10 @@ export function newWriter() {
 
 /** @param {About} about @param {Float32Array} vectors */
 export function pack(about, vectors) {
-  const text = new TextEncoder().encode(JSON.stringify(about)), at = HEAD + Math.ceil(text.length / 4) * 4;
-  const bytes = new Uint8Array(at + vectors.byteLength).fill(32), view = new DataView(bytes.buffer);
+  const text = new TextEncoder().encode(JSON.stringify(about)),
+    at = HEAD + Math.ceil(text.length / 4) * 4;
+  const bytes = new Uint8Array(at + vectors.byteLength).fill(32),
+    view = new DataView(bytes.buffer);
   view.setUint32(0, MAGIC, true);
   view.setUint32(4, text.length, true);
   bytes.set(text, HEAD);
@@ -53,7 +57,8 @@ export function unpack(buffer, name, dimensions) {
   if (about.dimensions !== dimensions) {
     throw new GemmaError('index-failed', `${name}: dimensions`, { expected: dimensions, got: about.dimensions });
   }
-  const count = about.entries.length * dimensions, bytes = count * 4;
+  const count = about.entries.length * dimensions,
+    bytes = count * 4;
   if (about.at + bytes !== buffer.byteLength) {
     throw new GemmaError('index-failed', name, { expected: `${about.at + bytes} bytes`, got: buffer.byteLength });
   }
@@ -66,8 +71,9 @@ export function unpack(buffer, name, dimensions) {
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
   const found = new Map();
-  for (let news = true, before = ''; news;) {
-    const names = (await folder.list()).filter(isSegment).sort(), listed = names.join();
+  for (let news = true, before = ''; news; ) {
+    const names = (await folder.list()).filter(isSegment).sort(),
+      listed = names.join();
     news = listed !== before;
     before = listed;
     for (const name of names.filter((one) => !found.has(one))) {
@@ -83,7 +89,9 @@ export async function readAll(folder, dimensions) {
 /** null: it is no such file. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
-  const view = new DataView(buffer), length = view.getUint32(4, true), at = HEAD + Math.ceil(length / 4) * 4;
+  const view = new DataView(buffer),
+    length = view.getUint32(4, true),
+    at = HEAD + Math.ceil(length / 4) * 4;
   if (view.getUint32(0, true) !== MAGIC || at > buffer.byteLength) return null;
   try {
     const about = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(buffer, HEAD, length)));
@@ -97,7 +105,8 @@ function headOf(buffer) {
 function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
   const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
   const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');
-  const stamped = stamps === undefined
-    || (Array.isArray(stamps) && stamps.length === entries.length && stamps.every((stamp) => STAMP.test(stamp)));
+  const stamped =
+    stamps === undefined ||
+    (Array.isArray(stamps) && stamps.length === entries.length && stamps.every((stamp) => STAMP.test(stamp)));
   return Number.isInteger(dimensions) && strings && fits && stamped && Object.values(seen).every(Number.isInteger);
 }

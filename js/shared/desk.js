@@ -29,7 +29,8 @@ export class Desk {
   call(method, args, signal, onEvent) {
     const id = ++this.#lastId;
     if (this.#end) return { id, answer: Promise.reject(this.#end) };
-    const wanted = new Wanted({ method, args, onEvent }), deaf = onAbort(signal, () => wanted.abort());
+    const wanted = new Wanted({ method, args, onEvent }),
+      deaf = onAbort(signal, () => wanted.abort());
     const settled = () => {
       deaf();
       this.#calls.delete(id);
@@ -81,6 +82,8 @@ export class Desk {
 
   /** @returns {Promise<GemmaError>} */
   #next() {
-    return new Promise((resolve) => { this.#lose = resolve; });
+    return new Promise((resolve) => {
+      this.#lose = resolve;
+    });
   }
 }

@@ -40,11 +40,12 @@ export class Hall {
   /** This tab is there, until it leaves or ends. @param {string} id @returns {Promise<void>} */
   enter(id) {
     return new Promise((resolve, reject) => {
-      const stay = () => new Promise((leave) => {
-        this.#leave = () => leave(null);
-        if (this.#closed) this.#leave();
-        resolve();
-      });
+      const stay = () =>
+        new Promise((leave) => {
+          this.#leave = () => leave(null);
+          if (this.#closed) this.#leave();
+          resolve();
+        });
       navigator.locks.request(`${this.#name} ${id}`, stay).catch(reject);
     });
   }

@@ -26,9 +26,14 @@ export class Link {
 
   /** What the model is, when it is loaded. @param {(value: Progress) => void} onProgress */
   open(onProgress) {
-    return this.connection.open([], /** @type {any} */ ({}), () => {}, (event) => {
-      if (event.kind === 'progress') onProgress(/** @type {Progress} */ (event.value));
-    });
+    return this.connection.open(
+      [],
+      /** @type {any} */ ({}),
+      () => {},
+      (event) => {
+        if (event.kind === 'progress') onProgress(/** @type {Progress} */ (event.value));
+      },
+    );
   }
 
   restart() {

@@ -20,7 +20,9 @@ export class SharedModel extends Model {
   /** @internal @param {Member} member @param {ModelInfo} info */
   constructor(member, info) {
     const line = {
-      get lost() { return member.desk.lost; },
+      get lost() {
+        return member.desk.lost;
+      },
       ask: (/** @type {Function} */ f) => f(member.desk),
       restart: () => member.restart(),
       close: (/** @type {GemmaError} */ reason) => member.leave(reason),
@@ -39,10 +41,13 @@ export class SharedModel extends Model {
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
-  const why = whyNoHall(), { signal, onProgress = () => {}, ...others } = options;
+  const why = whyNoHall(),
+    { signal, onProgress = () => {}, ...others } = options;
   if (why) {
-    throw new GemmaError('cannot-share', 'tabs cannot share a model',
-      { expected: 'Web Locks and BroadcastChannel', got: why });
+    throw new GemmaError('cannot-share', 'tabs cannot share a model', {
+      expected: 'Web Locks and BroadcastChannel',
+      got: why,
+    });
   }
   if (signal?.aborted) throw abortError(signal);
   const key = await keyOf(source, options);
@@ -65,12 +70,15 @@ export async function loadModel(source, options = {}) {
 /** A name for the model that every tab comes to by itself, and that gives away nothing.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
-  const { cache } = options, kept = cache instanceof ModelCache ? cache : modelCache;
+  const { cache } = options,
+    kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
-    throw new GemmaError('unsupported-source', 'tabs cannot share this source',
-      { expected: 'an address, { repo, file } or what modelCache.list() gives', got: descriptor.kind });
+    throw new GemmaError('unsupported-source', 'tabs cannot share this source', {
+      expected: 'an address, { repo, file } or what modelCache.list() gives',
+      got: descriptor.kind,
+    });
   });
   const how = DISTINCT.map((name) => String(options[name] ?? ''));
   const text = JSON.stringify([what, how, cache === false ? null : kept.descriptor]);

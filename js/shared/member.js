@@ -16,7 +16,8 @@ import { Link } from './link.js';
 import { Owner } from './owner.js';
 
 /** While an owner is looked for, it is called this often, and so many times before it is believed to hang: 4.5 s. */
-const SEARCH_MS = 250, CALLS = 18;
+const SEARCH_MS = 250,
+  CALLS = 18;
 /** As long as others take, at most, to learn of a new owner. */
 const NEWS_MS = 1000;
 
@@ -89,7 +90,9 @@ export class Member {
   /** The next engine. @returns {Promise<ModelInfo>} */
   #engine() {
     if (this.#left) throw this.#left;
-    const next = new Promise((resolve, reject) => { this.#waiting.push({ resolve, reject }); });
+    const next = new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject });
+    });
     this.#seek();
     return /** @type {Promise<ModelInfo>} */ (next);
   }
@@ -146,7 +149,7 @@ export class Member {
   async #join(epoch) {
     clearInterval(this.#search);
     this.#unlink(gone(), false);
-    const link = this.#link = new Link(this.#hall, epoch, this.#id);
+    const link = (this.#link = new Link(this.#hall, epoch, this.#id));
     void link.connection.lost.then((error) => this.#lost(link, error));
     try {
       const info = await link.open(this.#onProgress);
@@ -184,7 +187,9 @@ export class Member {
       if (this.#left || this.#owner || this.#link) return;
       this.#stopLooking();
       this.#hall.own(() => this.#own()).catch(() => this.#depose());
-      await new Promise((resolve) => { setTimeout(resolve, NEWS_MS); });
+      await new Promise((resolve) => {
+        setTimeout(resolve, NEWS_MS);
+      });
     });
   }
 
@@ -209,7 +214,7 @@ export class Member {
   async #rule() {
     while (!this.#left && !this.#deposed) {
       this.#reign = new AbortController();
-      const owner = this.#owner = new Owner(this.#hall, () => this.#reign.abort());
+      const owner = (this.#owner = new Owner(this.#hall, () => this.#reign.abort()));
       const engine = await this.#loaded(owner);
       if (engine) await this.#serve(owner, engine);
       else if (!this.#reign.signal.aborted) return;
@@ -234,7 +239,9 @@ export class Member {
     const { signal } = this.#reign;
     this.desk.connect(connection);
     this.#ready(info);
-    const over = new Promise((resolve) => { onAbort(signal, () => resolve(undefined)); });
+    const over = new Promise((resolve) => {
+      onAbort(signal, () => resolve(undefined));
+    });
     const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
     this.#owner = null;
     const error = died ?? gone('the engine is started again, or runs elsewhere');

@@ -30,10 +30,10 @@ export class Owner {
 
   /** @param {Load} load @param {AbortSignal} signal @param {(value: Progress) => void} onProgress */
   async load(load, signal, onProgress) {
-    const engine = this.#engine = await load(signal, (value) => {
+    const engine = (this.#engine = await load(signal, (value) => {
       onProgress(value);
       for (const relay of this.#relays.values()) relay.tell(value);
-    });
+    }));
     for (const relay of this.#relays.values()) relay.serve(engine);
     return engine;
   }

@@ -68,13 +68,17 @@ export class Relay {
       case 'open':
         this.#opening = message.id;
         return this.#engine ? this.serve(this.#engine) : undefined;
-      case 'call': return void this.#call(message);
-      case 'abort': return connection?.abort(this.#ids.get(message.id) ?? 0);
-      case 'ack': return connection?.ack(this.#ids.get(message.id) ?? 0, message.count);
+      case 'call':
+        return void this.#call(message);
+      case 'abort':
+        return connection?.abort(this.#ids.get(message.id) ?? 0);
+      case 'ack':
+        return connection?.ack(this.#ids.get(message.id) ?? 0, message.count);
       case 'beat':
         connection?.tick();
         return this.#post(message);
-      case 'restart': return this.#onRestart();
+      case 'restart':
+        return this.#onRestart();
       case 'dispose':
         this.#post({ kind: 'disposed' });
         return this.close();

@@ -50,7 +50,10 @@ export class Wanted {
     this.#at = at;
     const { id, answer } = connection.call(method, args, undefined, (event) => this.#hear(at, event));
     at.id = id;
-    answer.then((value) => at === this.#at && this.#done(at, value), (error) => this.#failed(at, error));
+    answer.then(
+      (value) => at === this.#at && this.#done(at, value),
+      (error) => this.#failed(at, error),
+    );
   }
 
   /** Whoever was asked is lost. died: the engine, and not its tab alone.
@@ -98,8 +101,12 @@ export class Wanted {
 
   /** @param {At} at @param {Step} expected @param {Step} [got] */
   #differs({ connection, id }, expected, got) {
-    this.fail(new GemmaError('worker-failed', 'the engine was lost, and the next one does not go on where it was',
-      { expected: `token ${expected.ids}`, got: got ? `${got.ids}` : 'the end' }));
+    this.fail(
+      new GemmaError('worker-failed', 'the engine was lost, and the next one does not go on where it was', {
+        expected: `token ${expected.ids}`,
+        got: got ? `${got.ids}` : 'the end',
+      }),
+    );
     connection.abort(id);
   }
 
@@ -133,8 +140,11 @@ export class Wanted {
     const { logprobs: asked } = /** @type {GenerateArgs} */ (this.#asked.args);
     const logprobs = this.#given.flatMap((step) => step.logprobs ?? []);
     return {
-      text: this.#given.map(({ text }) => text).join(''), tokens, prefix: undefined,
-      usage: { ...usage, completionTokens: tokens.length }, ...(asked !== null && { logprobs }),
+      text: this.#given.map(({ text }) => text).join(''),
+      tokens,
+      prefix: undefined,
+      usage: { ...usage, completionTokens: tokens.length },
+      ...(asked !== null && { logprobs }),
     };
   }
 }

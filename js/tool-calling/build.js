@@ -31,7 +31,9 @@ export class Builder {
     const { tools, choice: only, schema } = this.#wanted;
     const named = typeof only === 'string' ? tools : tools.filter(({ name }) => name === only.name);
     return named.map((tool) => {
-      const { name } = tool, parameters = parametersOf(tool), place = `/tools/${tools.indexOf(tool)}/parameters`;
+      const { name } = tool,
+        parameters = parametersOf(tool),
+        place = `/tools/${tools.indexOf(tool)}/parameters`;
       if (parameters.type !== 'object') {
         throw new Unsupported(`parameters of the tool ${name} that are not of the type object`, `${place}/type`);
       }

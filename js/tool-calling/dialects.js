@@ -55,18 +55,24 @@ const HERMES = {
   render: (messages, tools) => ({ messages: usual(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
-    const call = sequence(build.mark('<tool_call>'), literal('\n'), jsonCalls(build, 'arguments'), literal('\n'),
-      build.mark('</tool_call>'));
+    const call = sequence(
+      build.mark('<tool_call>'),
+      literal('\n'),
+      jsonCalls(build, 'arguments'),
+      literal('\n'),
+      build.mark('</tool_call>'),
+    );
     return build.grammar(build.answer(call, literal('\n'), build.words(['<tool_call>'], ['<think>', '</think>'])));
   },
   parse(items, spelt) {
-    const { text, marks } = flat(items), opening = '<tool_call>';
+    const { text, marks } = flat(items),
+      opening = '<tool_call>';
     const places = [...marks].flatMap(([place, name]) => (name === opening ? [place] : []));
-    const next = (/** @type {number} */ from) => (spelt.includes(opening)
-      ? text.indexOf(opening, from) : places.find((place) => place >= from) ?? -1);
+    const next = (/** @type {number} */ from) =>
+      spelt.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
     /** @type {Said} */
     const said = { text, calls: [] };
-    for (let at = next(0); at >= 0;) {
+    for (let at = next(0); at >= 0; ) {
       if (said.text === text) said.text = text.slice(0, at);
       const { calls, end } = jsonCall(text, at + opening.length, 'arguments');
       said.calls.push(...calls);
@@ -93,7 +99,7 @@ const LLAMA3 = {
     if (!text.startsWith('{')) return { text, calls: [] };
     /** @type {Said} */
     const said = { text: '', calls: [] };
-    for (let at = 0; at >= 0 && at < text.length;) {
+    for (let at = 0; at >= 0 && at < text.length; ) {
       const { calls, end } = jsonCall(text, at, 'parameters');
       said.calls.push(...calls);
       at = end < 0 ? -1 : text.indexOf('{', end);
@@ -111,7 +117,8 @@ export const GENERIC = {
     return { messages: inWords(messages), ...(tools.length && { opening: explained(tools) }) };
   },
   grammar(wanted) {
-    const build = new Builder(wanted), call = jsonCalls(build, 'arguments');
+    const build = new Builder(wanted),
+      call = jsonCalls(build, 'arguments');
     const ways = [sequence(literal('{"tool_call": '), call, literal('}'))];
     if (build.several) {
       const more = repeat(sequence(literal(', '), call), 1, Infinity);
@@ -121,7 +128,8 @@ export const GENERIC = {
     return build.grammar(choice(ways));
   },
   parse(items) {
-    const { text } = flat(items), done = objectEnd(text, 0) >= 0;
+    const { text } = flat(items),
+      done = objectEnd(text, 0) >= 0;
     const { response = '', tool_call: one, tool_calls: some } = partialJson(text) ?? {};
     const list = /** @type {any[]} */ (Array.isArray(some) ? some : one ? [one] : []);
     const calls = list.flatMap((value, i) => callOf(value, 'arguments', done || i < list.length - 1));
@@ -134,9 +142,11 @@ export const DIALECTS = [FUNCTION_GEMMA, HERMES, LLAMA3, GENERIC];
 
 /** `{"name": "NAME", FIELD: ARGUMENTS}` of each tool. @param {Builder} build @param {string} field */
 function jsonCalls(build, field) {
-  return choice(build.tools(spaced).map(({ name, args }) => {
-    return sequence(literal(`{"name": ${JSON.stringify(name)}, "${field}": `), args, literal('}'));
-  }));
+  return choice(
+    build.tools(spaced).map(({ name, args }) => {
+      return sequence(literal(`{"name": ${JSON.stringify(name)}, "${field}": `), args, literal('}'));
+    }),
+  );
 }
 
 /** Calls or words, never both. @param {Builder} build @param {Node} call @param {Node} between @param {Node} words */
@@ -148,7 +158,9 @@ function choiceOf(build, call, between, words) {
 /** @param {Tool[]} tools */
 function explained(tools) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
-  return `You can call these tools:\n${list}\n\nAnswer with one JSON object, and nothing else. To call a tool: `
-    + '{"tool_call": {"name": NAME, "arguments": ARGUMENTS}}. To call several at once: {"tool_calls": [CALL, CALL]}. '
-    + 'To answer in words: {"response": TEXT}.';
+  return (
+    `You can call these tools:\n${list}\n\nAnswer with one JSON object, and nothing else. To call a tool: ` +
+    '{"tool_call": {"name": NAME, "arguments": ARGUMENTS}}. To call several at once: {"tool_calls": [CALL, CALL]}. ' +
+    'To answer in words: {"response": TEXT}.'
+  );
 }

@@ -45,7 +45,8 @@ function callOf([first, ...rest], done) {
 
 /** @param {Item[]} items */
 function jsonOf(items) {
-  let json = '', quoted = false;
+  let json = '',
+    quoted = false;
   for (const item of items) {
     if ('mark' in item) {
       json += item.mark === ESCAPE ? '"' : '';
@@ -64,7 +65,8 @@ export function declared(tool) {
 /** None is written as nothing. @param {any} schema @returns {any} */
 function typed(schema) {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
-  const { properties, items } = schema, types = [schema.type].flat();
+  const { properties, items } = schema,
+    types = [schema.type].flat();
   const members = Object.entries(properties ?? {}).map(([name, value]) => [name, typed(value)]);
   return {
     ...schema,
@@ -76,8 +78,12 @@ function typed(schema) {
 
 /** @param {Wanted} wanted @returns {Grammar} */
 export function grammar(wanted) {
-  const build = new Builder(wanted), turn = new Turning(build);
-  const tools = build.tools((node) => turn.node(node), (as) => as);
+  const build = new Builder(wanted),
+    turn = new Turning(build);
+  const tools = build.tools(
+    (node) => turn.node(node),
+    (as) => as,
+  );
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(START), calls, build.mark(END));
   return build.grammar(build.answer(call, EMPTY, ANY_TEXT));

@@ -54,7 +54,8 @@ export function oneByOne(messages) {
       out.push(messages[at]);
       continue;
     }
-    const behind = messages.slice(at + 1), most = behind.findIndex(({ role }) => role !== 'tool');
+    const behind = messages.slice(at + 1),
+      most = behind.findIndex(({ role }) => role !== 'tool');
     const results = most < 0 ? behind : behind.slice(0, most);
     toolCalls.forEach((call, i) => {
       out.push({ ...message, content: i ? '' : message.content, toolCalls: [call] });
@@ -105,7 +106,8 @@ function callsInWords(calls) {
 /** Words before all else that is said: with the system message, if there is one.
  * @param {Message[]} messages @param {string} words @param {boolean} system whether there may be such a message */
 export function preceded(messages, words, system) {
-  const [first, ...rest] = messages, role = first?.role;
+  const [first, ...rest] = messages,
+    role = first?.role;
   if (role === 'system' || role === 'developer') {
     return [{ ...first, content: `${first.content}\n\n${words}` }, ...rest];
   }

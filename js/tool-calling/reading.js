@@ -25,16 +25,19 @@ export class CallReader {
    * @param {Parse} parse */
   constructor(marks, id, parse) {
     this.#spelt = marks.filter((name) => id(name) === null);
-    this.#marks = new Map(marks.flatMap((name) => {
-      const mark = id(name);
-      return mark === null ? [] : [/** @type {const} */ ([mark, name])];
-    }));
+    this.#marks = new Map(
+      marks.flatMap((name) => {
+        const mark = id(name);
+        return mark === null ? [] : [/** @type {const} */ ([mark, name])];
+      }),
+    );
     this.#parse = parse;
   }
 
   /** The text that can be shown since the last time. @param {number} id @param {Uint8Array} bytes what it stands for */
   add(id, bytes) {
-    const mark = this.#marks.get(id), last = this.#items.at(-1);
+    const mark = this.#marks.get(id),
+      last = this.#items.at(-1);
     const text = mark === undefined ? this.#decoder.decode(bytes, { stream: true }) : '';
     if (mark !== undefined) this.#items.push({ mark });
     else if (last && 'text' in last) last.text += text;

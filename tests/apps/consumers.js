@@ -3,10 +3,42 @@
 /** @import { App } from './apps.js' */
 
 /** Every type that docs/ names, and what people write with them. */
-const TYPES = ['CacheEntry', 'Call', 'Capabilities', 'Chat', 'ChatMessage', 'ChatOptions', 'EmbedOptions', 'ErrorCode',
-  'ErrorDetails', 'FinishReason', 'Format', 'GenerateOptions', 'GenerateResult', 'Generation', 'HeaderList', 'HubSource',
-  'Inside', 'InsideOptions', 'Inspection', 'LoadOptions', 'Match', 'Model', 'ModelCache', 'ModelInfo', 'ModelSource', 'Notice',
-  'Progress', 'Prompt', 'Restored', 'Step', 'Store', 'TokenLogprob', 'Tool', 'ToolCall'];
+const TYPES = [
+  'CacheEntry',
+  'Call',
+  'Capabilities',
+  'Chat',
+  'ChatMessage',
+  'ChatOptions',
+  'EmbedOptions',
+  'ErrorCode',
+  'ErrorDetails',
+  'FinishReason',
+  'Format',
+  'GenerateOptions',
+  'GenerateResult',
+  'Generation',
+  'HeaderList',
+  'HubSource',
+  'Inside',
+  'InsideOptions',
+  'Inspection',
+  'LoadOptions',
+  'Match',
+  'Model',
+  'ModelCache',
+  'ModelInfo',
+  'ModelSource',
+  'Notice',
+  'Progress',
+  'Prompt',
+  'Restored',
+  'Step',
+  'Store',
+  'TokenLogprob',
+  'Tool',
+  'ToolCall',
+];
 const USE = `import { CODES, GemmaError, inspectModel, loadModel, modelCache, openCache, probe } from 'gemma-wasm';
 import type { ${TYPES.join(', ')} } from 'gemma-wasm';
 export type All = [${TYPES.join(', ')}];
@@ -48,7 +80,13 @@ export const isolated: Promise<boolean> = isolate();
 const SHARED = `import { SharedModel, loadModel } from 'gemma-wasm/shared';
 export const shared: Promise<SharedModel> = loadModel('x');
 `;
-const STRICT = { strict: true, skipLibCheck: false, declaration: true, outDir: 'out', exactOptionalPropertyTypes: false };
+const STRICT = {
+  strict: true,
+  skipLibCheck: false,
+  declaration: true,
+  outDir: 'out',
+  exactOptionalPropertyTypes: false,
+};
 
 /** @param {object} options @param {string[]} files */
 const config = (options, files) => JSON.stringify({ compilerOptions: { ...STRICT, ...options }, files });
@@ -59,14 +97,35 @@ function typescript(version) {
   const [major, minor] = version.split('.');
   const projects = ['dom', 'node', 'cjs'];
   return {
-    name: `typescript-${major}.${minor}`, title: `TypeScript ${version}: DOM only, Node only (ES module and CommonJS), declarations`,
-    packages: { typescript: version, '@types/node': '20.19.43' }, check: true,
+    name: `typescript-${major}.${minor}`,
+    title: `TypeScript ${version}: DOM only, Node only (ES module and CommonJS), declarations`,
+    packages: { typescript: version, '@types/node': '20.19.43' },
+    check: true,
     files: {
-      'use.ts': USE, 'search.ts': SEARCH, 'isolate.ts': ISOLATE, 'shared.ts': SHARED, 'use.cts': USE, 'search.cts': SEARCH,
-      'dom.json': config({ module: 'esnext', moduleResolution: 'bundler', target: 'es2022', types: [],
-        lib: ['es2022', 'dom', 'dom.iterable'] }, ['use.ts', 'search.ts', 'isolate.ts', 'shared.ts']),
-      'node.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, ['use.ts', 'search.ts']),
-      'cjs.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, ['use.cts', 'search.cts']),
+      'use.ts': USE,
+      'search.ts': SEARCH,
+      'isolate.ts': ISOLATE,
+      'shared.ts': SHARED,
+      'use.cts': USE,
+      'search.cts': SEARCH,
+      'dom.json': config(
+        {
+          module: 'esnext',
+          moduleResolution: 'bundler',
+          target: 'es2022',
+          types: [],
+          lib: ['es2022', 'dom', 'dom.iterable'],
+        },
+        ['use.ts', 'search.ts', 'isolate.ts', 'shared.ts'],
+      ),
+      'node.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, [
+        'use.ts',
+        'search.ts',
+      ]),
+      'cjs.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, [
+        'use.cts',
+        'search.cts',
+      ]),
     },
     run: ['sh', '-c', projects.map((name) => `tsc -p ${name}.json`).join(' && ')],
   };
@@ -75,8 +134,22 @@ function typescript(version) {
 /** @type {App[]} */
 export const CONSUMERS = [
   ...['5.0.4', '5.4.5', '5.9.3', '6.0.3', '7.0.2'].map(typescript),
-  { name: 'publint', title: 'publint 0.3.25', packages: { publint: '0.3.25' }, files: {}, check: true, quick: true,
-    run: ['publint', 'package.tgz', '--strict'] },
-  { name: 'attw', title: 'Are the types wrong? 0.18.5', packages: { '@arethetypeswrong/cli': '0.18.5' }, files: {}, check: true,
-    quick: true, run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', '--no-emoji', '-f', 'ascii'] },
+  {
+    name: 'publint',
+    title: 'publint 0.3.25',
+    packages: { publint: '0.3.25' },
+    files: {},
+    check: true,
+    quick: true,
+    run: ['publint', 'package.tgz', '--strict'],
+  },
+  {
+    name: 'attw',
+    title: 'Are the types wrong? 0.18.5',
+    packages: { '@arethetypeswrong/cli': '0.18.5' },
+    files: {},
+    check: true,
+    quick: true,
+    run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', '--no-emoji', '-f', 'ascii'],
+  },
 ];

@@ -19,8 +19,10 @@ const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
 /** @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
 export function next(version, flags, how) {
-  const major = version.split('.')[0], name = `next${major}-${how}`;
-  const packages = { next: version, react: '19.3.1', 'react-dom': '19.3.1' }, folder = `next${major}`;
+  const major = version.split('.')[0],
+    name = `next${major}-${how}`;
+  const packages = { next: version, react: '19.3.1', 'react-dom': '19.3.1' },
+    folder = `next${major}`;
   const files = {
     'app/layout.js': 'export default ({ children }) => <html><body>{children}</body></html>;\n',
     'app/page.js': `'use client';
@@ -42,7 +44,8 @@ export async function GET() {
 export default { headers: async () => [{ source: '/:path*', headers }] };
 `,
   };
-  const start = ['next', 'start', '-p', 'PORT'], build = ['next', 'build', ...flags];
+  const start = ['next', 'start', '-p', 'PORT'],
+    build = ['next', 'build', ...flags];
   const env = { NEXT_TELEMETRY_DISABLED: '1' };
   const title = `Next ${version}, ${how}`;
   const one = { packages, files, folder, env };
@@ -57,16 +60,23 @@ export default { headers: async () => [{ source: '/:path*', headers }] };
 
 /** @type {Pick<App, 'folder' | 'packages' | 'newer' | 'files'>} */
 const SVELTEKIT = {
-  folder: 'sveltekit', newer: true,
-  packages: { '@sveltejs/kit': '3.2.0', '@sveltejs/vite-plugin-svelte': '7.3.1', svelte: '5.57.3', vite: '8.3.8',
-    '@sveltejs/adapter-node': '6.0.1' },
+  folder: 'sveltekit',
+  newer: true,
+  packages: {
+    '@sveltejs/kit': '3.2.0',
+    '@sveltejs/vite-plugin-svelte': '7.3.1',
+    svelte: '5.57.3',
+    vite: '8.3.8',
+    '@sveltejs/adapter-node': '6.0.1',
+  },
   files: {
     'vite.config.js': `import { sveltekit } from '@sveltejs/kit/vite';
 import adapter from '@sveltejs/adapter-node';
 const headers = ${HEADERS};
 export default { plugins: [sveltekit({ adapter: adapter() })], server: { headers }, preview: { headers } };
 `,
-    'src/app.html': '<!doctype html><html lang="en"><head>%sveltekit.head%</head><body><div>%sveltekit.body%</div></body></html>\n',
+    'src/app.html':
+      '<!doctype html><html lang="en"><head>%sveltekit.head%</head><body><div>%sveltekit.body%</div></body></html>\n',
     'src/routes/+page.svelte': `<script>
   import { onMount } from 'svelte';
   import { loadModel } from 'gemma-wasm';
@@ -101,7 +111,10 @@ export async function GET() {
 
 /** @type {Pick<App, 'folder' | 'packages' | 'newer' | 'files' | 'env'>} */
 const ASTRO = {
-  folder: 'astro', newer: true, packages: { astro: '7.3.5' }, env: { ASTRO_TELEMETRY_DISABLED: '1' },
+  folder: 'astro',
+  newer: true,
+  packages: { astro: '7.3.5' },
+  env: { ASTRO_TELEMETRY_DISABLED: '1' },
   files: {
     'astro.config.mjs': `import { defineConfig } from 'astro/config';
 export default defineConfig({ server: { headers: ${HEADERS} } });
@@ -110,37 +123,66 @@ export default defineConfig({ server: { headers: ${HEADERS} } });
   },
 };
 
-const ANGULAR_JSON = (/** @type {unknown[]} */ assets) => `${JSON.stringify({
-  version: 1, cli: { analytics: false },
-  projects: { app: {
-    projectType: 'application', root: '', sourceRoot: 'src',
-    architect: {
-      build: {
-        builder: '@angular/build:application',
-        options: { browser: 'src/main.ts', index: 'src/index.html', tsConfig: 'tsconfig.json', outputPath: 'dist', assets },
-        configurations: { production: { outputHashing: 'all' },
-          development: { optimization: false, sourceMap: true } },
-        defaultConfiguration: 'production',
+const ANGULAR_JSON = (/** @type {unknown[]} */ assets) =>
+  `${JSON.stringify(
+    {
+      version: 1,
+      cli: { analytics: false },
+      projects: {
+        app: {
+          projectType: 'application',
+          root: '',
+          sourceRoot: 'src',
+          architect: {
+            build: {
+              builder: '@angular/build:application',
+              options: {
+                browser: 'src/main.ts',
+                index: 'src/index.html',
+                tsConfig: 'tsconfig.json',
+                outputPath: 'dist',
+                assets,
+              },
+              configurations: {
+                production: { outputHashing: 'all' },
+                development: { optimization: false, sourceMap: true },
+              },
+              defaultConfiguration: 'production',
+            },
+            serve: {
+              builder: '@angular/build:dev-server',
+              options: { buildTarget: 'app:build:development', headers: JSON.parse(HEADERS.replaceAll("'", '"')) },
+            },
+          },
+        },
       },
-      serve: { builder: '@angular/build:dev-server',
-        options: { buildTarget: 'app:build:development', headers: JSON.parse(HEADERS.replaceAll("'", '"')) } },
     },
-  } },
-}, null, 1)}\n`;
+    null,
+    1,
+  )}\n`;
 
 /** @type {Pick<App, 'folder' | 'packages' | 'newer' | 'files' | 'env'>} */
 const ANGULAR = {
-  folder: 'angular', newer: true, env: { NG_CLI_ANALYTICS: 'false' },
+  folder: 'angular',
+  newer: true,
+  env: { NG_CLI_ANALYTICS: 'false' },
   packages: Object.fromEntries([
     ...['core', 'common', 'compiler', 'platform-browser', 'compiler-cli'].map((name) => [`@angular/${name}`, '22.2.6']),
-    ['@angular/cli', '22.2.7'], ['@angular/build', '22.2.7'], ['rxjs', '7.8.2'], ['typescript', '6.0.3'], ['tslib', '2.8.1'],
+    ['@angular/cli', '22.2.7'],
+    ['@angular/build', '22.2.7'],
+    ['rxjs', '7.8.2'],
+    ['typescript', '6.0.3'],
+    ['tslib', '2.8.1'],
   ]),
   files: {
     'angular.json': ANGULAR_JSON([]),
-    'tsconfig.json': JSON.stringify({ compilerOptions: { strict: true, target: 'ES2022', module: 'preserve', skipLibCheck: false },
-      files: ['src/main.ts'] }),
-    'src/index.html': '<!doctype html><html lang="en"><head><base href="/"><title></title></head><body><app-root></app-root>'
-      + '</body></html>\n',
+    'tsconfig.json': JSON.stringify({
+      compilerOptions: { strict: true, target: 'ES2022', module: 'preserve', skipLibCheck: false },
+      files: ['src/main.ts'],
+    }),
+    'src/index.html':
+      '<!doctype html><html lang="en"><head><base href="/"><title></title></head><body><app-root></app-root>' +
+      '</body></html>\n',
     'src/main.ts': `import { Component, provideZonelessChangeDetection } from '@angular/core';
 import { bootstrapApplication } from '@angular/platform-browser';
 import { loadModel } from 'gemma-wasm';
@@ -157,64 +199,107 @@ bootstrapApplication(App, { providers: [provideZonelessChangeDetection()] })
   },
 };
 
-const STREAM = 'for await (const piece of model.chat().send(\'Hello\', { maxTokens: 12, seed: 3 }))';
+const STREAM = "for await (const piece of model.chat().send('Hello', { maxTokens: 12, seed: 3 }))";
 
 /** What `npm create vite` makes, the lines that make it answer, and the headers.
  * @param {string} template @param {App['files']} files @returns {App[]} */
 function created(template, files) {
-  const name = `create-${template}`, headers = `headers: ${HEADERS}`;
+  const name = `create-${template}`,
+    headers = `headers: ${HEADERS}`;
   /** @type {Omit<App, 'name' | 'title'>} */
   const one = {
-    folder: name, packages: {}, shows: true,
+    folder: name,
+    packages: {},
+    shows: true,
     create: ['npm', 'create', '--yes', 'vite@9.3.0', '.', '--', '--template', template, '--no-interactive'],
     files: {
-      ...template === 'vanilla' ? { 'vite.config.js': `export default { server: { ${headers} }, preview: { ${headers} } };\n` }
-        : { 'vite.config.js': (text) => text.replace('plugins:', `server: { ${headers} }, preview: { ${headers} },\n  plugins:`) },
+      ...(template === 'vanilla'
+        ? { 'vite.config.js': `export default { server: { ${headers} }, preview: { ${headers} } };\n` }
+        : {
+            'vite.config.js': (text) =>
+              text.replace('plugins:', `server: { ${headers} }, preview: { ${headers} },\n  plugins:`),
+          }),
       ...files,
     },
   };
   return [
-    { ...one, name, title: `npm create vite@9.3.0, template ${template}, and six lines: build`, build: ['npm', 'run', 'build'],
-      dev: ['vite', 'preview', ...VITE_PORT] },
-    { ...one, name: `${name}-dev`, title: `npm create vite@9.3.0, template ${template}, and six lines: dev`,
-      dev: ['vite', ...VITE_PORT] },
+    {
+      ...one,
+      name,
+      title: `npm create vite@9.3.0, template ${template}, and six lines: build`,
+      build: ['npm', 'run', 'build'],
+      dev: ['vite', 'preview', ...VITE_PORT],
+    },
+    {
+      ...one,
+      name: `${name}-dev`,
+      title: `npm create vite@9.3.0, template ${template}, and six lines: dev`,
+      dev: ['vite', ...VITE_PORT],
+    },
   ];
 }
 
 const CREATED = [
-  ...created('vanilla', { 'src/main.js': (text) => `${text}
+  ...created('vanilla', {
+    'src/main.js': (text) => `${text}
 import { loadModel } from 'gemma-wasm';
 const model = await loadModel(MODEL);
 ${STREAM} {
   document.body.append(piece);
 }
-` }),
-  ...created('react', { 'src/App.jsx': (text) => text
-    .replace('function App() {\n', `import { loadModel } from 'gemma-wasm'
+`,
+  }),
+  ...created('react', {
+    'src/App.jsx': (text) =>
+      text
+        .replace(
+          'function App() {\n',
+          `import { loadModel } from 'gemma-wasm'
 const loading = loadModel(MODEL)
 function App() {
   const [answer, setAnswer] = useState('')
   const ask = async () => { let text = ''; const model = await loading; ${STREAM} setAnswer(text += piece) }
-`).replace('<>', '<>\n<button onClick={ask}>Ask</button>\n<p>{answer}</p>') }),
-  ...created('svelte', { 'src/App.svelte': (text) => text
-    .replace('</script>', `import { loadModel } from 'gemma-wasm'
+`,
+        )
+        .replace('<>', '<>\n<button onClick={ask}>Ask</button>\n<p>{answer}</p>'),
+  }),
+  ...created('svelte', {
+    'src/App.svelte': (text) =>
+      text.replace(
+        '</script>',
+        `import { loadModel } from 'gemma-wasm'
 const loading = loadModel(MODEL)
 let answer = $state('')
 const ask = async () => { const model = await loading; ${STREAM} answer += piece }
 </script>
 <button onclick={ask}>Ask</button>
-<p>{answer}</p>`) }),
+<p>{answer}</p>`,
+      ),
+  }),
 ];
 
 /** @type {App[]} */
 export const FRAMEWORKS = [
-  ...next('15.5.29', [], 'webpack'), ...next('15.5.29', ['--turbopack'], 'turbopack'),
-  ...next('16.4.6', ['--webpack'], 'webpack'), ...next('16.4.6', [], 'turbopack'),
-  { ...SVELTEKIT, name: 'sveltekit', title: 'SvelteKit 3.2.0, adapter-node', build: ['vite', 'build'],
-    dev: ['sh', '-c', 'PORT=PORT node server.js'] },
+  ...next('15.5.29', [], 'webpack'),
+  ...next('15.5.29', ['--turbopack'], 'turbopack'),
+  ...next('16.4.6', ['--webpack'], 'webpack'),
+  ...next('16.4.6', [], 'turbopack'),
+  {
+    ...SVELTEKIT,
+    name: 'sveltekit',
+    title: 'SvelteKit 3.2.0, adapter-node',
+    build: ['vite', 'build'],
+    dev: ['sh', '-c', 'PORT=PORT node server.js'],
+  },
   { ...SVELTEKIT, name: 'sveltekit-dev', title: 'SvelteKit 3.2.0, dev', dev: ['vite', 'dev', ...VITE_PORT] },
-  { ...SVELTEKIT, name: 'sveltekit-route', title: 'SvelteKit 3.2.0, adapter-node: route handler', path: 'api',
-    build: ['vite', 'build'], dev: ['sh', '-c', 'PORT=PORT node build'] },
+  {
+    ...SVELTEKIT,
+    name: 'sveltekit-route',
+    title: 'SvelteKit 3.2.0, adapter-node: route handler',
+    path: 'api',
+    build: ['vite', 'build'],
+    dev: ['sh', '-c', 'PORT=PORT node build'],
+  },
   { ...ASTRO, name: 'astro', title: 'Astro 7.3.5, build', build: ['astro', 'build'], page: 'dist' },
   { ...ASTRO, name: 'astro-dev', title: 'Astro 7.3.5, dev', dev: ['astro', 'dev', '--port', 'PORT'] },
   { ...ANGULAR, name: 'angular', title: 'Angular 22.2.6, build', build: ['ng', 'build'], page: 'dist/browser' },

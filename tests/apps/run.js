@@ -28,7 +28,8 @@ import { APPS } from './apps.js';
 /** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
-const LONGEST = 400_000, SHOWN = 60_000;
+const LONGEST = 400_000,
+  SHOWN = 60_000;
 /** What other origins need to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
@@ -38,14 +39,24 @@ async function prepare(app, { model, cdn, installed }) {
   const folder = join(tmpdir(), 'gemma-wasm-apps', own);
   const put = (/** @type {string} */ text) => text.replaceAll('MODEL', `'${model}'`).replaceAll('CDN', cdn);
   await installTools(folder, app);
-  for (const old of ['dist', 'out', 'build', '.next', '.parcel-cache', '.svelte-kit', '.angular', 'node_modules/.vite']) {
+  for (const old of [
+    'dist',
+    'out',
+    'build',
+    '.next',
+    '.parcel-cache',
+    '.svelte-kit',
+    '.angular',
+    'node_modules/.vite',
+  ]) {
     // A dev server that was just ended may still write.
     rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
   const place = join(folder, 'node_modules', 'gemma-wasm');
   rmSync(place, { recursive: true, force: true });
   cpSync(join(installed, 'node_modules', 'gemma-wasm'), place, { recursive: true });
-  for (const name of readdirSync(installed)) if (/\.tgz$/.test(name)) cpSync(join(installed, name), join(folder, 'package.tgz'));
+  for (const name of readdirSync(installed))
+    if (/\.tgz$/.test(name)) cpSync(join(installed, name), join(folder, 'package.tgz'));
   for (const [path, text] of Object.entries(app.files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), put(typeof text === 'string' ? text : text(asItCame(join(folder, path)))));
@@ -62,7 +73,8 @@ function asItCame(path) {
 
 /** Once for each list of packages. @param {string} folder @param {App} app */
 async function installTools(folder, app) {
-  const { packages, create } = app, stamp = join(folder, 'installed.json');
+  const { packages, create } = app,
+    stamp = join(folder, 'installed.json');
   const wanted = JSON.stringify({ private: true, type: 'module', ...app.manifest, dependencies: packages });
   const known = existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted + (create ?? '');
   if (!known) {
@@ -84,14 +96,20 @@ async function installTools(folder, app) {
 function watched(page) {
   const troubles = /** @type {string[]} */ ([]);
   page.on('pageerror', (error) => troubles.push(String(error)));
-  page.on('console', (message) => { if (message.type() === 'error') troubles.push(message.text()); });
-  page.on('response', (response) => { if (response.status() >= 400) troubles.push(`${response.status()} ${response.url()}`); });
+  page.on('console', (message) => {
+    if (message.type() === 'error') troubles.push(message.text());
+  });
+  page.on('response', (response) => {
+    if (response.status() >= 400) troubles.push(`${response.status()} ${response.url()}`);
+  });
   return troubles;
 }
 
 /** What a page says once it has an answer. @param {import('puppeteer-core').Browser} browser @param {string} url */
 async function shown(browser, url) {
-  const context = await browser.createBrowserContext(), page = await context.newPage(), troubles = watched(page);
+  const context = await browser.createBrowserContext(),
+    page = await context.newPage(),
+    troubles = watched(page);
   try {
     await page.goto(url, { timeout: SHOWN, waitUntil: 'domcontentloaded' });
     if (/\/api$/.test(url)) return await page.evaluate(() => document.body.innerText);
@@ -107,17 +125,27 @@ async function shown(browser, url) {
 /** The same of a page that shows the answer while it comes, after its button was pressed, if it has one.
  * @param {import('puppeteer-core').Browser} browser @param {string} url @param {string} expected */
 async function streamed(browser, url, expected) {
-  const context = await browser.createBrowserContext(), page = await context.newPage(), troubles = watched(page);
+  const context = await browser.createBrowserContext(),
+    page = await context.newPage(),
+    troubles = watched(page);
   try {
     await page.goto(url, { timeout: SHOWN, waitUntil: 'load' });
     await page.evaluate(() => {
-      const states = new Set(), body = document.body;
-      new MutationObserver(() => states.add(body.textContent)).observe(body, { subtree: true, childList: true, characterData: true });
+      const states = new Set(),
+        body = document.body;
+      new MutationObserver(() => states.add(body.textContent)).observe(body, {
+        subtree: true,
+        childList: true,
+        characterData: true,
+      });
       Object.assign(window, { states });
       [...document.querySelectorAll('button')].find(({ textContent }) => textContent === 'Ask')?.click();
     });
     await page.waitForFunction((text) => document.body.textContent.includes(text), { timeout: SHOWN }, expected);
-    const [states, isolated] = await page.evaluate(() => [/** @type {any} */ (window).states.size, crossOriginIsolated]);
+    const [states, isolated] = await page.evaluate(() => [
+      /** @type {any} */ (window).states.size,
+      crossOriginIsolated,
+    ]);
     if (states < 2) throw new Error(`the answer came at once, not while it was made: ${states} states`);
     return JSON.stringify({ text: expected, threads: isolated ? probe().threads : 1 });
   } catch (cause) {
@@ -130,16 +158,31 @@ async function streamed(browser, url, expected) {
 /** @param {string[]} command @param {App} app @param {string} folder */
 function start(command, app, folder) {
   const child = spawn(command[0], command.slice(1), {
-    cwd: folder, detached: true, stdio: ['ignore', 'pipe', 'pipe'], env: environment(folder, app),
+    cwd: folder,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: environment(folder, app),
   });
   let text = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => { text += data; });
-  return { said: () => text, end: () => { try { process.kill(-Number(child.pid)); } catch { /* It has ended. */ } } };
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (data) => {
+      text += data;
+    });
+  return {
+    said: () => text,
+    end: () => {
+      try {
+        process.kill(-Number(child.pid));
+      } catch {
+        /* It has ended. */
+      }
+    },
+  };
 }
 
 /** Programs of the app's own first, and the Node that its tool asks for. @param {string} folder @param {App} app */
 function environment(folder, { env = {}, newer }) {
-  const programs = [join(folder, 'node_modules', '.bin'), ...newer ? [dirname(newerNode())] : []];
+  const programs = [join(folder, 'node_modules', '.bin'), ...(newer ? [dirname(newerNode())] : [])];
   return { ...process.env, ...env, CI: '1', PATH: [...programs, process.env.PATH].join(delimiter) };
 }
 
@@ -148,13 +191,26 @@ function environment(folder, { env = {}, newer }) {
 /** @param {App} app @param {string} folder @param {Look} look */
 async function fromServer(app, folder, look) {
   const { port, close } = await serve({ root: folder });
-  await close();   // a free one
-  const server = start((app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))), app, folder);
+  await close(); // a free one
+  const server = start(
+    (app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))),
+    app,
+    folder,
+  );
   const url = `http://localhost:${port}/${app.path ?? ''}`;
   try {
-    for (let tries = 0; !await fetch(`http://localhost:${port}/`).then(({ ok }) => ok, () => false); tries++) {
+    for (
+      let tries = 0;
+      !(await fetch(`http://localhost:${port}/`).then(
+        ({ ok }) => ok,
+        () => false,
+      ));
+      tries++
+    ) {
       if (tries > 240) throw new Error(`no server came: ${server.said().slice(-500)}`);
-      await new Promise((done) => { setTimeout(done, 250); });
+      await new Promise((done) => {
+        setTimeout(done, 250);
+      });
     }
     const text = await look(url);
     return /^\{/.test(text) ? text : `${text.trim()}\n${server.said().slice(-1500)}`;
@@ -180,7 +236,8 @@ async function said(app, folder, browser, expected) {
   const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
   if (app.build) await run(app.build[0], app.build.slice(1), options);
   if (app.run) return (await run(app.run[0], app.run.slice(1), options)).stdout;
-  const look = app.shows ? (/** @type {string} */ url) => streamed(browser, url, expected)
+  const look = app.shows
+    ? (/** @type {string} */ url) => streamed(browser, url, expected)
     : (/** @type {string} */ url) => shown(browser, url);
   return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
 }
@@ -188,7 +245,8 @@ async function said(app, folder, browser, expected) {
 /** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
 export async function tryApp(app, given, browser) {
   try {
-    const folder = await prepare(app, given), text = await said(app, folder, browser, given.expected);
+    const folder = await prepare(app, given),
+      text = await said(app, folder, browser, given.expected);
     if (app.check) return { ok: true };
     const answer = JSON.parse(text.match(/\{".*\}/)?.[0] ?? '{}');
     if (answer.text === given.expected) return { ok: true, threads: answer.threads };
@@ -201,7 +259,8 @@ export async function tryApp(app, given, browser) {
 
 /** Everything that the apps need around them. @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
-  const path = await testModel('tiny'), installed = installPackage();
+  const path = await testModel('tiny'),
+    installed = installPackage();
   const models = await serve({ root: dirname(path), headers: OPEN, isolation: false });
   const cdn = await serve({ root: join(installed, 'node_modules', 'gemma-wasm'), headers: OPEN, isolation: false });
   const model = await loadModel(path, { threads: 1 });
@@ -219,8 +278,14 @@ export async function surrounded(f) {
 
 /** Which package it is. @param {string} installed */
 function digest(installed) {
-  const hash = createHash('sha256'), folder = join(installed, 'node_modules', 'gemma-wasm');
-  for (const name of ['package.json', ...readdirSync(join(folder, 'dist')).sort().map((file) => `dist/${file}`)]) {
+  const hash = createHash('sha256'),
+    folder = join(installed, 'node_modules', 'gemma-wasm');
+  for (const name of [
+    'package.json',
+    ...readdirSync(join(folder, 'dist'))
+      .sort()
+      .map((file) => `dist/${file}`),
+  ]) {
     hash.update(`${name}\n`).update(readFileSync(join(folder, name)));
   }
   return hash.digest('hex').slice(0, 8);
@@ -233,7 +298,8 @@ async function tryAll(apps, results, { rest, keep }) {
     const of = digest(given.installed);
     for (const app of apps) {
       if (rest && results[app.name]?.ok && results[app.name].of === of) continue;
-      const { ok, threads, error } = await tryApp(app, given, browser), line = error?.split('\n')[0].slice(0, 160);
+      const { ok, threads, error } = await tryApp(app, given, browser),
+        line = error?.split('\n')[0].slice(0, 160);
       results[app.name] = { ok, threads, error: line, of };
       console.log(`${ok ? 'ok    ' : 'FAILED'} ${app.name}: ${app.title}: ${ok ? `${threads ?? ''} threads` : error}`);
       if (!ok) process.exitCode = 1;
@@ -244,12 +310,22 @@ async function tryAll(apps, results, { rest, keep }) {
 }
 
 if (isMain(import.meta.url)) {
-  const { values: { table, rest }, positionals } = parseArgs({
-    allowPositionals: true, options: { table: { type: 'boolean' }, rest: { type: 'boolean' } },
+  const {
+    values: { table, rest },
+    positionals,
+  } = parseArgs({
+    allowPositionals: true,
+    options: { table: { type: 'boolean' }, rest: { type: 'boolean' } },
   });
   const apps = APPS.filter(({ name }) => !positionals.length || positionals.includes(name));
   const kept = at('docs', 'ecosystem.json');
   const results = existsSync(kept) ? JSON.parse(readFileSync(kept, 'utf8')) : {};
-  const known = () => Object.fromEntries(APPS.filter(({ name }) => results[name]).map(({ name }) => [name, results[name]]));
-  await tryAll(apps, results, { rest, keep() { if (table) writeFileSync(kept, `${JSON.stringify(known(), null, 1)}\n`); } });
+  const known = () =>
+    Object.fromEntries(APPS.filter(({ name }) => results[name]).map(({ name }) => [name, results[name]]));
+  await tryAll(apps, results, {
+    rest,
+    keep() {
+      if (table) writeFileSync(kept, `${JSON.stringify(known(), null, 1)}\n`);
+    },
+  });
 }

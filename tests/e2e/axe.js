@@ -11,7 +11,18 @@ import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { isMain } from '../../tools/proc.js';
 import {
-  ANSWERED, FAILED, PICKING, READY, launch, loadAddress, modelAddress, openTab, say, servePage, setOptions, until,
+  ANSWERED,
+  FAILED,
+  PICKING,
+  READY,
+  launch,
+  loadAddress,
+  modelAddress,
+  openTab,
+  say,
+  servePage,
+  setOptions,
+  until,
 } from './helpers.js';
 import { keep } from './tables.js';
 
@@ -27,19 +38,41 @@ const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://exam
 /** Some conversations as a file of the page; what was said has the same ids in both. */
 function conversations() {
   const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
-    title, named: true, created: 1e12, updated: 1e12,
-    said: texts.map((text, i) => ({ id: `${i}`, parent: i ? `${i - 1}` : null, role: i % 2 ? 'assistant' : 'user', text, state: 'whole' })),
+    title,
+    named: true,
+    created: 1e12,
+    updated: 1e12,
+    said: texts.map((text, i) => ({
+      id: `${i}`,
+      parent: i ? `${i - 1}` : null,
+      role: i % 2 ? 'assistant' : 'user',
+      text,
+      state: 'whole',
+    })),
   });
-  return JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [
-    talk('Everything that Markdown has', 'Show me', RICH), talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.'),
-  ] });
+  return JSON.stringify({
+    format: 'gemma-wasm conversations',
+    version: 1,
+    conversations: [
+      talk('Everything that Markdown has', 'Show me', RICH),
+      talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.'),
+    ],
+  });
 }
 
 /** @param {Page} page @param {string} selector @param {string} text */
 async function press(page, selector, text) {
-  await page.waitForFunction((where, what) => [...document.querySelectorAll(where)].some((one) => one.textContent === what), {},
-    selector, text);
-  await page.$$eval(selector, (all, what) => /** @type {HTMLElement} */ (all.find((one) => one.textContent === what)).click(), text);
+  await page.waitForFunction(
+    (where, what) => [...document.querySelectorAll(where)].some((one) => one.textContent === what),
+    {},
+    selector,
+    text,
+  );
+  await page.$$eval(
+    selector,
+    (all, what) => /** @type {HTMLElement} */ (all.find((one) => one.textContent === what)).click(),
+    text,
+  );
 }
 
 /** Escape, from wherever the focus is not in a field. @param {Page} page */
@@ -49,198 +82,317 @@ async function leave(page) {
 }
 
 /** @param {Page} page @param {string} id @param {boolean} on */
-const unfold = (page, id, on) => page.$eval(`#${id}`, (one, open) => { /** @type {HTMLDetailsElement} */ (one).open = open; }, on);
+const unfold = (page, id, on) =>
+  page.$eval(
+    `#${id}`,
+    (one, open) => {
+      /** @type {HTMLDetailsElement} */ (one).open = open;
+    },
+    on,
+  );
 
 /** The states, each from the one before. before: what the server does from then on.
  * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }} State */
 /** @type {State[]} */
 export const STATES = [
   { name: 'the list of models', go: (page) => until(page, PICKING) },
-  { name: 'forms for a repository and an address, loading options', async go(page) {
-    for (const id of ['hub', 'web', 'load-options']) await unfold(page, id, true);
-  } },
-  { name: 'a repository that is none', async go(page) {
-    await page.type('#hub-repo', 'none');
-    await page.$eval('#hub-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
-    await page.waitForSelector('#picker-error :is(p, strong), #hub-repo:invalid');
-  } },
+  {
+    name: 'forms for a repository and an address, loading options',
+    async go(page) {
+      for (const id of ['hub', 'web', 'load-options']) await unfold(page, id, true);
+    },
+  },
+  {
+    name: 'a repository that is none',
+    async go(page) {
+      await page.type('#hub-repo', 'none');
+      await page.$eval('#hub-form', (form) => /** @type {HTMLFormElement} */ (form).requestSubmit());
+      await page.waitForSelector('#picker-error :is(p, strong), #hub-repo:invalid');
+    },
+  },
   { name: 'an address that is not there', go: (page, { base }) => loadAddress(page, `${base}none.gguf`) },
-  { name: 'loading', async go(page, { hold }) {
-    hold(true);
-    await page.$eval('#web-form', (form, value) => {
-      /** @type {HTMLInputElement} */ (form.querySelector('#web-url')).value = value;
-      /** @type {HTMLFormElement} */ (form).requestSubmit();
-    }, await modelAddress('tiny'));
-    await page.waitForSelector('body[data-state="loading"]');
-  } },
-  { name: 'ready', async go(page, { hold }) {
-    hold(false);
-    await until(page, `${READY}, ${FAILED}`);
-    await setOptions(page, { temperature: 0, maxTokens: 40 });
-  } },
-  { name: 'a message being written', async go(page) {
-    await page.type('#input', 'A message');
-    await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
-    await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
-  } },
-  { name: 'an answer that comes', async go(page) {
-    await setOptions(page, { temperature: 1, seed: 1, maxTokens: 4000 });
-    await say(page, 'Tell me everything');
-    await page.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 20);
-  } },
-  { name: 'stopped', async go(page) {
-    // Looking took long: the answer may have ended.
-    await page.$eval('#stop', (one) => { if (!/** @type {HTMLElement} */ (one).hidden) /** @type {HTMLElement} */ (one).click(); });
-    await until(page, ANSWERED);
-    await setOptions(page, { temperature: 0, maxTokens: 8 });
-  } },
-  { name: 'two versions', async go(page) {
-    await page.click(ANSWERED);
-    await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
-    await until(page, ANSWERED);
-  } },
-  { name: 'a long paste beside a message', async go(page) {
-    await page.evaluate((text) => {
-      const clipboardData = new DataTransfer();
-      clipboardData.setData('text/plain', text);
-      document.querySelector('#input')?.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
-    }, 'line\n'.repeat(40));
-    await page.waitForSelector('.chips li');
-  } },
-  { name: 'what was pasted', async go(page) {
-    await page.click('.chips button');
-    await page.waitForSelector('#attached[open]');
-  } },
-  { name: 'sent, folded', async go(page) {
-    await page.click('#attached-close');
-    await say(page, 'What is this?');
-    await page.waitForSelector('.from-user details');
-    await until(page, ANSWERED);
-  } },
+  {
+    name: 'loading',
+    async go(page, { hold }) {
+      hold(true);
+      await page.$eval(
+        '#web-form',
+        (form, value) => {
+          /** @type {HTMLInputElement} */ (form.querySelector('#web-url')).value = value;
+          /** @type {HTMLFormElement} */ (form).requestSubmit();
+        },
+        await modelAddress('tiny'),
+      );
+      await page.waitForSelector('body[data-state="loading"]');
+    },
+  },
+  {
+    name: 'ready',
+    async go(page, { hold }) {
+      hold(false);
+      await until(page, `${READY}, ${FAILED}`);
+      await setOptions(page, { temperature: 0, maxTokens: 40 });
+    },
+  },
+  {
+    name: 'a message being written',
+    async go(page) {
+      await page.type('#input', 'A message');
+      await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
+      await page.$eval('#input', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = '';
+      });
+    },
+  },
+  {
+    name: 'an answer that comes',
+    async go(page) {
+      await setOptions(page, { temperature: 1, seed: 1, maxTokens: 4000 });
+      await say(page, 'Tell me everything');
+      await page.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 20);
+    },
+  },
+  {
+    name: 'stopped',
+    async go(page) {
+      // Looking took long: the answer may have ended.
+      await page.$eval('#stop', (one) => {
+        if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
+      });
+      await until(page, ANSWERED);
+      await setOptions(page, { temperature: 0, maxTokens: 8 });
+    },
+  },
+  {
+    name: 'two versions',
+    async go(page) {
+      await page.click(ANSWERED);
+      await page.waitForFunction(() =>
+        /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
+      );
+      await until(page, ANSWERED);
+    },
+  },
+  {
+    name: 'a long paste beside a message',
+    async go(page) {
+      await page.evaluate((text) => {
+        const clipboardData = new DataTransfer();
+        clipboardData.setData('text/plain', text);
+        document
+          .querySelector('#input')
+          ?.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
+      }, 'line\n'.repeat(40));
+      await page.waitForSelector('.chips li');
+    },
+  },
+  {
+    name: 'what was pasted',
+    async go(page) {
+      await page.click('.chips button');
+      await page.waitForSelector('#attached[open]');
+    },
+  },
+  {
+    name: 'sent, folded',
+    async go(page) {
+      await page.click('#attached-close');
+      await say(page, 'What is this?');
+      await page.waitForSelector('.from-user details');
+      await until(page, ANSWERED);
+    },
+  },
   ...['words', 'layers', 'attention', 'walk', 'tokens'].map((view) => ({
-    name: `the look inside: ${view}`, go: async (/** @type {Page} */ page) => {
-      if (!await page.$('#inside:not([hidden])')) await page.click('#look-toggle');
+    name: `the look inside: ${view}`,
+    go: async (/** @type {Page} */ page) => {
+      if (!(await page.$('#inside:not([hidden])'))) await page.click('#look-toggle');
       await page.waitForSelector(`#inside-${view}`);
       await page.click(`#inside-${view}`);
       await page.waitForSelector('#inside-panel:not([aria-busy]) > *');
     },
   })),
-  { name: 'the search, with nothing in it', async go(page) {
-    await page.click('#search-toggle');
-    await page.waitForSelector('#search .add');
-    await page.$eval('#search details', (one) => { /** @type {HTMLDetailsElement} */ (one).open = true; });
-  } },
-  { name: 'the search, with what it found', async go(page) {
-    await page.type('#search textarea', 'Roses want sun.');
-    await press(page, '#search details button', 'Add it');
-    await page.waitForSelector('#search .texts li');
-    await page.waitForSelector('#search input[type="search"]:enabled');
-    await page.type('#search input[type="search"]', 'sun');
-    await page.waitForSelector('#search .hits li');
-  } },
-  { name: 'an answer in a shape', async go(page) {
-    await page.click('#settings-toggle');
-    await page.waitForSelector('#settings:not([hidden])');
-    await page.click('#shape-open');
-    await page.waitForSelector('dialog[open]');
-  } },
-  { name: 'a message being edited', go: async (page) => {
-    await page.keyboard.press('Escape');
-    await page.waitForSelector('#settings:not([hidden])');
-    await page.click('#settings-close');
-    await press(page, '.question-foot button', 'Edit');
-  } },
-  { name: 'settings', async go(page) {
-    await page.click('#editing-cancel');
-    await page.click('#settings-toggle');
-    await page.waitForSelector('#settings:not([hidden])');
-  } },
-  { name: 'settings, advanced, one of them wrong', async go(page) {
-    await unfold(page, 'advanced', true);
-    await setOptions(page, { temperature: 9 });
-  } },
-  { name: 'conversations', async go(page) {
-    await setOptions(page, { temperature: 0 });
-    await page.click('#settings-close');
-    await page.click('#library-toggle');
-    await page.waitForSelector('.talk');
-  } },
-  { name: 'what to do with a conversation', async go(page) {
-    await page.click('.talk-line .icon');
-    await page.waitForSelector('.talk-menu:not([hidden])');
-  } },
-  { name: 'a new name', async go(page) {
-    await press(page, '.talk-menu button', 'Rename');
-    await page.waitForSelector('#library-list li > input');
-  } },
-  { name: 'a search without a find', async go(page) {
-    await page.keyboard.press('Escape');
-    await page.waitForSelector('.talk');
-    await page.type('#library-search', 'zzzz');
-    await page.waitForSelector('#library-none:not([hidden])');
-  } },
-  { name: 'conversations taken in', async go(page) {
-    await page.$eval('#library-search', (one) => { /** @type {HTMLInputElement} */ (one).value = ''; });
-    await page.evaluate((text) => {
-      const data = new DataTransfer(), field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-      data.items.add(new File([text], 'all.json'));
-      field.files = data.files;
-      field.dispatchEvent(new Event('change'));
-    }, conversations());
-    await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
-  } },
-  { name: 'a deletion that can be taken back', async go(page) {
-    await page.$$eval('.talk-line .icon', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
-    await press(page, '.talk-menu:not([hidden]) button', 'Delete');
-    await page.waitForSelector('#toast:not([hidden])');
-    await press(page, '#toast button', 'Undo');
-    await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
-  } },
-  { name: 'right to left', async go(page) {
-    await page.$$eval('.talk', (all) => /** @type {HTMLElement} */ (all.find((one) => /שלום/.test(one.textContent ?? ''))).click());
-    await page.waitForFunction(() => /מה/.test(document.querySelector('#log')?.textContent ?? ''));
-  } },
-  { name: 'code, a table, a quotation', async go(page) {
-    if (!await page.$('.talk')) await page.click('#library-toggle');
-    await page.$$eval('.talk', (all) => /** @type {HTMLElement} */ (all.find((one) => /Markdown/.test(one.textContent ?? ''))).click());
-    await page.waitForSelector('#log table');
-    if (await page.$('#library:not([hidden])')) await page.click('#library-close');
-  } },
-  { name: 'keyboard shortcuts', async go(page) {
-    await page.click('#shortcuts-open');
-    await page.waitForSelector('#shortcuts[open]');
-  } },
-  { name: 'models, with one on this device', async go(page) {
-    await leave(page);
-    await page.waitForSelector('#shortcuts:not([open])');
-    await page.click('#change-model');
-    await page.waitForSelector('#stored:not([hidden]) .preset, #stored:not([hidden]) li');
-  } },
-  { name: 'a conversation without its model', async go(page) {
-    await page.click('#back');
-    await until(page, READY);
-    await page.click('#settings-toggle');
-    await page.waitForSelector('#settings:not([hidden])');
-    await page.click('#unload');
-    await until(page, PICKING);
-    await page.click('#back');
-    await page.waitForSelector('body[data-state="reading"] #model-card button');
-  } },
-  { name: 'a file that is no model, beside a conversation', async go(page) {
-    await page.evaluate(() => {
-      const dataTransfer = new DataTransfer();
-      dataTransfer.items.add(new File(['no model'], 'wrong.gguf'));
-      dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
-    });
-    await page.waitForSelector(`#chooser[open] ${FAILED}`);
-  } },
-  { name: 'a model that comes, seen among the models', async go(page, { hold }) {
-    hold(true);
-    await press(page, '#stored-list button', 'Start');
-    await page.waitForSelector('body[data-state="loading"]');
-    await page.goForward();
-    await page.waitForSelector('#chooser[open] #loading');
-  } },
+  {
+    name: 'the search, with nothing in it',
+    async go(page) {
+      await page.click('#search-toggle');
+      await page.waitForSelector('#search .add');
+      await page.$eval('#search details', (one) => {
+        /** @type {HTMLDetailsElement} */ (one).open = true;
+      });
+    },
+  },
+  {
+    name: 'the search, with what it found',
+    async go(page) {
+      await page.type('#search textarea', 'Roses want sun.');
+      await press(page, '#search details button', 'Add it');
+      await page.waitForSelector('#search .texts li');
+      await page.waitForSelector('#search input[type="search"]:enabled');
+      await page.type('#search input[type="search"]', 'sun');
+      await page.waitForSelector('#search .hits li');
+    },
+  },
+  {
+    name: 'an answer in a shape',
+    async go(page) {
+      await page.click('#settings-toggle');
+      await page.waitForSelector('#settings:not([hidden])');
+      await page.click('#shape-open');
+      await page.waitForSelector('dialog[open]');
+    },
+  },
+  {
+    name: 'a message being edited',
+    go: async (page) => {
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('#settings:not([hidden])');
+      await page.click('#settings-close');
+      await press(page, '.question-foot button', 'Edit');
+    },
+  },
+  {
+    name: 'settings',
+    async go(page) {
+      await page.click('#editing-cancel');
+      await page.click('#settings-toggle');
+      await page.waitForSelector('#settings:not([hidden])');
+    },
+  },
+  {
+    name: 'settings, advanced, one of them wrong',
+    async go(page) {
+      await unfold(page, 'advanced', true);
+      await setOptions(page, { temperature: 9 });
+    },
+  },
+  {
+    name: 'conversations',
+    async go(page) {
+      await setOptions(page, { temperature: 0 });
+      await page.click('#settings-close');
+      await page.click('#library-toggle');
+      await page.waitForSelector('.talk');
+    },
+  },
+  {
+    name: 'what to do with a conversation',
+    async go(page) {
+      await page.click('.talk-line .icon');
+      await page.waitForSelector('.talk-menu:not([hidden])');
+    },
+  },
+  {
+    name: 'a new name',
+    async go(page) {
+      await press(page, '.talk-menu button', 'Rename');
+      await page.waitForSelector('#library-list li > input');
+    },
+  },
+  {
+    name: 'a search without a find',
+    async go(page) {
+      await page.keyboard.press('Escape');
+      await page.waitForSelector('.talk');
+      await page.type('#library-search', 'zzzz');
+      await page.waitForSelector('#library-none:not([hidden])');
+    },
+  },
+  {
+    name: 'conversations taken in',
+    async go(page) {
+      await page.$eval('#library-search', (one) => {
+        /** @type {HTMLInputElement} */ (one).value = '';
+      });
+      await page.evaluate((text) => {
+        const data = new DataTransfer(),
+          field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+        data.items.add(new File([text], 'all.json'));
+        field.files = data.files;
+        field.dispatchEvent(new Event('change'));
+      }, conversations());
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+    },
+  },
+  {
+    name: 'a deletion that can be taken back',
+    async go(page) {
+      await page.$$eval('.talk-line .icon', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
+      await press(page, '.talk-menu:not([hidden]) button', 'Delete');
+      await page.waitForSelector('#toast:not([hidden])');
+      await press(page, '#toast button', 'Undo');
+      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+    },
+  },
+  {
+    name: 'right to left',
+    async go(page) {
+      await page.$$eval('.talk', (all) =>
+        /** @type {HTMLElement} */ (all.find((one) => /שלום/.test(one.textContent ?? ''))).click(),
+      );
+      await page.waitForFunction(() => /מה/.test(document.querySelector('#log')?.textContent ?? ''));
+    },
+  },
+  {
+    name: 'code, a table, a quotation',
+    async go(page) {
+      if (!(await page.$('.talk'))) await page.click('#library-toggle');
+      await page.$$eval('.talk', (all) =>
+        /** @type {HTMLElement} */ (all.find((one) => /Markdown/.test(one.textContent ?? ''))).click(),
+      );
+      await page.waitForSelector('#log table');
+      if (await page.$('#library:not([hidden])')) await page.click('#library-close');
+    },
+  },
+  {
+    name: 'keyboard shortcuts',
+    async go(page) {
+      await page.click('#shortcuts-open');
+      await page.waitForSelector('#shortcuts[open]');
+    },
+  },
+  {
+    name: 'models, with one on this device',
+    async go(page) {
+      await leave(page);
+      await page.waitForSelector('#shortcuts:not([open])');
+      await page.click('#change-model');
+      await page.waitForSelector('#stored:not([hidden]) .preset, #stored:not([hidden]) li');
+    },
+  },
+  {
+    name: 'a conversation without its model',
+    async go(page) {
+      await page.click('#back');
+      await until(page, READY);
+      await page.click('#settings-toggle');
+      await page.waitForSelector('#settings:not([hidden])');
+      await page.click('#unload');
+      await until(page, PICKING);
+      await page.click('#back');
+      await page.waitForSelector('body[data-state="reading"] #model-card button');
+    },
+  },
+  {
+    name: 'a file that is no model, beside a conversation',
+    async go(page) {
+      await page.evaluate(() => {
+        const dataTransfer = new DataTransfer();
+        dataTransfer.items.add(new File(['no model'], 'wrong.gguf'));
+        dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+      });
+      await page.waitForSelector(`#chooser[open] ${FAILED}`);
+    },
+  },
+  {
+    name: 'a model that comes, seen among the models',
+    async go(page, { hold }) {
+      hold(true);
+      await press(page, '#stored-list button', 'Start');
+      await page.waitForSelector('body[data-state="loading"]');
+      await page.goForward();
+      await page.waitForSelector('#chooser[open] #loading');
+    },
+  },
 ];
 
 /** What axe finds, and what stands out sideways. @param {Page} page @returns {Promise<string[]>} */
@@ -248,11 +400,19 @@ export async function findings(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
     // What moves is looked at when it has come to rest.
-    await Promise.all(document.getAnimations().filter((one) => one.effect?.getComputedTiming().iterations !== Infinity)
-      .map((one) => one.finished.catch(() => {})));
+    await Promise.all(
+      document
+        .getAnimations()
+        .filter((one) => one.effect?.getComputedTiming().iterations !== Infinity)
+        .map((one) => one.finished.catch(() => {})),
+    );
     const { violations } = await /** @type {any} */ (window).axe.run({ resultTypes: ['violations'] });
     const found = violations.flatMap((/** @type {any} */ { id, nodes }) =>
-      nodes.map((/** @type {any} */ node) => `${id}: ${node.html.slice(0, 120)} (${(node.any[0] ?? node.all[0] ?? node.none[0])?.message})`));
+      nodes.map(
+        (/** @type {any} */ node) =>
+          `${id}: ${node.html.slice(0, 120)} (${(node.any[0] ?? node.all[0] ?? node.none[0])?.message})`,
+      ),
+    );
     const over = document.documentElement.scrollWidth - innerWidth;
     return over > 0 ? [...found, `${over} pixels stand out sideways`] : found;
   });
@@ -268,13 +428,20 @@ export async function walk(browser, look) {
     held = on;
     if (!on) for (const go of waiting.splice(0)) go();
   };
-  const server = await servePage({ intercept: async (request) => {
-    if (held && /tiny/.test(request.url ?? '')) await new Promise((go) => { waiting.push(() => go(null)); });
-    return false;
-  } });
+  const server = await servePage({
+    intercept: async (request) => {
+      if (held && /tiny/.test(request.url ?? ''))
+        await new Promise((go) => {
+          waiting.push(() => go(null));
+        });
+      return false;
+    },
+  });
   const tab = await openTab(browser, server.url, { expected: /404|none\.gguf/ });
   for (const [n, { name, go }] of STATES.entries()) {
-    await go(tab.page, { base: server.url, hold }).catch((cause) => { throw new Error(`on the way to “${name}”`, { cause }); });
+    await go(tab.page, { base: server.url, hold }).catch((cause) => {
+      throw new Error(`on the way to “${name}”`, { cause });
+    });
     await look(tab.page, name, n);
   }
   await tab.close();
@@ -283,24 +450,32 @@ export async function walk(browser, look) {
 
 /** @param {Page} page @param {string} theme @param {number} width */
 export async function dress(page, theme, width) {
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }, { name: 'prefers-reduced-motion', value: 'reduce' }]);
+  await page.emulateMediaFeatures([
+    { name: 'prefers-color-scheme', value: theme },
+    { name: 'prefers-reduced-motion', value: 'reduce' },
+  ]);
   await page.setViewport({ width, height: 800 });
 }
 
 if (isMain(import.meta.url)) {
-  const { values } = parseArgs({ options: {
-    browser: { type: 'string', default: 'chromium' }, write: { type: 'boolean', default: false },
-  } });
+  const { values } = parseArgs({
+    options: {
+      browser: { type: 'string', default: 'chromium' },
+      write: { type: 'boolean', default: false },
+    },
+  });
   const lines = ['| browser | states | looked at | findings |', '|---|---:|---:|---:|'];
   for (const name of values.browser.split(',')) {
     const browser = await launch(/** @type {any} */ (name));
-    let looks = 0, found = 0;
+    let looks = 0,
+      found = 0;
     await walk(browser, async (page, state) => {
-      for (const theme of THEMES) for (const width of WIDTHS) {
-        await dress(page, theme, width);
-        looks++;
-        for (const one of await findings(page)) console.log(`${state}, ${theme}, ${width}: ${one}`, ++found);
-      }
+      for (const theme of THEMES)
+        for (const width of WIDTHS) {
+          await dress(page, theme, width);
+          looks++;
+          for (const one of await findings(page)) console.log(`${state}, ${theme}, ${width}: ${one}`, ++found);
+        }
       await dress(page, 'light', 1100);
     });
     await browser.close();

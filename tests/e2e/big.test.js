@@ -15,8 +15,21 @@ import { after, before, describe, test } from 'node:test';
 import { inspectModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, assertReady, launch, load, loadAddress, modelAddress, openTab, peaksBelow, say, servePage, setOptions, testedIn,
-  textOf, until,
+  ANSWERED,
+  BROWSERS,
+  assertReady,
+  launch,
+  load,
+  loadAddress,
+  modelAddress,
+  openTab,
+  peaksBelow,
+  say,
+  servePage,
+  setOptions,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 const MB = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
@@ -25,7 +38,9 @@ const MB = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
  * @param {import('puppeteer-core').Browser} browser */
 function pagePeak(browser) {
   const all = peaksBelow(Number(browser.process()?.pid));
-  const [{ pid, peak }] = all.filter(({ command }) => /--type=renderer|-contentproc/.test(command)).sort((a, b) => b.peak - a.peak);
+  const [{ pid, peak }] = all
+    .filter(({ command }) => /--type=renderer|-contentproc/.test(command))
+    .sort((a, b) => b.peak - a.peak);
   const now = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   const bytes = (/** @type {string} */ name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(now)?.[1]) * 1024;
   return { resident: peak, proportional: bytes('Pss') + Math.max(peak - bytes('Rss'), 0) };
@@ -50,8 +65,10 @@ async function loadAndAnswer(name, profile, url, context, start) {
     assert.match(stats, /^8\stokens/);
     const { resident, proportional } = pagePeak(browser);
     const share = (/** @type {number} */ bytes) => `${MB(bytes)} = ${(bytes / total).toFixed(3)} x`;
-    console.log(`${name}: ${stats}\n${name}: context ${context}, planned ${MB(total)}; peak of the process ${share(proportional)} `
-      + `(${share(resident)} with all of the browser's program that it maps)`);
+    console.log(
+      `${name}: ${stats}\n${name}: context ${context}, planned ${MB(total)}; peak of the process ${share(proportional)} ` +
+        `(${share(resident)} with all of the browser's program that it maps)`,
+    );
     assert.ok(proportional < 1.15 * total, `took ${MB(proportional)}, expected at most ${MB(1.15 * total)}`);
     await tab.close();
   } finally {
@@ -65,10 +82,12 @@ for (const name of BROWSERS) {
     /** @type {import('../../tools/serve.js').Running} */ let server;
     /** Ranges of the model that were asked for. @type {(string | undefined)[]} */ let asked = [];
     before(async () => {
-      server = await servePage({ intercept: async ({ url, headers }) => {
-        if (url?.startsWith('/models/')) asked.push(headers.range);
-        return false;
-      } });
+      server = await servePage({
+        intercept: async ({ url, headers }) => {
+          if (url?.startsWith('/models/')) asked.push(headers.range);
+          return false;
+        },
+      });
     });
     after(async () => {
       await server?.close();
@@ -90,7 +109,8 @@ for (const name of BROWSERS) {
 
     test('a chosen file, 32768 tokens of context', { timeout: 300000 }, async () => {
       await loadAndAnswer(name, profile, server.url, 32768, async (page) => {
-        const file = await testModel('oneb-q4_0'), chooser = await page.$('#file');
+        const file = await testModel('oneb-q4_0'),
+          chooser = await page.$('#file');
         await load(page, () => /** @type {any} */ (chooser).uploadFile(file), 200000);
       });
     });

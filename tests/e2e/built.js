@@ -8,7 +8,14 @@ import { PARTS } from '../../tools/build-package.js';
 import { serve } from '../../tools/serve.js';
 import { root } from './helpers.js';
 
-export const TUNING = { segment: 1 << 20, alone: Number.MAX_VALUE, journal: 1 << 18, backoffMs: 50, longestMs: 5000, stallMs: 20_000 };
+export const TUNING = {
+  segment: 1 << 20,
+  alone: Number.MAX_VALUE,
+  journal: 1 << 18,
+  backoffMs: 50,
+  longestMs: 5000,
+  stallMs: 20_000,
+};
 
 /** One module with its workers, and a page whose window has it as `gemma`; `before` is put in front of the workers' code.
  * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }} [options]
@@ -20,18 +27,31 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
   const scripts = ['worker', 'thread'].map((name) => path.join(root, 'js', `${name}.js`));
   await esbuild.build({ ...common, entryPoints: scripts, banner: { js: before }, plugins });
   await esbuild.build({ ...common, entryPoints: PARTS.map((name) => path.join(root, 'js', name)) });
-  await esbuild.build({ ...common, entryNames: 'package', stdin: { resolveDir: root, contents: `export * from "./js/index.js";
+  await esbuild.build({
+    ...common,
+    entryNames: 'package',
+    stdin: {
+      resolveDir: root,
+      contents: `export * from "./js/index.js";
     export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js";
     export * as talking from "./tests/faults/talking.js"; export * as soaking from "./tests/faults/soaking.js";
-    export * as aborting from "./tests/faults/aborting.js"; ${more}` } });
+    export * as aborting from "./tests/faults/aborting.js"; ${more}`,
+    },
+  });
   for (const name of readdirSync(path.join(root, 'js'))) {
     if (name.endsWith('.wasm')) copyFileSync(path.join(root, 'js', name), path.join(out, name));
   }
-  writeFileSync(path.join(out, 'index.html'), '<!doctype html><title>package</title><script type="module" src="start.js"></script>');
-  writeFileSync(path.join(out, 'start.js'), `import * as gemma from './package.js';
+  writeFileSync(
+    path.join(out, 'index.html'),
+    '<!doctype html><title>package</title><script type="module" src="start.js"></script>',
+  );
+  writeFileSync(
+    path.join(out, 'start.js'),
+    `import * as gemma from './package.js';
     gemma.environment.tuning = ${JSON.stringify(tuning)};
     ${script}
-    window.gemma = gemma;`);
+    window.gemma = gemma;`,
+  );
   return out;
 }
 

@@ -15,48 +15,77 @@ import { BROWSERS, sharedBrowser } from './helpers.js';
 const IDS = [2, 300, 301, 302];
 
 /** Loads in a page, and says what came of it. @param {import('puppeteer-core').Page} page @param {string} url @param {string} [cache] */
-const load = (page, url, cache = 'usual') => page.evaluate(async (url, cache, ids) => {
-  const { loadModel, openCache } = /** @type {any} */ (window).gemma;
-  const files = new Map(), ends = new Map();
-  const store = {
-    list: async () => [...files.keys()],
-    size: async (/** @type {string} */ name) => ends.get(name) ?? 0,
-    read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
-      into.set(files.get(name).subarray(at, at + into.length));
-      return into.length;
+const load = (page, url, cache = 'usual') =>
+  page.evaluate(
+    async (url, cache, ids) => {
+      const { loadModel, openCache } = /** @type {any} */ (window).gemma;
+      const files = new Map(),
+        ends = new Map();
+      const store = {
+        list: async () => [...files.keys()],
+        size: async (/** @type {string} */ name) => ends.get(name) ?? 0,
+        read: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) => {
+          into.set(files.get(name).subarray(at, at + into.length));
+          return into.length;
+        },
+        write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
+          const file = files.get(name) ?? new Uint8Array(60e6);
+          if (cache === 'full' && at > 10e6 && at < 40e6) throw new DOMException('full', 'QuotaExceededError');
+          if (cache === 'slow' && at > 20e6 && at < 40e6 && !('heldAt' in window)) {
+            await new Promise((release) => {
+              Object.assign(window, { heldAt: at, release });
+            });
+          }
+          file.set(bytes, at);
+          files.set(name, file);
+          ends.set(name, Math.max(ends.get(name) ?? 0, at + bytes.length));
+        },
+        remove: async (/** @type {string} */ name) => {
+          files.delete(name);
+        },
+      };
+      const last = {};
+      const seen = new Set();
+      const onProgress = (/** @type {any} */ event) => {
+        Object.assign(last, event);
+        if (event.phase === 'fetch') seen.add(event.loaded);
+      };
+      const model = await loadModel(url, {
+        threads: 1,
+        onProgress,
+        ...(cache !== 'usual' && { cache: openCache(store) }),
+      });
+      const logits = [...(await model.logits(ids))];
+      await model.dispose();
+      const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
+      return {
+        cache: model.info.cache,
+        codes,
+        fromCache: /** @type {any} */ (last).fromCache,
+        logits,
+        left: files.size,
+        seen: [...seen],
+      };
     },
-    write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
-      const file = files.get(name) ?? new Uint8Array(60e6);
-      if (cache === 'full' && at > 10e6 && at < 40e6) throw new DOMException('full', 'QuotaExceededError');
-      if (cache === 'slow' && at > 20e6 && at < 40e6 && !('heldAt' in window)) {
-        await new Promise((release) => { Object.assign(window, { heldAt: at, release }); });
-      }
-      file.set(bytes, at);
-      files.set(name, file);
-      ends.set(name, Math.max(ends.get(name) ?? 0, at + bytes.length));
-    },
-    remove: async (/** @type {string} */ name) => { files.delete(name); },
-  };
-  const last = {};
-  const seen = new Set();
-  const onProgress = (/** @type {any} */ event) => {
-    Object.assign(last, event);
-    if (event.phase === 'fetch') seen.add(event.loaded);
-  };
-  const model = await loadModel(url, { threads: 1, onProgress, ...(cache !== 'usual' && { cache: openCache(store) }) });
-  const logits = [...await model.logits(ids)];
-  await model.dispose();
-  const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
-  return { cache: model.info.cache, codes, fromCache: /** @type {any} */ (last).fromCache, logits, left: files.size,
-    seen: [...seen] };
-}, url, cache, IDS);
+    url,
+    cache,
+    IDS,
+  );
 
 /** A server for other origins. @param {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse) => void} handler */
 async function foreign(handler) {
   const server = createServer(handler);
-  await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
+  await new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve(null));
+  });
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return { url: `http://127.0.0.1:${port}/`, close: () => { server.close(); server.closeAllConnections(); } };
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
 }
 
 /** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
@@ -70,24 +99,35 @@ for (const name of BROWSERS) {
     /** @type {import('../../tools/serve.js').Running} */ let server;
     /** @type {number[]} */ let expected;
     /** @type {Buffer} */ let bytes;
-    let url = '', folder = '';
+    let url = '',
+      folder = '';
     const state = { gone: false, delay: 0, sent: 0, ranges: /** @type {string[]} */ ([]) };
 
     /** @type {import('../../tools/serve.js').Options['intercept']} */
     const intercept = async ({ url: path, headers }, response) => {
       if (!path?.startsWith('/models/')) return false;
-      if (state.gone) return response.destroy(), true;
+      if (state.gone) return (response.destroy(), true);
       state.ranges.push(headers.range ?? '');
       const range = byteRange(headers.range, bytes.length);
       const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
       response.setHeader('ETag', '"medium"');
-      response.writeHead(206, { 'Content-Range': `bytes ${first}-${last}/${bytes.length}`, 'Content-Length': last + 1 - first });
+      response.writeHead(206, {
+        'Content-Range': `bytes ${first}-${last}/${bytes.length}`,
+        'Content-Length': last + 1 - first,
+      });
       let open = true;
-      response.on('close', () => { open = false; });
+      response.on('close', () => {
+        open = false;
+      });
       for (let at = first; at <= last && open; at += 65536) {
-        if (state.delay) await new Promise((resolve) => { setTimeout(resolve, state.delay); });
+        if (state.delay)
+          await new Promise((resolve) => {
+            setTimeout(resolve, state.delay);
+          });
         const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
-        await new Promise((resolve) => { response.write(piece, resolve); });
+        await new Promise((resolve) => {
+          response.write(piece, resolve);
+        });
         state.sent += piece.length;
       }
       response.end();
@@ -105,7 +145,7 @@ for (const name of BROWSERS) {
       const file = await testModel('medium');
       bytes = readFileSync(file);
       const model = await loadModel(file, { threads: 1 });
-      expected = [...await model.logits(IDS)];
+      expected = [...(await model.logits(IDS))];
       await model.dispose();
       folder = await buildPackage();
       server = await serve({ root: folder, intercept });
@@ -133,7 +173,7 @@ for (const name of BROWSERS) {
       for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
     });
 
-    test('what is stored is shown and deleted on the page\'s thread', async () => {
+    test("what is stored is shown and deleted on the page's thread", async () => {
       const [{ key, url: shown, complete, stored, total }] = await list(page);
       assert.deepEqual([shown, complete, stored, total], [url, true, bytes.length, bytes.length]);
       const { usage, quota } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
@@ -147,10 +187,15 @@ for (const name of BROWSERS) {
       state.delay = 5;
       const doomed = await openPage();
       void load(doomed, url).catch(() => {});
-      while (state.sent < bytes.length / 2) await new Promise((resolve) => { setTimeout(resolve, 20); });
-      assert.equal((await list(page)).length, 1);   // can be looked at meanwhile
+      while (state.sent < bytes.length / 2)
+        await new Promise((resolve) => {
+          setTimeout(resolve, 20);
+        });
+      assert.equal((await list(page)).length, 1); // can be looked at meanwhile
       await doomed.close();
-      await new Promise((resolve) => { setTimeout(resolve, 300); });   // until the server has noticed
+      await new Promise((resolve) => {
+        setTimeout(resolve, 300);
+      }); // until the server has noticed
       const before = state.sent;
       const [{ stored, complete }] = await list(page);
       assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
@@ -169,15 +214,20 @@ for (const name of BROWSERS) {
       const least = 1 << 20;
       const tab = await openPage();
       t.after(() => tab.close());
-      await tab.evaluate((least) => { Object.assign(/** @type {any} */ (window).gemma.environment.tuning, { alone: 0, least }); }, least);
+      await tab.evaluate((least) => {
+        Object.assign(/** @type {any} */ (window).gemma.environment.tuning, { alone: 0, least });
+      }, least);
       const loading = load(tab, url, 'slow');
       await tab.waitForFunction('window.heldAt');
       state.delay = 0;
-      for (let before = -1; before < state.sent;) {   // until the server can send no more
+      for (let before = -1; before < state.sent; ) {
+        // until the server can send no more
         before = state.sent;
-        await new Promise((resolve) => { setTimeout(resolve, 100); });
+        await new Promise((resolve) => {
+          setTimeout(resolve, 100);
+        });
       }
-      const ahead = state.sent - await tab.evaluate(() => /** @type {any} */ (window).heldAt);
+      const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
       t.diagnostic(`${ahead} bytes were sent and not stored`);
       // The rest of one range, and the next one if it was asked for early.
       assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
@@ -190,12 +240,22 @@ for (const name of BROWSERS) {
       await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
       forget();
       state.delay = 2;
-      const code = await page.evaluate(async (address, half) => {
-        const controller = new AbortController();
-        const onProgress = (/** @type {any} */ { loaded }) => { if (loaded > half) controller.abort(); };
-        const loading = /** @type {any} */ (window).gemma.loadModel(address, { threads: 1, signal: controller.signal, onProgress });
-        return loading.catch((/** @type {any} */ error) => error.code);
-      }, url, bytes.length / 2);
+      const code = await page.evaluate(
+        async (address, half) => {
+          const controller = new AbortController();
+          const onProgress = (/** @type {any} */ { loaded }) => {
+            if (loaded > half) controller.abort();
+          };
+          const loading = /** @type {any} */ (window).gemma.loadModel(address, {
+            threads: 1,
+            signal: controller.signal,
+            onProgress,
+          });
+          return loading.catch((/** @type {any} */ error) => error.code);
+        },
+        url,
+        bytes.length / 2,
+      );
       assert.equal(code, 'aborted');
       const { cache, logits, fromCache } = await load(page, url);
       assert.deepEqual([cache, logits], ['stored', expected]);
@@ -210,14 +270,20 @@ for (const name of BROWSERS) {
       const both = await Promise.all([load(page, url), load(other, url)]);
       for (const { logits } of both) assert.deepEqual(logits, expected);
       assert.deepEqual(both.map(({ cache }) => cache).sort(), ['cached', 'stored']);
-      assert.deepEqual(both.map(({ codes }) => codes), [[], []]);
+      assert.deepEqual(
+        both.map(({ codes }) => codes),
+        [[], []],
+      );
       assert.ok(state.sent <= bytes.length + 3, `${state.sent} of ${bytes.length} bytes were sent`);
       const waited = both.find(({ cache }) => cache === 'cached')?.seen;
       assert.ok(waited && waited.length >= 3, `saw ${waited}`);
       forget();
       // A whole copy can be read by both.
       const again = await Promise.all([load(page, url), load(other, url)]);
-      assert.deepEqual(again.map(({ cache }) => cache), ['cached', 'cached']);
+      assert.deepEqual(
+        again.map(({ cache }) => cache),
+        ['cached', 'cached'],
+      );
       await other.close();
     });
 
@@ -227,9 +293,15 @@ for (const name of BROWSERS) {
       state.delay = 5;
       const doomed = await openPage();
       void load(doomed, url).catch(() => {});
-      while (state.sent < bytes.length / 4) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      while (state.sent < bytes.length / 4)
+        await new Promise((resolve) => {
+          setTimeout(resolve, 20);
+        });
       const waiting = load(page, url);
-      while (state.sent < bytes.length / 2) await new Promise((resolve) => { setTimeout(resolve, 20); });
+      while (state.sent < bytes.length / 2)
+        await new Promise((resolve) => {
+          setTimeout(resolve, 20);
+        });
       await doomed.close();
       const { cache, logits, fromCache, codes } = await waiting;
       assert.deepEqual([cache, logits, codes], ['stored', expected, []]);
@@ -239,14 +311,17 @@ for (const name of BROWSERS) {
 
     test('a bit of a stored copy is flipped: its piece is fetched again; without the network it is named', async () => {
       const [{ key }] = await list(page);
-      const flip = () => page.evaluate(async (name) => {
-        const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
-        const file = await folder.getFileHandle(name), blob = await file.getFile(), at = Math.floor(blob.size * 0.6);
-        const bytes = new Uint8Array(await blob.slice(at, at + 1).arrayBuffer());
-        const writing = await file.createWritable({ keepExistingData: true });
-        await writing.write({ type: 'write', position: at, data: Uint8Array.of(bytes[0] ^ 4) });
-        await writing.close();
-      }, key);
+      const flip = () =>
+        page.evaluate(async (name) => {
+          const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
+          const file = await folder.getFileHandle(name),
+            blob = await file.getFile(),
+            at = Math.floor(blob.size * 0.6);
+          const bytes = new Uint8Array(await blob.slice(at, at + 1).arrayBuffer());
+          const writing = await file.createWritable({ keepExistingData: true });
+          await writing.write({ type: 'write', position: at, data: Uint8Array.of(bytes[0] ^ 4) });
+          await writing.close();
+        }, key);
       forget();
       await flip();
       const { cache, logits, codes } = await load(page, url);
@@ -256,8 +331,13 @@ for (const name of BROWSERS) {
       assert.deepEqual((await load(page, url)).codes, []);
       await flip();
       state.gone = true;
-      const refused = await page.evaluate((address) => /** @type {any} */ (window).gemma.loadModel(address, { threads: 1 })
-        .catch((/** @type {any} */ { code, message }) => ({ code, message })), url);
+      const refused = await page.evaluate(
+        (address) =>
+          /** @type {any} */ (window).gemma
+            .loadModel(address, { threads: 1 })
+            .catch((/** @type {any} */ { code, message }) => ({ code, message })),
+        url,
+      );
       assert.equal(refused.code, 'copy-damaged');
       assert.match(refused.message, /^piece \d+ of \d+ \(bytes \d+ to \d+\) of the stored copy/);
     });
@@ -279,10 +359,12 @@ for (const name of BROWSERS) {
       const second = await page.evaluate(async (address) => {
         const { loadModel, modelCache } = /** @type {any} */ (window).gemma;
         const model = await loadModel(address, { threads: 1, contextLength: 512 });
-        const saved = await model.stateCache.get('draft'), chat = model.chat({ saved });
+        const saved = await model.stateCache.get('draft'),
+          chat = model.chat({ saved });
         const restored = await chat.restored;
         const { tokens, usage } = await chat.send('Go on.').result();
-        const models = (await modelCache.list()).length, [{ name, fits }] = await model.stateCache.list();
+        const models = (await modelCache.list()).length,
+          [{ name, fits }] = await model.stateCache.list();
         await model.stateCache.clear();
         const left = (await model.stateCache.list()).length;
         await model.dispose();
@@ -307,7 +389,7 @@ for (const name of BROWSERS) {
           response.setHeader('Access-Control-Allow-Origin', '*');
           if (exposed) response.setHeader('Access-Control-Expose-Headers', 'ETag, Content-Range');
           if (range) response.setHeader('Content-Range', `bytes ${first}-${last}/${bytes.length}`);
-          response.writeHead(range ? 206 : 200, { 'ETag': '"x"', 'Content-Length': last + 1 - first });
+          response.writeHead(range ? 206 : 200, { ETag: '"x"', 'Content-Length': last + 1 - first });
           response.end(bytes.subarray(first, last + 1));
         });
         const hub = await foreign(({ method, headers }, response) => {
@@ -319,12 +401,17 @@ for (const name of BROWSERS) {
         });
         // Firefox asks the third host for leave when the request to the second one needed it.
         const token = name === 'chromium' ? 'hf_SECRET' : undefined;
-        const got = await page.evaluate(async (url, ids, token) => {
-          const model = await /** @type {any} */ (window).gemma.loadModel(url, { threads: 1, token });
-          const logits = [...await model.logits(ids)];
-          await model.dispose();
-          return { cache: model.info.cache, logits };
-        }, `${hub.url}model.gguf`, IDS, token);
+        const got = await page.evaluate(
+          async (url, ids, token) => {
+            const model = await /** @type {any} */ (window).gemma.loadModel(url, { threads: 1, token });
+            const logits = [...(await model.logits(ids))];
+            await model.dispose();
+            return { cache: model.info.cache, logits };
+          },
+          `${hub.url}model.gguf`,
+          IDS,
+          token,
+        );
         assert.deepEqual(got, { cache: exposed ? 'stored' : 'none', logits: expected });
         const ranges = filesSaw.splice(0).map((headers) => {
           assert.deepEqual([headers.authorization, headers['if-range']], [undefined, undefined]);
@@ -346,8 +433,10 @@ for (const name of BROWSERS) {
       if (name !== 'chromium') return;
       const client = await page.createCDPSession();
       const { usage } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
-      await client.send('Storage.overrideQuotaForOrigin',
-        { origin: new URL(server.url).origin, quotaSize: usage + Math.floor(bytes.length / 2) });
+      await client.send('Storage.overrideQuotaForOrigin', {
+        origin: new URL(server.url).origin,
+        quotaSize: usage + Math.floor(bytes.length / 2),
+      });
       const { cache, codes, logits } = await load(page, url);
       assert.deepEqual([cache, logits], ['none', expected]);
       assert.match(codes[0], /not-cached.*(free|no room)/);

@@ -10,7 +10,11 @@ import { serve } from '../../tools/serve.js';
 import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
 
 const CDN = /https:\/\/cdn\.jsdelivr\.net\/npm\/gemma-wasm@[\d.]+/g;
-const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin', 'Content-Security-Policy': '' };
+const OPEN = {
+  'Access-Control-Allow-Origin': '*',
+  'Cross-Origin-Resource-Policy': 'cross-origin',
+  'Content-Security-Policy': '',
+};
 const STORYTELLER = join(root, 'models', 'storyteller', 'storyteller.gguf');
 
 /** A folder with one page. @param {import('node:test').TestContext} t @param {string} html */
@@ -26,8 +30,12 @@ for (const name of BROWSERS) {
   test(`${name}: the README's one file tells its story, with the package from another origin`, async (t) => {
     const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
     assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
-    const cdn = await serve({ root: join(root, 'dist'), isolation: false, headers: OPEN,
-      mounts: { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') } });
+    const cdn = await serve({
+      root: join(root, 'dist'),
+      isolation: false,
+      headers: OPEN,
+      mounts: { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') },
+    });
     t.after(() => cdn.close());
     const folder = pageOf(t, text.replace(CDN, cdn.url.slice(0, -1)));
     for (const isolation of [false, true]) {
@@ -41,12 +49,18 @@ for (const name of BROWSERS) {
   });
 
   test(`${name}: a package that is not where it should be is named in the error`, async (t) => {
-    const site = await serve({ root: pageOf(t, '<!doctype html><title></title>'), mounts: { '/dist/': join(root, 'dist') } });
+    const site = await serve({
+      root: pageOf(t, '<!doctype html><title></title>'),
+      mounts: { '/dist/': join(root, 'dist') },
+    });
     t.after(() => site.close());
     const tab = await openTab(await sharedBrowser(name), site.url, { expected: /404|load|script/i });
     const said = await tab.page.evaluate(async () => {
-      const path = '/dist/index.js', { loadModel: load } = await import(path);
-      return load('/x.gguf', { assets: '/nowhere' }).catch((/** @type {any} */ error) => `${error.code} ${error.message}`);
+      const path = '/dist/index.js',
+        { loadModel: load } = await import(path);
+      return load('/x.gguf', { assets: '/nowhere' }).catch(
+        (/** @type {any} */ error) => `${error.code} ${error.message}`,
+      );
     });
     assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`assets`/s);
     await tab.close();
@@ -54,14 +68,17 @@ for (const name of BROWSERS) {
 }
 
 test('chromium: a host without headers gives threads once the service worker is there', async (t) => {
-  const folder = pageOf(t, `<!doctype html><title></title><script type="module">
+  const folder = pageOf(
+    t,
+    `<!doctype html><title></title><script type="module">
     import { isolate } from './isolate.js';
     import { loadModel } from './dist/index.js';
     const isolated = await isolate();
     const model = await loadModel('/models/storyteller/storyteller.gguf', { cache: false });
     const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 });
     document.title = JSON.stringify({ isolated, threads: model.info.threads > 1, text });
-  </script>`);
+  </script>`,
+  );
   writeFileSync(join(folder, 'isolate.js'), readFileSync(join(root, 'dist', 'isolate.js')));
   const mounts = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
   const site = await serve({ root: folder, isolation: false, mounts, headers: { 'Content-Security-Policy': '' } });

@@ -21,16 +21,23 @@ import { keep } from './tables.js';
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ paint: number, ready: number, word: number }} Visit */
 
-const { values } = parseArgs({ options: {
-  browser: { type: 'string', default: BROWSERS.join(',') }, visits: { type: 'string', default: '7' },
-  pairs: { type: 'string', default: '8' }, stories: { type: 'string', default: '5' }, write: { type: 'boolean', default: false },
-} });
+const { values } = parseArgs({
+  options: {
+    browser: { type: 'string', default: BROWSERS.join(',') },
+    visits: { type: 'string', default: '7' },
+    pairs: { type: 'string', default: '8' },
+    stories: { type: 'string', default: '5' },
+    write: { type: 'boolean', default: false },
+  },
+});
 const SITE = join(root, 'site');
 if (!existsSync(join(SITE, 'index.html'))) throw new Error('there is no site/: npm run build');
 
 /** Between the two that are nearest to the place. @param {number[]} all @param {number} [share] */
 function quantile(all, share = 0.5) {
-  const sorted = all.toSorted((a, b) => a - b), at = (all.length - 1) * share, low = Math.floor(at);
+  const sorted = all.toSorted((a, b) => a - b),
+    at = (all.length - 1) * share,
+    low = Math.floor(at);
   return sorted[low] + (at - low) * (sorted[Math.ceil(at)] - sorted[low]);
 }
 
@@ -38,21 +45,27 @@ function quantile(all, share = 0.5) {
 function watch() {
   const seen = Object.assign(window, { seen: { ready: 0, word: 0 } }).seen;
   new MutationObserver(() => {
-    const first = /** @type {HTMLElement | null} */ (document.querySelector('body[data-state="ready"] .suggestions button'));
+    const first = /** @type {HTMLElement | null} */ (
+      document.querySelector('body[data-state="ready"] .suggestions button')
+    );
     if (first && !seen.ready) {
       seen.ready = performance.now();
       first.click();
     }
-    if (!seen.word && /\S/.test(document.querySelector('.from-model .md')?.textContent ?? '')) seen.word = performance.now();
+    if (!seen.word && /\S/.test(document.querySelector('.from-model .md')?.textContent ?? ''))
+      seen.word = performance.now();
   }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 }
 
 /** @param {Page} page @returns {Promise<Visit>} */
 async function seen(page) {
-  await page.waitForFunction(() => /** @type {any} */ (window).seen?.word
-    && performance.getEntriesByName('first-contentful-paint').length, { timeout: 60000 });
+  await page.waitForFunction(
+    () => /** @type {any} */ (window).seen?.word && performance.getEntriesByName('first-contentful-paint').length,
+    { timeout: 60000 },
+  );
   return page.evaluate(() => ({
-    paint: performance.getEntriesByName('first-contentful-paint')[0].startTime, .../** @type {any} */ (window).seen,
+    paint: performance.getEntriesByName('first-contentful-paint')[0].startTime,
+    .../** @type {any} */ (window).seen,
   }));
 }
 
@@ -101,9 +114,9 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return Math.max(...all);   // what else the machine does only takes away
+    return Math.max(...all); // what else the machine does only takes away
   };
-  for (const seed of [101, 102]) await speed(page, seed);   // browsers compile the engine's code anew while it runs
+  for (const seed of [101, 102]) await speed(page, seed); // browsers compile the engine's code anew while it runs
   const before = await stories();
   await between(page);
   const after = await stories();
@@ -116,8 +129,10 @@ async function closed(browser, url) {
   /** @type {Awaited<ReturnType<typeof halves>>[][]} */
   const [looked, not] = [[], []];
   for (let i = 0; i < Number(values.pairs); i++) {
-    const turns = [async () => looked.push(await halves(browser, url, look)),
-      async () => not.push(await halves(browser, url, async () => {}))];
+    const turns = [
+      async () => looked.push(await halves(browser, url, look)),
+      async () => not.push(await halves(browser, url, async () => {})),
+    ];
     for (const turn of i % 2 ? turns.reverse() : turns) await turn();
   }
   return { looked, not };
@@ -140,18 +155,31 @@ async function waitsIn(browser, name, url) {
 /** @param {import('puppeteer-core').Browser} browser @param {string} name @param {string} url */
 async function costsIn(browser, name, url) {
   const { looked, not } = await closed(browser, url);
-  const [opened, alone] = [looked, not].map((all) => ({ before: all.map(({ before }) => before), ratios: all.map(({ ratio }) => ratio) }));
-  return [cost(name, 'opened and closed', opened.ratios, opened.before), cost(name, 'not opened', alone.ratios, alone.before),
-    cost(name, 'the one by the other', opened.ratios.map((one, i) => one / alone.ratios[i]))];
+  const [opened, alone] = [looked, not].map((all) => ({
+    before: all.map(({ before }) => before),
+    ratios: all.map(({ ratio }) => ratio),
+  }));
+  return [
+    cost(name, 'opened and closed', opened.ratios, opened.before),
+    cost(name, 'not opened', alone.ratios, alone.before),
+    cost(
+      name,
+      'the one by the other',
+      opened.ratios.map((one, i) => one / alone.ratios[i]),
+    ),
+  ];
 }
 
 const waits = ['| browser | visit | first paint | storyteller | first word |', '|---|---|---:|---:|---:|'];
-const costs = ['| browser | the look inside | before | after / before, median | quartiles |', '|---|---|---:|---:|---:|'];
+const costs = [
+  '| browser | the look inside | before | after / before, median | quartiles |',
+  '|---|---|---:|---:|---:|',
+];
 const server = await serve({ root: SITE });
 for (const name of values.browser.split(',')) {
   const browser = await launch(/** @type {any} */ (name));
-  if (values.visits !== '0') waits.push(...await waitsIn(browser, name, server.url));
-  if (values.pairs !== '0') costs.push(...await costsIn(browser, name, server.url));
+  if (values.visits !== '0') waits.push(...(await waitsIn(browser, name, server.url)));
+  if (values.pairs !== '0') costs.push(...(await costsIn(browser, name, server.url)));
   await browser.close();
 }
 await server.close();

@@ -22,14 +22,19 @@ export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
 /** The page's own code is the same in every browser, so what tests that alone runs in one of them, and in all by
  * `npm test -- --everywhere`. Gives why it does not run in another one. @param {BrowserName} name @param {BrowserName} one */
-export const testedIn = (name, one) => name !== one && !process.env.GW_EVERYWHERE
-  && `in ${one}; in all browsers: npm test -- --everywhere`;
+export const testedIn = (name, one) =>
+  name !== one && !process.env.GW_EVERYWHERE && `in ${one}; in all browsers: npm test -- --everywhere`;
 
 /** Bytes a millisecond. */
 const SLOW = 3000;
 const CHROMIUM_FLAGS = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
   // For each window Chromium gets two pages of its own ready, for its address bar: half of what a tab takes.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
@@ -67,11 +72,16 @@ after(async () => {
 export function launch(name, options) {
   if (name === 'firefox') {
     return puppeteer.launch({
-      ...options, browser: 'firefox', headless: true, executablePath: executable('GW_FIREFOX', ['firefox-esr', 'firefox']),
+      ...options,
+      browser: 'firefox',
+      headless: true,
+      executablePath: executable('GW_FIREFOX', ['firefox-esr', 'firefox']),
     });
   }
   return puppeteer.launch({
-    ...options, headless: true, executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
+    ...options,
+    headless: true,
+    executablePath: executable('GW_CHROMIUM', ['chromium', 'chromium-browser', 'google-chrome']),
     args: CHROMIUM_FLAGS,
   });
 }
@@ -87,7 +97,9 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   const built = readFileSync(path.join(pageRoot, 'index.html'), 'utf8').replace(/<meta name="storyteller".*>/, '');
   const index = storyteller ? built.replace('</head>', `${storytellerTag(storyteller, 0)}</head>`) : built;
   return serve({
-    root: pageRoot, mounts: { '/models/': models }, ...options,
+    root: pageRoot,
+    mounts: { '/models/': models },
+    ...options,
     intercept: async (request, response) => {
       if (await intercept?.(request, response)) return true;
       if (!/^\/(\?|$)/.test(request.url ?? '')) return false;
@@ -147,10 +159,13 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
-  await page.waitForFunction(() => document.body?.dataset.state !== 'opening');   // it has found out what to show
+  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // it has found out what to show
   const close = async () => {
     await (usual ? page : context).close();
-    assert.deepEqual(troubles.filter((text) => !expected?.test(text)), []);
+    assert.deepEqual(
+      troubles.filter((text) => !expected?.test(text)),
+      [],
+    );
   };
   return { page, troubles, close };
 }
@@ -161,9 +176,13 @@ export async function until(page, selector, timeout = 30000) {
   try {
     await page.waitForSelector(selector, { timeout });
   } catch (cause) {
-    const shown = await page.evaluate(() => [
-      document.body.dataset.state, document.querySelector('.error')?.textContent, document.querySelector('#log')?.textContent,
-    ].join(' | '));
+    const shown = await page.evaluate(() =>
+      [
+        document.body.dataset.state,
+        document.querySelector('.error')?.textContent,
+        document.querySelector('#log')?.textContent,
+      ].join(' | '),
+    );
     throw new Error(`never came: ${selector}; the page: ${shown.slice(0, 800)}`, { cause });
   }
 }
@@ -184,10 +203,15 @@ export async function load(page, start, timeout = 60000) {
 /** Load from an address, by the form. @param {import('puppeteer-core').Page} page
  * @param {string} address @param {number} [timeout] */
 export function loadAddress(page, address, timeout) {
-  return load(page, () => page.evaluate((value) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, address), timeout);
+  return load(
+    page,
+    () =>
+      page.evaluate((value) => {
+        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+      }, address),
+    timeout,
+  );
 }
 
 /** @param {import('puppeteer-core').Page} page */
@@ -233,14 +257,16 @@ export async function ask(page, text) {
 }
 
 /** What is shown of the conversation: questions and answers. @param {import('puppeteer-core').Page} page */
-export const shown = (page) => page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
+export const shown = (page) =>
+  page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
 /** Click a button that has this text. @param {import('puppeteer-core').Page} page @param {string} selector
  * @param {string} text */
 export async function press(page, selector, text) {
   const found = await page.$$(selector);
   for (const one of found) {
-    if (await one.evaluate((element) => element.textContent) === text) return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
+    if ((await one.evaluate((element) => element.textContent)) === text)
+      return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
   }
   throw new Error(`no ${selector} “${text}”`);
 }
@@ -271,7 +297,11 @@ export function plainBuild() {
 /** Runs in the page before its scripts: what is copied lands in window.copied. */
 export function catchCopies() {
   Object.defineProperty(navigator, 'clipboard', {
-    value: { writeText: async (/** @type {string} */ text) => { Object.assign(window, { copied: text }); } },
+    value: {
+      writeText: async (/** @type {string} */ text) => {
+        Object.assign(window, { copied: text });
+      },
+    },
   });
 }
 
@@ -280,7 +310,9 @@ export async function answerText(page) {
   return page.evaluate(async () => {
     const buttons = [...document.querySelectorAll('.from-model:last-child .answer-foot button')];
     /** @type {any} */ (buttons.find((one) => one.textContent === 'Copy')).click();
-    await new Promise((done) => { setTimeout(done, 0); });
+    await new Promise((done) => {
+      setTimeout(done, 0);
+    });
     return /** @type {any} */ (window).copied;
   });
 }
@@ -293,23 +325,32 @@ export function textOf(page, selector) {
 /** A server's answers to addresses of a pattern come slowly while they are to: so many bytes a millisecond.
  * @param {RegExp} pattern @param {() => boolean} isSlow @param {(bytes: number) => void} [sent]
  * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
-export const slowly = (pattern, isSlow, sent = () => {}) => (request, response) => {
-  if (!pattern.test(request.url ?? '')) return false;
-  const { write, end } = response;
-  let before = Promise.resolve();
-  response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-    before = before.then(() => new Promise((go) => { setTimeout(go, isSlow() ? chunk.length / SLOW : 0); })).then(() => {
-      if (!response.destroyed) sent(chunk.length);
-      write.call(response, chunk, done);
-    });
+export const slowly =
+  (pattern, isSlow, sent = () => {}) =>
+  (request, response) => {
+    if (!pattern.test(request.url ?? '')) return false;
+    const { write, end } = response;
+    let before = Promise.resolve();
+    response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
+      before = before
+        .then(
+          () =>
+            new Promise((go) => {
+              setTimeout(go, isSlow() ? chunk.length / SLOW : 0);
+            }),
+        )
+        .then(() => {
+          if (!response.destroyed) sent(chunk.length);
+          write.call(response, chunk, done);
+        });
+      return false;
+    };
+    response.end = () => {
+      void before.then(() => /** @type {any} */ (end).call(response));
+      return response;
+    };
     return false;
   };
-  response.end = () => {
-    void before.then(() => /** @type {any} */ (end).call(response));
-    return response;
-  };
-  return false;
-};
 
 /** What f reads of processes and threads; nothing of those that ended a moment ago. @template T @param {() => T[]} f */
 function ofLiving(f) {
@@ -334,17 +375,27 @@ export function peaksBelow(pid) {
 
 /** Each thread has children of its own. @param {number} pid @returns {number[]} */
 function childrenOf(pid) {
-  return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) => ofLiving(() => {
-    const ids = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8');
-    return (ids.match(/\d+/g) ?? []).map(Number);
-  }));
+  return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) =>
+    ofLiving(() => {
+      const ids = readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8');
+      return (ids.match(/\d+/g) ?? []).map(Number);
+    }),
+  );
 }
 
 /** Files that a person chose in a field. @param {import('puppeteer-core').Page} page @param {string} selector
  * @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
-  await input.evaluate((one) => one.addEventListener('change', () => { one.dataset.told = 'yes'; }, { once: true, capture: true }));
+  await input.evaluate((one) =>
+    one.addEventListener(
+      'change',
+      () => {
+        one.dataset.told = 'yes';
+      },
+      { once: true, capture: true },
+    ),
+  );
   await input.uploadFile(...files);
   // Firefox 140 may tell nobody of files that a program chose, or have them a moment later; told twice would be twice.
   await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);

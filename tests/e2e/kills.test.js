@@ -9,15 +9,19 @@ import { Profile, serveModel, trial } from './kills.js';
 const ON_ITS_WAY = 1 << 20;
 
 /** @type {import('./kills.js').Served} */ let server;
-before(async () => { server = await serveModel(); });
+before(async () => {
+  server = await serveModel();
+});
 after(() => server.close());
 
 for (const name of BROWSERS) {
   describe(`${name}, killed tabs`, () => {
     test('the next tab has the right model, and goes on where the copy ended', async (t) => {
-      const browser = await sharedBrowser(name), context = await browser.createBrowserContext();
+      const browser = await sharedBrowser(name),
+        context = await browser.createBrowserContext();
       t.after(() => context.close());
-      const profile = new Profile(browser, context, server), random = randoms(Date.now());
+      const profile = new Profile(browser, context, server),
+        random = randoms(Date.now());
       for (const what of /** @type {import('./kills.js').What[]} */ (['download', 'save'])) {
         const twice = await trial(profile, server, what, false, random());
         assert.ok((twice ?? 0) <= ON_ITS_WAY, `${what}: ${twice} bytes came twice`);

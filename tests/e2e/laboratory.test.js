@@ -10,8 +10,13 @@ import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
 /** @type {Record<string, 'empty' | 'part' | 'whole'>} */
-const RUNS = { 'server: ends the connection in the middle': 'part', 'store: write has no room': 'empty',
-  'store: read gives other bytes': 'whole', 'at rest: a bit was flipped': 'whole', 'client: aborts and loads again at once': 'empty' };
+const RUNS = {
+  'server: ends the connection in the middle': 'part',
+  'store: write has no room': 'empty',
+  'store: read gives other bytes': 'whole',
+  'at rest: a bit was flipped': 'whole',
+  'client: aborts and loads again at once': 'empty',
+};
 
 for (const name of BROWSERS) {
   test(`${name}: faults of the server, the store, copies at rest and the caller`, async () => {
@@ -31,7 +36,10 @@ for (const name of BROWSERS) {
       assert.deepEqual(await place.load({ engine: true, fault: full }), { is: 0 });
       assert.deepEqual((await place.there()).list, []);
       assert.deepEqual(await place.load({ engine: true }), { is: 0 });
-      assert.deepEqual((await place.there()).list.map(({ complete }) => complete), [true]);
+      assert.deepEqual(
+        (await place.there()).list.map(({ complete }) => complete),
+        [true],
+      );
     } finally {
       await laboratory.close();
     }

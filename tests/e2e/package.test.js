@@ -34,17 +34,23 @@ before(async () => {
   assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist is missing: node tools/setup.js package');
   folder = installPackage();
   writeFileSync(join(folder, 'app.js'), APP);
-  const site = join(folder, 'site'), dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
+  const site = join(folder, 'site'),
+    dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
   mkdirSync(site);
   buildSync({
-    absWorkingDir: folder, outdir: site, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
+    absWorkingDir: folder,
+    outdir: site,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
     entryPoints: { app: 'app.js' },
   });
   for (const name of readdirSync(dist).filter((name) => /^(worker|thread|template)\.js$|\.wasm$/.test(name))) {
     copyFileSync(join(dist, name), join(site, name));
   }
   copyFileSync(await testModel('tiny'), join(site, 'model.gguf'));
-  writeFileSync(join(site, 'favicon.ico'), '');   // browsers ask for it
+  writeFileSync(join(site, 'favicon.ico'), ''); // browsers ask for it
   writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
   const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
   expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 })).text;

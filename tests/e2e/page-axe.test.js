@@ -5,7 +5,13 @@ import { test } from 'node:test';
 import { dress, findings, walk } from './axe.js';
 import { sharedBrowser } from './helpers.js';
 
-const DRESSES = /** @type {const} */ ([['light', 320], ['dark', 1100], ['light', 640], ['dark', 320], ['light', 1100]]);
+const DRESSES = /** @type {const} */ ([
+  ['light', 320],
+  ['dark', 1100],
+  ['light', 640],
+  ['dark', 320],
+  ['light', 1100],
+]);
 
 test('axe finds nothing in any state of the page, and nothing stands out sideways', async () => {
   await walk(await sharedBrowser('chromium'), async (page, name, n) => {

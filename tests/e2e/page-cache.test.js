@@ -6,8 +6,18 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import {
-  BROWSERS, FAILED, PICKING, READY, assertReady, loadAddress, modelAddress, openTab, servePage, sharedBrowser,
-  textOf, until,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  READY,
+  assertReady,
+  loadAddress,
+  modelAddress,
+  openTab,
+  servePage,
+  sharedBrowser,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** What the server does with models: 'serve', 'slow' (for cancelling), 'refuse'. */
@@ -27,8 +37,16 @@ const intercept = async (request, response) => {
     const { write, end } = response;
     let sent = Promise.resolve();
     response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-      sent = sent.then(() => new Promise((resolve) => { setTimeout(resolve, chunk.length / 4400); }))
-        .then(() => { write.call(response, chunk, done); });
+      sent = sent
+        .then(
+          () =>
+            new Promise((resolve) => {
+              setTimeout(resolve, chunk.length / 4400);
+            }),
+        )
+        .then(() => {
+          write.call(response, chunk, done);
+        });
       return false;
     };
     response.end = () => {
@@ -84,7 +102,9 @@ for (const name of BROWSERS) {
     });
 
     test('a model that was loaded is offered first, starts without the network, and can be deleted', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, { expected: /Failed to load|NetworkError|ERR_|reach|refused/i });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
+      });
       await until(tab.page, PICKING);
       assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await loadAddress(tab.page, tiny);
@@ -92,11 +112,17 @@ for (const name of BROWSERS) {
 
       await tab.page.goto(server.url);
       await until(tab.page, `${READY}, ${FAILED}`);
-      assert.match(await textOf(tab.page, '#model-name'), /^tiny-/, 'the last one opens by itself, not the storyteller');
+      assert.match(
+        await textOf(tab.page, '#model-name'),
+        /^tiny-/,
+        'the last one opens by itself, not the storyteller',
+      );
       await tab.page.goto(`${server.url}?pick`);
       await until(tab.page, LISTED);
       assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Start/);
-      await tab.page.waitForFunction(() => /of the [\d.]+\s[MGT]B that the browser offers/.test(document.querySelector('#stored-room')?.textContent ?? ''));
+      await tab.page.waitForFunction(() =>
+        /of the [\d.]+\s[MGT]B that the browser offers/.test(document.querySelector('#stored-room')?.textContent ?? ''),
+      );
       assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Start tiny-/);
 
       asked = [];
@@ -135,8 +161,10 @@ for (const name of BROWSERS) {
         /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
         /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
       }, medium);
-      await tab.page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
-        { timeout: 60000 });
+      await tab.page.waitForFunction(
+        () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
+        { timeout: 60000 },
+      );
       assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · 7\d\.\d\sMB of memory$/);
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);
@@ -162,23 +190,31 @@ for (const name of BROWSERS) {
     });
 
     test('no room: it runs, and says that it is not kept', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        if (!navigator.storage) return;   // about:blank
-        navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
-        Object.assign(window, { said: '' });
-        addEventListener('DOMContentLoaded', () => {
-          const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
-          new MutationObserver(() => { /** @type {any} */ (window).said += place.textContent; }).observe(place, { childList: true });
-        });
-      } });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          if (!navigator.storage) return; // about:blank
+          navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
+          Object.assign(window, { said: '' });
+          addEventListener('DOMContentLoaded', () => {
+            const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
+            new MutationObserver(() => {
+              /** @type {any} */ (window).said += place.textContent;
+            }).observe(place, { childList: true });
+          });
+        },
+      });
       await until(tab.page, PICKING);
-      if (name === 'chromium') {   // the engine's worker asks for itself, and only here it can be told otherwise
+      if (name === 'chromium') {
+        // the engine's worker asks for itself, and only here it can be told otherwise
         const devtools = await tab.page.createCDPSession();
         await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
       }
       await loadAddress(tab.page, medium);
       await assertReady(tab.page);
-      assert.match(await tab.page.evaluate(() => /** @type {any} */ (window).said), /too large to keep: the browser has room for 20\.0\sMB/);
+      assert.match(
+        await tab.page.evaluate(() => /** @type {any} */ (window).said),
+        /too large to keep: the browser has room for 20\.0\sMB/,
+      );
       if (name === 'chromium') {
         assert.match(await textOf(tab.page, '#chat-notice'), /not kept/);
         await unload(tab.page);
@@ -188,13 +224,20 @@ for (const name of BROWSERS) {
     });
 
     test('what does not fit is refused before the download, with what would', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 });   // of which 70 MB are for the page
-      } });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which 70 MB are for the page
+        },
+      });
       await until(tab.page, PICKING);
       await loadAddress(tab.page, medium);
-      assert.match(await textOf(tab.page, FAILED), /needs 74\.\d\sMB of memory[\s\S]*limit here is about 70\.0\sMB[\s\S]*would fit/);
-      const buttons = await tab.page.$$eval('.error > button', (all) => all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')));
+      assert.match(
+        await textOf(tab.page, FAILED),
+        /needs 74\.\d\sMB of memory[\s\S]*limit here is about 70\.0\sMB[\s\S]*would fit/,
+      );
+      const buttons = await tab.page.$$eval('.error > button', (all) =>
+        all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
+      );
       assert.match(buttons.join(' | '), /^A context of 1,024 tokens \(68\.\d MB\) \| Try all the same$/);
       assert.ok(bytesAsked() < 30e6, 'headers only');
       await tab.page.click('.error > button');
@@ -206,21 +249,24 @@ for (const name of BROWSERS) {
 
     test('Hugging Face wants a token: it is asked for, used once, and not kept', async () => {
       // The worker's place is taken by one that answers 401, and then 403.
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        const sent = /** @type {string[]} */ ([]);
-        Object.assign(window, { sent });
-        Worker.prototype.postMessage = function ({ id, kind, source }) {
-          if (kind !== 'open') return;
-          sent.push(JSON.stringify(source));
-          const got = `status ${sent.length === 1 ? 401 : 403}`;
-          const error = { code: 'http-error', what: 'refused', expected: 'status 200', got, cause: '' };
-          setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
-        };
-      } });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          const sent = /** @type {string[]} */ ([]);
+          Object.assign(window, { sent });
+          Worker.prototype.postMessage = function ({ id, kind, source }) {
+            if (kind !== 'open') return;
+            sent.push(JSON.stringify(source));
+            const got = `status ${sent.length === 1 ? 401 : 403}`;
+            const error = { code: 'http-error', what: 'refused', expected: 'status 200', got, cause: '' };
+            setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data: { kind: 'failed', id, error } })), 0);
+          };
+        },
+      });
       await until(tab.page, PICKING);
       await tab.page.evaluate(() => {
         const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
-        for (const [id, value] of Object.entries(fields)) /** @type {any} */ (document.getElementById(id)).value = value;
+        for (const [id, value] of Object.entries(fields))
+          /** @type {any} */ (document.getElementById(id)).value = value;
         /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
       });
       await until(tab.page, '#token-form:not([hidden])');
@@ -229,7 +275,9 @@ for (const name of BROWSERS) {
       await tab.page.keyboard.type('two words');
       await tab.page.keyboard.press('Enter');
       assert.match(await textOf(tab.page, FAILED), /not an access token/);
-      await tab.page.$eval('#token', (field) => { /** @type {HTMLInputElement} */ (field).value = ''; });
+      await tab.page.$eval('#token', (field) => {
+        /** @type {HTMLInputElement} */ (field).value = '';
+      });
       await tab.page.type('#token', 'hf_secret');
       await tab.page.keyboard.press('Enter');
       await tab.page.waitForFunction(() => /not allowed/.test(document.querySelector('.error')?.textContent ?? ''));

@@ -5,8 +5,22 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, READY, ask, modelAddress, openTab, press, say, servePage, setOptions, sharedBrowser, shown,
-  slowly, testedIn, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  READY,
+  ask,
+  modelAddress,
+  openTab,
+  press,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  shown,
+  slowly,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -17,7 +31,8 @@ let slow = false;
 /** @param {Page} page */
 const focused = (page) => page.evaluate(() => document.activeElement?.id);
 /** @param {Page} page */
-const closed = (page) => page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
+const closed = (page) =>
+  page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
 
 for (const name of BROWSERS) {
   describe(`${name}, the models over a conversation`, { skip: testedIn(name, 'chromium') }, () => {
@@ -27,7 +42,10 @@ for (const name of BROWSERS) {
     let server;
 
     before(async () => {
-      server = await servePage({ storyteller: await modelAddress('tiny'), intercept: slowly(/^\/models\/medium/, () => slow) });
+      server = await servePage({
+        storyteller: await modelAddress('tiny'),
+        intercept: slowly(/^\/models\/medium/, () => slow),
+      });
       browser = await sharedBrowser(name);
     });
     after(() => server?.close());
@@ -43,10 +61,12 @@ for (const name of BROWSERS) {
 
     test('button, Escape, Back and a click beside it close it; the focus goes back, and Back leads on', async () => {
       const tab = await asked();
-      const { page } = tab, address = page.url(), said = await shown(page);
+      const { page } = tab,
+        address = page.url(),
+        said = await shown(page);
       /** @type {(() => Promise<unknown>)[]} */
       const ways = [
-        () => page.keyboard.press('Enter'),   // on “Close”
+        () => page.keyboard.press('Enter'), // on “Close”
         () => page.keyboard.press('Escape'),
         () => page.evaluate(() => history.back()),
         () => page.mouse.click(5, 400),
@@ -73,7 +93,8 @@ for (const name of BROWSERS) {
 
     test('what is open is open after a reload, conversation and models; Tab stays in them, shortcuts are off', async () => {
       const tab = await asked();
-      const { page } = tab, said = await shown(page);
+      const { page } = tab,
+        said = await shown(page);
       await page.click('#change-model');
       await page.waitForSelector(OPEN);
       await page.reload();
@@ -84,8 +105,13 @@ for (const name of BROWSERS) {
       for (let i = 0; i < 3; i++) {
         await page.keyboard.press('Tab');
         // After the last comes what the browser has around the page.
-        assert.ok(await page.evaluate(() => [null, document.body].includes(/** @type {any} */ (document.activeElement))
-          || Boolean(document.activeElement?.closest('#chooser'))));
+        assert.ok(
+          await page.evaluate(
+            () =>
+              [null, document.body].includes(/** @type {any} */ (document.activeElement)) ||
+              Boolean(document.activeElement?.closest('#chooser')),
+          ),
+        );
       }
       await page.keyboard.press('n');
       await page.focus('#back');
@@ -105,13 +131,19 @@ for (const name of BROWSERS) {
       await page.waitForSelector(OPEN);
       const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
       assert.ok(Math.abs(low) < 1, 'a sheet from below');
-      await page.evaluate((value) => {
-        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-      }, await modelAddress('medium'));
+      await page.evaluate(
+        (value) => {
+          /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+          /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+        },
+        await modelAddress('medium'),
+      );
       await closed(page);
       await page.waitForSelector('#chat > #loading');
-      await page.waitForFunction(() => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05, { timeout: 60000 });
+      await page.waitForFunction(
+        () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05,
+        { timeout: 60000 },
+      );
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 3000 });
       await say(page, 'Tell me everything');
       await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
@@ -119,12 +151,16 @@ for (const name of BROWSERS) {
       await page.waitForSelector(`${OPEN} #loading`);
       await press(page, '#loading-pause', 'Pause');
       await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
-      assert.deepEqual(await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)), [], 'it is not there twice');
+      assert.deepEqual(
+        await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
+        [],
+        'it is not there twice',
+      );
       await page.keyboard.press('Escape');
       await closed(page);
       await page.waitForSelector('#chat > #loading');
       assert.equal(await textOf(page, '#loading-title'), 'Paused');
-      await until(page, ANSWERED);   // whole, or as far as the context goes
+      await until(page, ANSWERED); // whole, or as far as the context goes
       assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
       await page.click('#change-model');
       await page.waitForSelector(OPEN);
@@ -133,7 +169,9 @@ for (const name of BROWSERS) {
       assert.ok(await page.$(OPEN));
       slow = false;
       await press(page, '#stored-list button', 'Continue');
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+        timeout: 60000,
+      });
       await closed(page);
       await tab.close();
     });

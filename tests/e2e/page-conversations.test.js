@@ -7,8 +7,28 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, answerText, ask, assertReady, catchCopies, load, loadAddress, modelAddress,
-  openTab, openWithModel, press, say, servePage, setOptions, sharedBrowser, shown, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  READY,
+  answerText,
+  ask,
+  assertReady,
+  catchCopies,
+  load,
+  loadAddress,
+  modelAddress,
+  openTab,
+  openWithModel,
+  press,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  shown,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -17,38 +37,45 @@ import {
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
 
 /** What the archive holds. @param {Page} page */
-const kept = (page) => page.evaluate(async () => {
-  const database = await new Promise((resolve) => {
-    const request = indexedDB.open('gemma-wasm');
-    request.onsuccess = () => resolve(request.result);
+const kept = (page) =>
+  page.evaluate(async () => {
+    const database = await new Promise((resolve) => {
+      const request = indexedDB.open('gemma-wasm');
+      request.onsuccess = () => resolve(request.result);
+    });
+    const all = await new Promise((resolve) => {
+      const request = /** @type {IDBDatabase} */ (database).transaction('bodies').objectStore('bodies').getAll();
+      request.onsuccess = () => resolve(request.result);
+    });
+    /** @type {IDBDatabase} */ (database).close();
+    return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
   });
-  const all = await new Promise((resolve) => {
-    const request = /** @type {IDBDatabase} */ (database).transaction('bodies').objectStore('bodies').getAll();
-    request.onsuccess = () => resolve(request.result);
-  });
-  /** @type {IDBDatabase} */ (database).close();
-  return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
-});
 
 /** A turn behind the last answer, as another tab writes it. @param {Page} page */
-const saidElsewhere = (page) => page.evaluate(async () => {
-  /** @type {IDBDatabase} */
-  const database = await new Promise((resolve) => {
-    const request = indexedDB.open('gemma-wasm');
-    request.onsuccess = () => resolve(request.result);
+const saidElsewhere = (page) =>
+  page.evaluate(async () => {
+    /** @type {IDBDatabase} */
+    const database = await new Promise((resolve) => {
+      const request = indexedDB.open('gemma-wasm');
+      request.onsuccess = () => resolve(request.result);
+    });
+    await new Promise((resolve) => {
+      const transaction = database.transaction('bodies', 'readwrite'),
+        bodies = transaction.objectStore('bodies');
+      transaction.oncomplete = resolve;
+      const request = bodies.getAll();
+      request.onsuccess = () => {
+        const [{ id, kept }] = request.result,
+          state = 'whole';
+        const said = [
+          { id: 'q', parent: kept.leaf, role: 'user', text: 'Said elsewhere', state },
+          { id: 'a', parent: 'q', role: 'assistant', text: 'Heard', state },
+        ];
+        bodies.put({ id, kept: { said: [...kept.said, ...said], leaf: 'a' } });
+      };
+    });
+    database.close();
   });
-  await new Promise((resolve) => {
-    const transaction = database.transaction('bodies', 'readwrite'), bodies = transaction.objectStore('bodies');
-    transaction.oncomplete = resolve;
-    const request = bodies.getAll();
-    request.onsuccess = () => {
-      const [{ id, kept }] = request.result, state = 'whole';
-      const said = [{ id: 'q', parent: kept.leaf, role: 'user', text: 'Said elsewhere', state }, { id: 'a', parent: 'q', role: 'assistant', text: 'Heard', state }];
-      bodies.put({ id, kept: { said: [...kept.said, ...said], leaf: 'a' } });
-    };
-  });
-  database.close();
-});
 
 for (const name of BROWSERS) {
   describe(`${name}, conversations`, () => {
@@ -89,28 +116,38 @@ for (const name of BROWSERS) {
       const before = await shown(page);
       await ask(page, 'Go on');
       const third = await answerText(page);
-      await page.click('.question-foot:nth-last-child(2) button');   // Edit: the last message once more
+      await page.click('.question-foot:nth-last-child(2) button'); // Edit: the last message once more
       await page.click('#editing-cancel');
       await page.type('#input', 'half a sentence');
       await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
-      await new Promise((done) => { setTimeout(done, 400); });
+      await new Promise((done) => {
+        setTimeout(done, 400);
+      });
       await reload(page);
       assert.deepEqual((await shown(page)).slice(0, 4), before);
-      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'half a sentence');
+      assert.equal(
+        await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value),
+        'half a sentence',
+      );
       assert.equal(await page.$eval('#opt-maxTokens', (one) => /** @type {HTMLInputElement} */ (one).value), '6');
-      await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+      await page.$eval('#input', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = '';
+      });
       await page.click(ANSWERED);
-      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
+      );
       await until(page, ANSWERED);
       assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
       await tab.close();
     });
 
     test('a draft that was left behind when the page was hidden, and sent since, does not come back', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       await ask(page, 'One');
       await page.type('#input', 'Two');
-      await page.evaluate(() => dispatchEvent(new Event('pagehide')));   // as in a tab that is put away
+      await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is put away
       await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
       await page.keyboard.press('Enter');
       await until(page, '.from-user:nth-last-child(3)');
@@ -141,7 +178,8 @@ for (const name of BROWSERS) {
     });
 
     test('a tab that shows an older copy does not write it; pinned while it is open it stays so', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       await ask(page, 'One');
       const other = await page.browserContext().newPage();
       await other.goto(page.url());
@@ -156,7 +194,8 @@ for (const name of BROWSERS) {
       await page.click('#library-toggle');
       await page.click('.talk-line .icon');
       await press(page, '.talk-menu:not([hidden]) button', 'Pin');
-      const pinned = () => page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
+      const pinned = () =>
+        page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
       await pinned();
       await ask(page, 'Three');
       await reload(page);
@@ -165,13 +204,14 @@ for (const name of BROWSERS) {
     });
 
     test('two tabs go on with one conversation: each shows what the other said, and all of it is kept', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       await ask(page, 'One');
       const other = await page.browserContext().newPage();
       await other.goto(page.url());
-      await until(other, READY);   // with the settings of the conversation
+      await until(other, READY); // with the settings of the conversation
       await ask(other, 'Two');
-      await page.bringToFront();   // tabs behind are not drawn
+      await page.bringToFront(); // tabs behind are not drawn
       await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
       assert.deepEqual(await shown(page), await shown(other));
       // What another one says at the same time is a version beside.
@@ -188,7 +228,11 @@ for (const name of BROWSERS) {
       await until(other, ANSWERED);
       const longer = await shown(other);
       await page.bringToFront();
-      await page.waitForFunction((text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text, {}, longer[5]);
+      await page.waitForFunction(
+        (text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text,
+        {},
+        longer[5],
+      );
       await other.close();
       await reload(page);
       await both();
@@ -196,14 +240,16 @@ for (const name of BROWSERS) {
     });
 
     test('a Retry that fails leaves the answer before; Back and Forward while one runs show all of it', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       await ask(page, 'Elsewhere');
       await page.click('#new-chat');
       await page.waitForFunction(() => !document.querySelector('.from-user'));
       await ask(page, 'One');
       await ask(page, 'Two');
-      const said = await shown(page), address = page.url();
-      await page.goto(address.replace('#', '?context=32#'));   // for which this is too long
+      const said = await shown(page),
+        address = page.url();
+      await page.goto(address.replace('#', '?context=32#')); // for which this is too long
       await until(page, READY);
       await page.click('.from-model:last-child .retry');
       await until(page, '.from-model .error');
@@ -215,10 +261,11 @@ for (const name of BROWSERS) {
       await say(page, 'Three');
       await until(page, '.from-user:nth-last-child(3)');
       await page.evaluate(async () => {
-        const went = (/** @type {'back' | 'forward'} */ where) => new Promise((resolve) => {
-          addEventListener('popstate', resolve, { once: true });
-          history[where]();
-        });
+        const went = (/** @type {'back' | 'forward'} */ where) =>
+          new Promise((resolve) => {
+            addEventListener('popstate', resolve, { once: true });
+            history[where]();
+          });
         document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
         history.pushState(null, '', location.href.replace(/#.*/, '#/'));
         await went('back');
@@ -234,13 +281,17 @@ for (const name of BROWSERS) {
     });
 
     test('deleted in the middle of its answer it stays away', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
       await page.evaluate(() => {
-        const press = (/** @type {string} */ where) => /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
+        const press = (/** @type {string} */ where) =>
+          /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
         const log = /** @type {Element} */ (document.querySelector('#log'));
-        new MutationObserver((_, observer) => {   // as soon as its first words are there, which others soon follow
-          if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon')) return;
+        new MutationObserver((_, observer) => {
+          // as soon as its first words are there, which others soon follow
+          if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
+            return;
           observer.disconnect();
           press('.talk-line .icon');
           press('.talk-menu:not([hidden]) button:last-child');
@@ -262,7 +313,9 @@ for (const name of BROWSERS) {
       await page.click('.question-foot button');
       assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
       assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
-      await page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+      await page.$eval('#input', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = '';
+      });
       await page.keyboard.type('Uno');
       await page.keyboard.press('Enter');
       await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
@@ -318,7 +371,11 @@ for (const name of BROWSERS) {
       await until(page, PICKING);
       await page.goBack();
       await until(page, READY);
-      assert.equal(await page.$eval('.from-user', (one) => one.textContent), 'About dragons', 'Back does not leave the page');
+      assert.equal(
+        await page.$eval('.from-user', (one) => one.textContent),
+        'About dragons',
+        'Back does not leave the page',
+      );
 
       await page.click('.talk-line button');
       await press(page, '.talk-menu button', 'Delete');
@@ -330,9 +387,14 @@ for (const name of BROWSERS) {
       assert.deepEqual(await listed(page), ['Fire', 'About boats']);
 
       // A draft stays where it was written, however soon another conversation is opened.
-      const draft = (/** @type {string} */ text) => page.waitForFunction((value) => {
-        return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
-      }, {}, text);
+      const draft = (/** @type {string} */ text) =>
+        page.waitForFunction(
+          (value) => {
+            return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
+          },
+          {},
+          text,
+        );
       await page.type('#input', 'half');
       await page.click('.talk');
       await page.waitForSelector('.from-user');
@@ -380,7 +442,8 @@ for (const name of BROWSERS) {
       const { page } = tab;
       await setOptions(page, { maxTokens: 4 });
       await ask(page, 'Remember me');
-      await page.evaluate(async () => {   // the copy goes, as if the browser had cleared it
+      await page.evaluate(async () => {
+        // the copy goes, as if the browser had cleared it
         const root = await navigator.storage.getDirectory?.();
         for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
       });
@@ -407,27 +470,32 @@ for (const name of BROWSERS) {
         const caught = new Promise((resolve) => {
           const make = URL.createObjectURL;
           URL.createObjectURL = (blob) => {
-            void /** @type {Blob} */ (blob).text().then(resolve);
+            void (/** @type {Blob} */ (blob).text().then(resolve));
             URL.createObjectURL = make;
             return make(blob);
           };
         });
-        addEventListener('click', (event) => event.target instanceof HTMLAnchorElement && event.preventDefault(), { capture: true });
+        addEventListener('click', (event) => event.target instanceof HTMLAnchorElement && event.preventDefault(), {
+          capture: true,
+        });
         /** @type {HTMLElement} */ (document.querySelector('#library-export')).click();
         return caught;
       });
       assert.match(exported, /"Take me along"/);
-      const give = (/** @type {string} */ text) => page.evaluate((content) => {
-        const data = new DataTransfer();
-        data.items.add(new File([content], 'conversations.json'));
-        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-        field.files = data.files;
-        field.dispatchEvent(new Event('change'));
-      }, text);
+      const give = (/** @type {string} */ text) =>
+        page.evaluate((content) => {
+          const data = new DataTransfer();
+          data.items.add(new File([content], 'conversations.json'));
+          const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+          field.files = data.files;
+          field.dispatchEvent(new Event('change'));
+        }, text);
       await give(exported);
       await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
       await give(readFileSync(new URL(import.meta.url), 'utf8'));
-      await page.waitForFunction(() => /no conversations/.test(document.querySelector('#library-said')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /no conversations/.test(document.querySelector('#library-said')?.textContent ?? ''),
+      );
       await tab.close();
     });
   });

@@ -7,8 +7,21 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { badModel, testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, assertReady, loadAddress, modelAddress, openTab, openWithModel, say,
-  servePage, setOptions, sharedBrowser, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  assertReady,
+  loadAddress,
+  modelAddress,
+  openTab,
+  openWithModel,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
@@ -66,7 +79,11 @@ for (const name of BROWSERS) {
         await loadAddress(tab.page, address);
         assert.match(await textOf(tab.page, FAILED), words, address);
         assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
-        assert.equal(await textOf(tab.page, `${FAILED} .about`), decodeURIComponent(address).replace(/.*\//, ''), 'which model');
+        assert.equal(
+          await textOf(tab.page, `${FAILED} .about`),
+          decodeURIComponent(address).replace(/.*\//, ''),
+          'which model',
+        );
         assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
       }
       await loadAddress(tab.page, await modelAddress('tiny'));
@@ -85,10 +102,14 @@ for (const name of BROWSERS) {
         ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
       ];
       for (const [form, fields, words] of cases) {
-        await tab.page.evaluate((selector, pairs) => {
-          for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
-          /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
-        }, form, Object.entries(fields));
+        await tab.page.evaluate(
+          (selector, pairs) => {
+            for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
+            /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
+          },
+          form,
+          Object.entries(fields),
+        );
         await until(tab.page, FAILED);
         assert.match(await textOf(tab.page, FAILED), words);
         await until(tab.page, PICKING);
@@ -105,10 +126,16 @@ for (const name of BROWSERS) {
       await tab.page.click('.error > button');
       const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
       assert.match(field, /^(word ?){100}$/, 'it can be shortened');
-      await tab.page.$eval('#input', (one) => { /** @type {HTMLTextAreaElement} */ (one).value = ''; });
+      await tab.page.$eval('#input', (one) => {
+        /** @type {HTMLTextAreaElement} */ (one).value = '';
+      });
       await say(tab.page, 'Hi');
       await until(tab.page, ANSWERED);
-      assert.match(await textOf(tab.page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
+      assert.match(
+        await textOf(tab.page, '.question-foot .versions'),
+        /2\/2/,
+        'it stands in the place of the long one',
+      );
       await say(tab.page, 'word '.repeat(100));
       await until(tab.page, FAILED);
       await say(tab.page, 'Hi again');
@@ -135,18 +162,25 @@ for (const name of BROWSERS) {
 
     test('an access token goes into a header of the one load and nowhere else', async () => {
       // The message to the worker is caught before it is sent: no network.
-      const tab = await openTab(browser, server.url, { before: () => {
-        Worker.prototype.postMessage = function (message) {
-          /** @type {any} */ (window).sent ??= JSON.stringify(message);
-        };
-      } });
+      const tab = await openTab(browser, server.url, {
+        before: () => {
+          Worker.prototype.postMessage = function (message) {
+            /** @type {any} */ (window).sent ??= JSON.stringify(message);
+          };
+        },
+      });
       await until(tab.page, PICKING);
       await tab.page.evaluate(() => {
-        const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+        const gated = [...document.querySelectorAll('#presets button')].find((one) =>
+          /token/.test(one.textContent ?? ''),
+        );
         /** @type {HTMLButtonElement} */ (gated).click();
       });
       assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-      assert.match(await textOf(tab.page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
+      assert.match(
+        await textOf(tab.page, '#token-form'),
+        /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/,
+      );
       await tab.page.keyboard.type('hf_secret');
       await tab.page.keyboard.press('Enter');
       await tab.page.waitForFunction(() => 'sent' in window);
@@ -157,7 +191,10 @@ for (const name of BROWSERS) {
       assert.doesNotMatch(kept, /hf_secret/);
       assert.match(JSON.stringify(sent), /Bearer hf_secret/);
       assert.doesNotMatch(sent.source[0].url, /secret/);
-      assert.match(sent.source[0].url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
+      assert.match(
+        sent.source[0].url,
+        /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//,
+      );
       assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);
@@ -165,11 +202,13 @@ for (const name of BROWSERS) {
     });
 
     test('a preset shows its size and is checked against its hash', async () => {
-      const tab = await openTab(browser, server.url, { before: () => {
-        Worker.prototype.postMessage = function (message) {
-          /** @type {any} */ (window).sent ??= JSON.stringify(message);
-        };
-      } });
+      const tab = await openTab(browser, server.url, {
+        before: () => {
+          Worker.prototype.postMessage = function (message) {
+            /** @type {any} */ (window).sent ??= JSON.stringify(message);
+          };
+        },
+      });
       assert.match(await textOf(tab.page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
       await tab.page.click('#presets li button');
       await tab.page.waitForFunction(() => 'sent' in window);

@@ -10,8 +10,22 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, answerText, ask, catchCopies, modelAddress, openWithModel, plainBuild, say, servePage,
-  setOptions, sharedBrowser, testedIn, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  answerText,
+  ask,
+  catchCopies,
+  modelAddress,
+  openWithModel,
+  plainBuild,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -39,8 +53,14 @@ async function turnTo(page, view, selector) {
 }
 
 /** What elements carry, as numbers. @param {Page} page @param {string} selector @returns {Promise<Record<string, number>[]>} */
-const numbers = (page, selector) => page.$$eval(selector, (all) => all.map((one) => Object.fromEntries(
-  Object.entries(/** @type {HTMLElement} */ (one).dataset).map(([key, value]) => [key, Number(value)]))));
+const numbers = (page, selector) =>
+  page.$$eval(selector, (all) =>
+    all.map((one) =>
+      Object.fromEntries(
+        Object.entries(/** @type {HTMLElement} */ (one).dataset).map(([key, value]) => [key, Number(value)]),
+      ),
+    ),
+  );
 
 /** @param {number} found @param {number} wanted @param {string} what @param {number} [share] */
 function near(found, wanted, what, share = 1e-12) {
@@ -51,7 +71,8 @@ function near(found, wanted, what, share = 1e-12) {
 function counting() {
   /** @type {{ asked: any[], listening: [WeakRef<any>, string][], watching: number, changes: number }} */
   const seen = Object.assign(window, { seen: { asked: [], listening: [], watching: 0, changes: 0 } }).seen;
-  const post = Worker.prototype.postMessage, { addEventListener, removeEventListener } = EventTarget.prototype;
+  const post = Worker.prototype.postMessage,
+    { addEventListener, removeEventListener } = EventTarget.prototype;
   Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
     if (message?.kind === 'call') seen.asked.push({ method: message.method, args: message.args });
     return post.call(this, message, ...more);
@@ -79,22 +100,30 @@ function counting() {
 }
 
 /** What costs something while the page answers, besides the answer. @param {Page} page */
-const burden = (page) => page.evaluate(() => {
-  const { listening, watching } = /** @type {any} */ (window).seen;
-  const heard = listening.map(([one, type]) => [one.deref(), type]).filter(([one]) => (one instanceof Node ? one.isConnected : one === window));
-  return {
-    watching, heard: heard.map(([one, type]) => `${type} ${one.id ?? one.nodeName ?? 'window'}`).sort(),
-    sheets: document.adoptedStyleSheets.length, drawer: document.body.dataset.drawer ?? '',
-    elements: document.querySelectorAll('#inside *').length,
-  };
-});
+const burden = (page) =>
+  page.evaluate(() => {
+    const { listening, watching } = /** @type {any} */ (window).seen;
+    const heard = listening
+      .map(([one, type]) => [one.deref(), type])
+      .filter(([one]) => (one instanceof Node ? one.isConnected : one === window));
+    return {
+      watching,
+      heard: heard.map(([one, type]) => `${type} ${one.id ?? one.nodeName ?? 'window'}`).sort(),
+      sheets: document.adoptedStyleSheets.length,
+      drawer: document.body.dataset.drawer ?? '',
+      elements: document.querySelectorAll('#inside *').length,
+    };
+  });
 
-const OPTION = '#inside .strip [role="option"]', BAR = '#inside .bars li', CELL = '#inside .lens tbody td';
+const OPTION = '#inside .strip [role="option"]',
+  BAR = '#inside .bars li',
+  CELL = '#inside .lens tbody td';
 
 /** @param {Page} page @param {number[]} ids */
 async function sameLayers(page, ids, /** @type {Model} */ model) {
   await turnTo(page, 'layers', '.lens');
-  const cells = await numbers(page, CELL), span = Math.min(8, ids.length);
+  const cells = await numbers(page, CELL),
+    span = Math.min(8, ids.length);
   const positions = Array.from({ length: span }, (_, i) => ids.length - span + i);
   const { layers } = await model.inside(ids, { positions, lens: 5 });
   assert.equal(cells.length, layers.length * span);
@@ -118,11 +147,16 @@ async function sameAttention(page, ids, model, at) {
   await turnTo(page, 'attention', '.said .kind');
   await page.click(`${OPTION}[data-at="${at}"]`);
   await seen(page, `[data-at="${at}"].looks`);
-  for (const [layer, head] of [[0, 1], [model.info.layers - 1, 0]]) {
+  for (const [layer, head] of [
+    [0, 1],
+    [model.info.layers - 1, 0],
+  ]) {
     for (const [i, value] of [layer, head].entries()) {
       await page.select(`#inside .controls label:nth-of-type(${i + 1}) select`, String(value));
     }
-    const { layers: [{ kind, attention = {} }] } = await model.inside(ids.slice(0, at + 1), { layers: [layer], heads: [head], positions: [at] });
+    const {
+      layers: [{ kind, attention = {} }],
+    } = await model.inside(ids.slice(0, at + 1), { layers: [layer], heads: [head], positions: [at] });
     const weights = (await numbers(page, OPTION)).map(({ p }) => p);
     assert.deepEqual(weights.slice(0, at + 1), Array.from(attention[head]), `layer ${layer}, head ${head}`);
     assert.equal(await textOf(page, '#inside .kind'), kind);
@@ -135,7 +169,8 @@ async function sameAttention(page, ids, model, at) {
 /** @param {Page} page @param {number[]} ids @param {Model} model */
 async function sameWalk(page, ids, model) {
   await turnTo(page, 'walk', '.walk .step');
-  const read = ids.slice(0, -1), { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
+  const read = ids.slice(0, -1),
+    { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
   const logits = await model.logits(read);
   await page.focus('#inside .step-next');
   const press = async (/** @type {number} */ step) => {
@@ -145,14 +180,20 @@ async function sameWalk(page, ids, model) {
   for (let step = 1; step <= 3; step++) await press(step);
   const heat = (await numbers(page, '#inside .heat')).map(({ p }) => p);
   const first = Object.values(layers[0].attention ?? {});
-  assert.deepEqual(heat, first.flatMap((weights) => Array.from(weights.slice(-24))));
+  assert.deepEqual(
+    heat,
+    first.flatMap((weights) => Array.from(weights.slice(-24))),
+  );
   for (let step = 4; step < 4 + layers.length; step++) await press(step);
   const values = await page.$eval('#inside .line', (line) => line.getAttribute('data-values')?.split(' ').map(Number));
   assert.deepEqual(values, [layers[0].norms?.[0], ...layers.map(({ norms }) => norms?.[2])]);
   await press(4 + layers.length);
-  const scores = (await page.$$eval(`${BAR} .share`, (all) => all.map((one) => one.textContent)));
+  const scores = await page.$$eval(`${BAR} .share`, (all) => all.map((one) => one.textContent));
   const likely = layers[layers.length - 1].lens?.[0] ?? [];
-  assert.deepEqual(scores, likely.map(({ id }) => logits[id].toFixed(2)));
+  assert.deepEqual(
+    scores,
+    likely.map(({ id }) => logits[id].toFixed(2)),
+  );
   await press(5 + layers.length);
   assert.match(await textOf(page, '#inside .step'), /Step \d+ of \d+[\s\S]*What came was/);
   await page.keyboard.press('ArrowLeft');
@@ -172,10 +213,10 @@ for (const name of BROWSERS) {
     });
     after(() => server?.close());
 
-    const opened = async (/** @type {string} */ model) => (
-      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild }));
+    const opened = async (/** @type {string} */ model) =>
+      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
 
-    test('an answer of Gemma 3: every view shows the engine\'s numbers; another word branches', async () => {
+    test("an answer of Gemma 3: every view shows the engine's numbers; another word branches", async () => {
       const tab = await opened('tiny-f32');
       const { page } = tab;
       /** @type {string[]} */
@@ -198,14 +239,22 @@ for (const name of BROWSERS) {
         const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
         const prompt = (await model.inside(told, { layers: [] })).tokens.map(({ id }) => id);
         const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
-        const words = await numbers(page, OPTION), ids = [...prompt, ...made.tokens];
+        const words = await numbers(page, OPTION),
+          ids = [...prompt, ...made.tokens];
         assert.equal(made.text, text);
-        assert.deepEqual(words.map(({ id }) => id), made.tokens);
+        assert.deepEqual(
+          words.map(({ id }) => id),
+          made.tokens,
+        );
         // The draw reckons with fewer digits.
         words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
         await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
-        const bars = await numbers(page, BAR), { top = [] } = made.logprobs?.[3] ?? {};
-        assert.deepEqual(bars.map(({ id }) => id), top.map(({ id }) => id));
+        const bars = await numbers(page, BAR),
+          { top = [] } = made.logprobs?.[3] ?? {};
+        assert.deepEqual(
+          bars.map(({ id }) => id),
+          top.map(({ id }) => id),
+        );
         const [{ lens = [] }] = (await model.inside(ids, { layers: [model.info.layers - 1], lens: 16 })).layers;
         bars.forEach(({ p }, i) => near(p, lens[prompt.length + 2][i].probability, `bar ${i}`));
 
@@ -213,8 +262,14 @@ for (const name of BROWSERS) {
         await sameAttention(page, ids, model, ids.length - 2);
         await sameWalk(page, ids, model);
         await turnTo(page, 'tokens', '.pieces li');
-        assert.deepEqual((await numbers(page, '#inside .pieces li')).map(({ id }) => id), await model.tokenize('Hello there'));
-        assert.match(await textOf(page, '#inside .cost tbody'), new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`));
+        assert.deepEqual(
+          (await numbers(page, '#inside .pieces li')).map(({ id }) => id),
+          await model.tokenize('Hello there'),
+        );
+        assert.match(
+          await textOf(page, '#inside .cost tbody'),
+          new RegExp(`^1\\s+${prompt.length} of ${prompt.length}\\s+24\\s`),
+        );
 
         await turnTo(page, 'words', '.bars li');
         await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
@@ -224,16 +279,27 @@ for (const name of BROWSERS) {
         await until(page, '.from-model .versions');
         await until(page, ANSWERED);
         assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
-        const branch = await answerText(page), begin = await model.detokenize(kept);
+        const branch = await answerText(page),
+          begin = await model.detokenize(kept);
         assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
         await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
-        await page.waitForFunction((first) => document.querySelector('#inside .about option')?.textContent?.includes(first), {},
-          branch.trim().slice(0, 8));
+        await page.waitForFunction(
+          (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
+          {},
+          branch.trim().slice(0, 8),
+        );
         const shown = (await numbers(page, OPTION)).map(({ id }) => id);
         assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
         await page.click('.from-model .versions button');
-        await page.waitForFunction((selector, wanted) => [...document.querySelectorAll(selector)].map((one) =>
-          /** @type {HTMLElement} */ (one).dataset.id).join() === wanted, {}, OPTION, made.tokens.join());
+        await page.waitForFunction(
+          (selector, wanted) =>
+            [...document.querySelectorAll(selector)]
+              .map((one) => /** @type {HTMLElement} */ (one).dataset.id)
+              .join() === wanted,
+          {},
+          OPTION,
+          made.tokens.join(),
+        );
         await say(page, 'And then?');
         await until(page, '.from-user ~ .from-user ~ .from-model .retry');
       });
@@ -246,7 +312,10 @@ for (const name of BROWSERS) {
         const { page } = tab;
         await page.click('#look-toggle');
         await seen(page, '.bars li');
-        const text = await page.$eval('#inside .about textarea', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+        const text = await page.$eval(
+          '#inside .about textarea',
+          (one) => /** @type {HTMLTextAreaElement} */ (one).value,
+        );
         await inNode(model, async (inNode) => {
           const ids = (await inNode.inside(text, { layers: [] })).tokens.map(({ id }) => id);
           await sameLayers(page, ids, inNode);
@@ -275,7 +344,8 @@ for (const name of BROWSERS) {
       assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*the context/);
       await setOptions(page, { temperature: 0, maxTokens: 30 });
       await page.evaluate(() => {
-        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note')), notes = Object.assign(window, { notes: [''] });
+        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note')),
+          notes = Object.assign(window, { notes: [''] });
         new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
       });
       await say(page, 'Hi');
@@ -289,13 +359,19 @@ for (const name of BROWSERS) {
         /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
         one.dispatchEvent(new Event('input'));
       });
-      await page.waitForFunction(() => /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''),
+      );
       await seen(page, '.bars li');
       await say(page, 'And then?');
       await until(page, '.from-user ~ .from-user ~ .from-model .retry');
-      const [first, then] = await page.$$eval('.answer-foot .stats', (all) => all.map((one) => (
-        /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? [])));
-      assert.ok(then[0] - then[1] >= first[0], `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`);
+      const [first, then] = await page.$$eval('.answer-foot .stats', (all) =>
+        all.map((one) => /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? []),
+      );
+      assert.ok(
+        then[0] - then[1] >= first[0],
+        `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`,
+      );
       await page.focus('#inside-words');
       await page.keyboard.press('Escape');
       await page.waitForSelector('#inside', { hidden: true });
@@ -303,23 +379,31 @@ for (const name of BROWSERS) {
       await page.click('#settings-toggle');
       await page.click('#look-toggle');
       await seen(page, '.bars li');
-      assert.equal(await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden), true, 'one at that side');
+      assert.equal(
+        await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden),
+        true,
+        'one at that side',
+      );
       await page.click('#change-model');
       assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await tab.close();
     });
 
     test('closed again it is as if it had never been opened: the engine is asked the same, nothing listens or stands there', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting }), { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting }),
+        { page } = tab;
       await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
       const story = async () => {
         await page.click('#new-chat');
         await page.waitForSelector('#log .empty');
-        await page.evaluate(() => { /** @type {any} */ (window).seen.asked.length = 0; });
+        await page.evaluate(() => {
+          /** @type {any} */ (window).seen.asked.length = 0;
+        });
         await ask(page, 'Once more');
         return page.evaluate(() => /** @type {any} */ (window).seen.asked);
       };
-      const before = await story(), bare = await burden(page);
+      const before = await story(),
+        bare = await burden(page);
       await page.click('#look-toggle');
       await seen(page, '.bars li');
       for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');
@@ -328,15 +412,19 @@ for (const name of BROWSERS) {
       assert.deepEqual(await burden(page), bare);
       await page.evaluate(() => {
         const place = /** @type {HTMLElement} */ (document.querySelector('#inside'));
-        new MutationObserver((all) => { /** @type {any} */ (window).seen.changes += all.length; })
-          .observe(place, { subtree: true, childList: true, attributes: true, characterData: true });
+        new MutationObserver((all) => {
+          /** @type {any} */ (window).seen.changes += all.length;
+        }).observe(place, { subtree: true, childList: true, attributes: true, characterData: true });
       });
       const after = await story();
       assert.equal(await page.evaluate(() => /** @type {any} */ (window).seen.changes), 0);
       const generate = (/** @type {any[]} */ asked) => asked.filter(({ method }) => method === 'generate');
       assert.deepEqual(generate(after), generate(before));
       assert.equal(generate(after).length, 1);
-      assert.deepEqual(after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)), []);
+      assert.deepEqual(
+        after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)),
+        [],
+      );
       await tab.close();
     });
   });

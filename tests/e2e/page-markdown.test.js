@@ -8,28 +8,47 @@ import { build } from 'esbuild';
 import { BROWSERS, openTab, root, servePage, sharedBrowser, testedIn } from './helpers.js';
 
 const TEXTS = {
-  blocks: '# One\n\nText with **bold**, `code` and a [link](https://example.com).\n\nTwo\n===\n\n> quote\nlazy\n\n---\n\nend',
+  blocks:
+    '# One\n\nText with **bold**, `code` and a [link](https://example.com).\n\nTwo\n===\n\n> quote\nlazy\n\n---\n\nend',
   lists: '1. one\n2. two\n\n   more of two\n\n3. three\n   - nested\n\n     deep\n\n* other\n\n* loose\n\ntext',
   code: 'Before\n\n```js\nconst a = 1;\n\n# no heading\n```\nAfter\n\n    indented\n\n    still\n\n~~~\nnever closed\n\n- x',
   table: '| a | b |\n|---|--:|\n| 1 | 2 |\n| 3 | 4 |\n\ntext | with | bars\n\n- [x] done\n- [ ] open',
   references: 'See [this][1] and [that].\n\nMore.\n\n[1]: https://example.com/1\n[that]: https://example.com/2\n',
-  maths: 'The mass $E = mc^2$ costs $5 and $10, \\(a<b\\).\n\n$$\n\\frac{1}{2}\n$$\n\n\\[ x_1 \\]\n\nin $$y$$ line, `$z$`, \\$q\\$\n\n$$\nnever\n\n- a\n- $$ b',
+  maths:
+    'The mass $E = mc^2$ costs $5 and $10, \\(a<b\\).\n\n$$\n\\frac{1}{2}\n$$\n\n\\[ x_1 \\]\n\nin $$y$$ line, `$z$`, \\$q\\$\n\n$$\nnever\n\n- a\n- $$ b',
   breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
 };
 
 const HOSTILE = [
-  '<script>window.hit = 1</script>', '<img src=x onerror="window.hit = 1">', '![x](https://example.com/track.png)',
-  '[click](javascript:window.hit=1)', '<javascript:alert(1)>', '<a href="javascript:window.hit=1" onclick="window.hit=1">x</a>',
-  '[x](data:text/html,<script>window.hit=1</script>)', '<iframe src="https://example.com"></iframe>', '<style>body{display:none}</style>',
-  '[a](https://example.com "\\" onmouseover=\\"window.hit=1")', '![a](x "y\\"><img src=x onerror=window.hit=1>")',
-  '```" onload="window.hit=1\nx\n```', '<svg><script>window.hit=1</script></svg>', '<form action="https://example.com"><button>x</button></form>',
-  '`<b>`', '&lt;script&gt;', '[![in](https://example.com/a.png)](https://example.com)', '<div style="position:fixed">x</div>',
+  '<script>window.hit = 1</script>',
+  '<img src=x onerror="window.hit = 1">',
+  '![x](https://example.com/track.png)',
+  '[click](javascript:window.hit=1)',
+  '<javascript:alert(1)>',
+  '<a href="javascript:window.hit=1" onclick="window.hit=1">x</a>',
+  '[x](data:text/html,<script>window.hit=1</script>)',
+  '<iframe src="https://example.com"></iframe>',
+  '<style>body{display:none}</style>',
+  '[a](https://example.com "\\" onmouseover=\\"window.hit=1")',
+  '![a](x "y\\"><img src=x onerror=window.hit=1>")',
+  '```" onload="window.hit=1\nx\n```',
+  '<svg><script>window.hit=1</script></svg>',
+  '<form action="https://example.com"><button>x</button></form>',
+  '`<b>`',
+  '&lt;script&gt;',
+  '[![in](https://example.com/a.png)](https://example.com)',
+  '<div style="position:fixed">x</div>',
 ];
 
 /** What the libraries for TeX and code are given. */
 const HOSTILE_PARTS = [
-  '$\\href{javascript:window.hit=1}{x}$', '$$\\includegraphics{https://example.com/a.png}$$', '\\(\\text{<img src=x onerror=window.hit=1>}\\)',
-  '$\\style{position:fixed}{x}$', '$\\def\\a{\\a\\a}\\a$', '$\\color{red}{x} \\colorbox{red}{x}$', '```html\n<img src=x onerror="window.hit = 1"><style>x</style>\n```',
+  '$\\href{javascript:window.hit=1}{x}$',
+  '$$\\includegraphics{https://example.com/a.png}$$',
+  '\\(\\text{<img src=x onerror=window.hit=1>}\\)',
+  '$\\style{position:fixed}{x}$',
+  '$\\def\\a{\\a\\a}\\a$',
+  '$\\color{red}{x} \\colorbox{red}{x}$',
+  '```html\n<img src=x onerror="window.hit = 1"><style>x</style>\n```',
   '```js\n"</code><script>window.hit = 1</script>"\n```',
 ];
 
@@ -59,7 +78,11 @@ plain
 /** @returns {Promise<Uint8Array>} web/markdown.js with its libraries */
 async function bundle() {
   const result = await build({
-    entryPoints: [`${root}web/markdown.js`], bundle: true, format: 'esm', write: false, logLevel: 'silent',
+    entryPoints: [`${root}web/markdown.js`],
+    bundle: true,
+    format: 'esm',
+    write: false,
+    logLevel: 'silent',
   });
   return result.outputFiles[0].contents;
 }
@@ -91,11 +114,13 @@ for (const name of BROWSERS) {
 
     before(async () => {
       const module = await bundle();
-      server = await servePage({ intercept: (request, response) => {
-        if (request.url !== '/markdown-under-test.js') return false;
-        response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
-        return true;
-      } });
+      server = await servePage({
+        intercept: (request, response) => {
+          if (request.url !== '/markdown-under-test.js') return false;
+          response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
+          return true;
+        },
+      });
       browser = await sharedBrowser(name);
     });
     after(() => server?.close());
@@ -124,8 +149,16 @@ for (const name of BROWSERS) {
           };
         }, html);
         const bad = /^(script|img|iframe|style|svg|form|input|object|embed|link|meta|base)$/;
-        assert.deepEqual(found.tags.filter((tag) => bad.test(tag)), [], text);
-        assert.deepEqual(found.attributes.filter((one) => /^on|^style$|^src/.test(one)), [], text);
+        assert.deepEqual(
+          found.tags.filter((tag) => bad.test(tag)),
+          [],
+          text,
+        );
+        assert.deepEqual(
+          found.attributes.filter((one) => /^on|^style$|^src/.test(one)),
+          [],
+          text,
+        );
         for (const [href, rel] of found.links) {
           assert.match(href ?? 'https:', /^(https?|mailto):/, text);
           assert.match(rel ?? '', /noopener/, text);
@@ -146,15 +179,27 @@ for (const name of BROWSERS) {
         for (const text of texts) view.add(`${text}\n\n`);
         view.add('$x$\n\n```js\nlet x\n```');
         view.finish();
-        while (!place.querySelector('math') || !place.querySelector('.hljs-keyword')) await new Promise((done) => { setTimeout(done, 10); });
+        while (!place.querySelector('math') || !place.querySelector('.hljs-keyword'))
+          await new Promise((done) => {
+            setTimeout(done, 10);
+          });
         return place.innerHTML;
       }, HOSTILE_PARTS);
       const found = await tab.page.evaluate((markup) => {
         const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
-        return { tags: all.map((one) => one.localName), attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)) };
+        return {
+          tags: all.map((one) => one.localName),
+          attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)),
+        };
       }, html);
-      assert.deepEqual(found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)), []);
-      assert.deepEqual(found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)), []);
+      assert.deepEqual(
+        found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)),
+        [],
+      );
+      assert.deepEqual(
+        found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)),
+        [],
+      );
       assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
       await tab.close();
     });
@@ -162,13 +207,26 @@ for (const name of BROWSERS) {
     test('on the page: code has colours, maths is drawn, each line its direction; their libraries come when wanted', async () => {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
-      const parts = () => page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => name)
-        .filter((name) => /\/(code|maths)-\w+\.js$/.test(name)).length);
+      const parts = () =>
+        page.evaluate(
+          () =>
+            performance
+              .getEntriesByType('resource')
+              .map(({ name }) => name)
+              .filter((name) => /\/(code|maths)-\w+\.js$/.test(name)).length,
+        );
       assert.equal(await parts(), 0);
       await page.click('#library-toggle');
       await page.evaluate((text) => {
-        const said = [{ id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' }, { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' }];
-        const file = JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said, leaf: 'b' }] });
+        const said = [
+          { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
+          { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
+        ];
+        const file = JSON.stringify({
+          format: 'gemma-wasm conversations',
+          version: 1,
+          conversations: [{ title: 'T', said, leaf: 'b' }],
+        });
         const data = new DataTransfer();
         data.items.add(new File([file], 'conversations.json'));
         const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
@@ -182,7 +240,11 @@ for (const name of BROWSERS) {
       assert.equal(await page.$$eval('.md math', (all) => all.length), 2);
       assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
       assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
-      assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), ['ltr', 'ltr', 'rtl']);
+      assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), [
+        'ltr',
+        'ltr',
+        'rtl',
+      ]);
       assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
       assert.equal(await parts(), 2);
       await tab.close();
@@ -204,7 +266,11 @@ for (const name of BROWSERS) {
         }
         const settled = place.querySelectorAll(':scope > p').length;
         view.finish();
-        return { settled, same: place.querySelector('p') === first || settled > 190, all: place.querySelectorAll('p').length };
+        return {
+          settled,
+          same: place.querySelector('p') === first || settled > 190,
+          all: place.querySelectorAll('p').length,
+        };
       });
       assert.ok(renderings.settled >= 198, 'all but the last paragraphs are settled and left alone');
       assert.equal(renderings.all, 200);

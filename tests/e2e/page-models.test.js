@@ -8,26 +8,55 @@ import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import {
-  BROWSERS, FAILED, PICKING, READY, ask, assertReady, loadAddress, modelAddress, openTab, openWithModel, press, root,
-  servePage, setOptions, sharedBrowser, slowly, testedIn, textOf, until,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  READY,
+  ask,
+  assertReady,
+  loadAddress,
+  modelAddress,
+  openTab,
+  openWithModel,
+  press,
+  root,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  slowly,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
 /** Models come slowly; bytes that were sent of them. */
-let slow = false, sent = 0;
+let slow = false,
+  sent = 0;
 
-const intercept = slowly(/^\/models\/medium/, () => slow, (bytes) => { sent += bytes; });
+const intercept = slowly(
+  /^\/models\/medium/,
+  () => slow,
+  (bytes) => {
+    sent += bytes;
+  },
+);
 
 /** By the form, without waiting for its end. @param {Page} page @param {string} address */
-const start = (page, address) => page.evaluate((value) => {
-  /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-  /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-}, address);
+const start = (page, address) =>
+  page.evaluate((value) => {
+    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+  }, address);
 
 /** So much of the file is here. @param {Page} page @param {number} share */
-const come = (page, share) => page.waitForFunction((least) =>
-  /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least, { timeout: 60000 }, share);
+const come = (page, share) =>
+  page.waitForFunction(
+    (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
+    { timeout: 60000 },
+    share,
+  );
 
 for (const name of BROWSERS) {
   describe(`${name}, getting a model`, { skip: testedIn(name, 'chromium') }, () => {
@@ -43,11 +72,14 @@ for (const name of BROWSERS) {
       browser = await sharedBrowser(name);
     });
     after(() => server?.close());
-    beforeEach(() => { [slow, sent] = [false, 0]; });
+    beforeEach(() => {
+      [slow, sent] = [false, 0];
+    });
 
     /** With the storyteller, while another model comes slowly. */
     async function beside() {
-      const tab = await openTab(browser, server.url), { page } = tab;
+      const tab = await openTab(browser, server.url),
+        { page } = tab;
       await until(page, READY);
       await setOptions(page, { maxTokens: 4 });
       slow = true;
@@ -59,9 +91,16 @@ for (const name of BROWSERS) {
     }
 
     test('the model that a conversation is to go on with is there after a reload, though it has said nothing yet', async () => {
-      const tab = await openTab(browser, server.url), { page } = tab;
-      const named = (/** @type {string} */ part) => page.waitForFunction((text) => document.body.dataset.state === 'ready'
-        && document.querySelector('#model-name')?.textContent?.includes(text), { timeout: 60000 }, part);
+      const tab = await openTab(browser, server.url),
+        { page } = tab;
+      const named = (/** @type {string} */ part) =>
+        page.waitForFunction(
+          (text) =>
+            document.body.dataset.state === 'ready' &&
+            document.querySelector('#model-name')?.textContent?.includes(text),
+          { timeout: 60000 },
+          part,
+        );
       await until(page, READY);
       await loadAddress(page, await modelAddress('tiny-f32'));
       await named('tiny-f32');
@@ -78,7 +117,8 @@ for (const name of BROWSERS) {
     });
 
     test('the storyteller answers while another model comes, in a pause and behind a cancel; what has come counts as it is', async () => {
-      const tab = await beside(), { page } = tab;
+      const tab = await beside(),
+        { page } = tab;
       assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
       await ask(page, 'Meanwhile');
       assert.equal(await textOf(page, '#model-name'), 'Storyteller');
@@ -93,24 +133,33 @@ for (const name of BROWSERS) {
       await page.click('#change-model');
       await until(page, '#stored:not([hidden]) li');
       const [, here] = /([\d.]+)\sMB of 40\.6\sMB are here/.exec(await textOf(page, '#stored-list')) ?? [];
-      await page.waitForFunction((words) => document.querySelector('#stored-room')?.textContent?.includes(words), {}, `uses ${here}\u00a0MB of`);
+      await page.waitForFunction(
+        (words) => document.querySelector('#stored-room')?.textContent?.includes(words),
+        {},
+        `uses ${here}\u00a0MB of`,
+      );
       slow = false;
       await press(page, '#stored-list button', 'Continue');
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+        timeout: 60000,
+      });
       await assertReady(page);
       assert.ok(sent < 40.6e6 * 1.7, `${sent} bytes were sent`);
       await tab.close();
     });
 
     test('when it comes, what is being written goes along, and who writes elsewhere goes on', async () => {
-      const tab = await beside(), { page } = tab;
+      const tab = await beside(),
+        { page } = tab;
       const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
       await ask(page, 'Meanwhile');
       await page.type('#input', 'half');
       await page.click('#library-toggle');
       await page.keyboard.type('dra');
       slow = false;
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+        timeout: 60000,
+      });
       await until(page, '#log .empty');
       await page.keyboard.type('g');
       assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
@@ -127,16 +176,21 @@ for (const name of BROWSERS) {
       await until(other, '#stored:not([hidden]) li');
       await press(other, '#stored-list button', 'Delete');
       await press(other, '#stored-list button', 'Delete it?');
-      await other.waitForFunction(() => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''), { timeout: 20000 });
+      await other.waitForFunction(
+        () => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''),
+        { timeout: 20000 },
+      );
       await other.close();
       await tab.close();
     });
 
     test('a window that offers room and does not give it is not believed twice', async () => {
-      if (name !== 'chromium') return;   // only here a worker can be given less than the page is told
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
-      } });
+      if (name !== 'chromium') return; // only here a worker can be given less than the page is told
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
+        },
+      });
       const { page } = tab;
       await loadAddress(page, tiny);
       const devtools = await page.createCDPSession();
@@ -145,7 +199,9 @@ for (const name of BROWSERS) {
       await until(page, PICKING);
       await page.waitForFunction(() => /11\.5\sGB/.test(document.querySelector('#stored-room')?.textContent ?? ''));
       await loadAddress(page, medium);
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), { timeout: 60000 });
+      await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
+        timeout: 60000,
+      });
       assert.match(await textOf(page, '#chat-notice'), /takes less than it offers/);
       await page.click('#change-model');
       await until(page, PICKING);
@@ -154,21 +210,27 @@ for (const name of BROWSERS) {
     });
 
     test('files of a repository: sizes, what is too large here, parts as one; an old error goes', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
-        const fetched = window.fetch;
-        window.fetch = async (url, options) => {
-          if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
-          Object.assign(window, { asked: String(url) });
-          return /a\/b/.test(String(url)) ? Response.json([
-            { type: 'file', path: 'README.md', size: 5 }, { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
-            { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 }, { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
-          ]) : new Response('no', { status: 404 });
-        };
-        Worker.prototype.postMessage = function (message) {
-          /** @type {any} */ (window).sent ??= JSON.stringify(message);
-        };
-      } });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
+          const fetched = window.fetch;
+          window.fetch = async (url, options) => {
+            if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
+            Object.assign(window, { asked: String(url) });
+            return /a\/b/.test(String(url))
+              ? Response.json([
+                  { type: 'file', path: 'README.md', size: 5 },
+                  { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
+                  { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
+                  { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
+                ])
+              : new Response('no', { status: 404 });
+          };
+          Worker.prototype.postMessage = function (message) {
+            /** @type {any} */ (window).sent ??= JSON.stringify(message);
+          };
+        },
+      });
       const { page } = tab;
       await page.click('#hub summary');
       await page.type('#hub-repo', 'a/none');
@@ -176,30 +238,41 @@ for (const name of BROWSERS) {
       await until(page, FAILED);
       assert.match(await textOf(page, FAILED), /no public repository/);
       await page.evaluate(() => {
-        const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
+        const gated = [...document.querySelectorAll('#presets button')].find((one) =>
+          /token/.test(one.textContent ?? ''),
+        );
         /** @type {HTMLButtonElement} */ (gated).click();
       });
       await until(page, '#token-form:not([hidden])');
       assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
-      await page.$eval('#hub-repo', (one) => { /** @type {HTMLInputElement} */ (one).value = 'a/b'; });
+      await page.$eval('#hub-repo', (one) => {
+        /** @type {HTMLInputElement} */ (one).value = 'a/b';
+      });
       await page.click('#hub-list');
       await page.waitForSelector('#hub-files li');
-      const rows = await page.$$eval('#hub-files li', (all) => all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')));
+      const rows = await page.$$eval('#hub-files li', (all) =>
+        all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')),
+      );
       assert.equal(rows.length, 2);
       assert.match(rows[0], /m-Q4_0\.gguf\s+Download 700 MB/);
       assert.match(rows[1], /m-00001-of-00002\.gguf\s+Too large for this device\.\s+Download 3\.00 GB/);
       await page.click('#hub-files li button');
       await page.waitForFunction(() => 'sent' in window);
-      assert.match(await page.evaluate(() => /** @type {any} */ (window).sent), /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/);
+      assert.match(
+        await page.evaluate(() => /** @type {any} */ (window).sent),
+        /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/,
+      );
       await page.click('#loading-cancel');
       await until(page, PICKING);
       await tab.close();
     });
 
     test('a link that names a model of another host asks first, and shows the host', async () => {
-      const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, { before: () => {
-        Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
-      } });
+      const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, {
+        before: () => {
+          Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
+        },
+      });
       const { page } = tab;
       await page.waitForSelector('.asked');
       assert.match(await textOf(page, '.asked'), /from models\.example\.com[\s\S]*x\.gguf/);

@@ -12,15 +12,32 @@ import { buildSite } from '../../tools/build-site.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, PICKING, READY, assertReady, loadAddress, modelAddress, openTab, root, say,
-  setOptions, sharedBrowser, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  PICKING,
+  READY,
+  assertReady,
+  loadAddress,
+  modelAddress,
+  openTab,
+  root,
+  say,
+  setOptions,
+  sharedBrowser,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** What tools/serve.js sends, left out: files and their types alone. */
 const NO_HEADERS = {
   isolation: false,
-  headers: { 'Content-Security-Policy': '', 'Cross-Origin-Resource-Policy': '', 'X-Content-Type-Options': '',
-    'Referrer-Policy': '', 'Cache-Control': '' },
+  headers: {
+    'Content-Security-Policy': '',
+    'Cross-Origin-Resource-Policy': '',
+    'X-Content-Type-Options': '',
+    'Referrer-Policy': '',
+    'Cache-Control': '',
+  },
 };
 /** What browsers say of requests that no network answers. */
 const UNREACHED = /Failed to load|NetworkError|ERR_|reach|refused/i;
@@ -37,11 +54,15 @@ before(async () => {
   cpSync(await testModel('tiny'), path.join(page, 'storyteller.gguf'));
   const index = path.join(page, 'index.html');
   for (const version of ['first', 'second']) {
-    const html = readFileSync(index, 'utf8').replace(/<title>.*<\/title>/, `<title>${version}</title>`)
+    const html = readFileSync(index, 'utf8')
+      .replace(/<title>.*<\/title>/, `<title>${version}</title>`)
       .replace(/<meta name="storyteller".*>\n/, '')
       .replace('</head>', '<meta name="storyteller" content="storyteller.gguf" data-bytes="1">\n</head>');
     writeFileSync(index, html);
-    writeFileSync(path.join(page, 'style.css'), `/* ${version} */\n${readFileSync(path.join(page, 'style.css'), 'utf8')}`);
+    writeFileSync(
+      path.join(page, 'style.css'),
+      `/* ${version} */\n${readFileSync(path.join(page, 'style.css'), 'utf8')}`,
+    );
     await buildSite({ from: page, out: path.join(folder, version), compressed: false });
   }
 });
@@ -50,7 +71,8 @@ after(() => rmSync(folder, { recursive: true }));
 /** A host that has the page under /demo/, until it takes another version or stops; what it was asked for.
  * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
-  const place = mkdtempSync(path.join(folder, 'host-')), live = path.join(place, 'live');
+  const place = mkdtempSync(path.join(folder, 'host-')),
+    live = path.join(place, 'live');
   const take = (/** @type {string} */ version) => {
     rmSync(live, { force: true });
     symlinkSync(path.join(folder, version), live);
@@ -59,7 +81,9 @@ async function host(t, options) {
   /** @type {string[]} */
   const asked = [];
   const server = await serve({
-    root: place, mounts: { '/demo/': live, '/models/': path.dirname(await testModel('tiny')) }, ...options,
+    root: place,
+    mounts: { '/demo/': live, '/models/': path.dirname(await testModel('tiny')) },
+    ...options,
     intercept: (request, response) => {
       asked.push(request.url ?? '');
       return options?.intercept?.(request, response) ?? false;
@@ -75,20 +99,26 @@ async function host(t, options) {
 function holdable() {
   const all = /** @type {any} */ (window);
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
-  Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
-    receive?.set?.call(this, (/** @type {MessageEvent} */ event) => {
-      if (all.held && event.data?.kind !== 'beat') all.held.push(() => handler(event));
-      else handler(event);
-    });
-  } });
+  Object.defineProperty(Worker.prototype, 'onmessage', {
+    ...receive,
+    set(handler) {
+      receive?.set?.call(this, (/** @type {MessageEvent} */ event) => {
+        if (all.held && event.data?.kind !== 'beat') all.held.push(() => handler(event));
+        else handler(event);
+      });
+    },
+  });
 }
 
 /** A message and its answer. @param {import('puppeteer-core').Page} page @param {string} text */
 async function talk(page, text) {
   await setOptions(page, { maxTokens: 8 });
   await say(page, text);
-  await page.waitForFunction((said) => [...document.querySelectorAll('.from-user')].some((one) => one.textContent?.includes(said)),
-    {}, text);
+  await page.waitForFunction(
+    (said) => [...document.querySelectorAll('.from-user')].some((one) => one.textContent?.includes(said)),
+    {},
+    text,
+  );
   await until(page, ANSWERED);
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
@@ -96,7 +126,7 @@ async function talk(page, text) {
 /** Paste a text into the search, and find it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link');   // it has found out who reads
+  await page.waitForSelector('#search .link'); // it has found out who reads
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');
@@ -111,12 +141,16 @@ for (const name of BROWSERS) {
   describe(`${name}, the page of a host`, () => {
     /** @type {import('puppeteer-core').Browser} */
     let browser;
-    before(async () => { browser = await sharedBrowser(name); });
+    before(async () => {
+      browser = await sharedBrowser(name);
+    });
 
     /** A visit that ends with the model loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
     async function visit(url, options) {
       const tab = await openTab(browser, 'about:blank', options);
-      await tab.page.goto(url).catch((error) => { if (!/abort/i.test(error.message)) throw error; });   // it reloads itself
+      await tab.page.goto(url).catch((error) => {
+        if (!/abort/i.test(error.message)) throw error;
+      }); // it reloads itself
       await until(tab.page, READY);
       return tab;
     }
@@ -128,7 +162,10 @@ for (const name of BROWSERS) {
       assert.equal(await page.evaluate(() => crossOriginIsolated), true);
       assert.deepEqual(await page.$$eval('#chat-notice .notice', (all) => all.map((one) => one.textContent)), []);
       const cores = await page.evaluate(() => navigator.hardwareConcurrency);
-      assert.match(await page.$eval('#info', (info) => info.textContent ?? ''), cores > 1 ? /\+threads, \d+ threads/ : /1 thread/);
+      assert.match(
+        await page.$eval('#info', (info) => info.textContent ?? ''),
+        cores > 1 ? /\+threads, \d+ threads/ : /1 thread/,
+      );
       assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
       assert.equal(site.count(/storyteller/), 1);
 
@@ -136,16 +173,20 @@ for (const name of BROWSERS) {
       await until(page, PICKING);
       await loadAddress(page, await modelAddress('tiny'));
       await assertReady(page);
-      await page.waitForFunction(async () => {   // what could wait until the page was open
-        const [name] = await caches.keys(), kept = await (await caches.open(name)).keys();
-        return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) => kept.some(({ url }) => part.test(url)));
+      await page.waitForFunction(async () => {
+        // what could wait until the page was open
+        const [name] = await caches.keys(),
+          kept = await (await caches.open(name)).keys();
+        return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
+          kept.some(({ url }) => part.test(url)),
+        );
       });
       await site.close();
       await page.goto(site.url);
       await until(page, READY);
       assert.match(await textOf(page, '#model-name'), /^tiny-/);
       await talk(page, 'From the store');
-      await searchFor(page, 'Slugs eat lettuce.');   // which nobody did before
+      await searchFor(page, 'Slugs eat lettuce.'); // which nobody did before
 
       await page.goto(`${site.url}?pick`);
       await until(page, PICKING);
@@ -159,11 +200,14 @@ for (const name of BROWSERS) {
 
     test('without a service worker, or where it cannot keep the page: it works, on one thread where there are no headers', async (t) => {
       let visits = 0;
-      const broken = await host(t, { ...NO_HEADERS, intercept: ({ url }, response) => {
-        if (url !== '/demo/' || ++visits === 1) return false;
-        response.writeHead(503).end();
-        return true;
-      } });
+      const broken = await host(t, {
+        ...NO_HEADERS,
+        intercept: ({ url }, response) => {
+          if (url !== '/demo/' || ++visits === 1) return false;
+          response.writeHead(503).end();
+          return true;
+        },
+      });
       const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
       for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
         const tab = await visit(site.url, { before });
@@ -175,19 +219,29 @@ for (const name of BROWSERS) {
     });
 
     test('a first visit over a slow network goes on without: what is typed by then is not lost to a reload', async (t) => {
-      let visits = 0, release = () => {};
-      const gate = new Promise((open) => { release = () => open(false); });
+      let visits = 0,
+        release = () => {};
+      const gate = new Promise((open) => {
+        release = () => open(false);
+      });
       const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
-      const tab = await visit(site.url, { before: () => {
-        const { setTimeout: usual } = window;   // its patience of seconds
-        Object.assign(window, { setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms) });
-      } });
+      const tab = await visit(site.url, {
+        before: () => {
+          const { setTimeout: usual } = window; // its patience of seconds
+          Object.assign(window, {
+            setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
+          });
+        },
+      });
       const { page } = tab;
       assert.match(await textOf(page, '#chat-notice'), /one thread.*From the next time on/);
       await page.type('#input', 'Half a message');
       release();
       await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));
-      assert.equal(await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value), 'Half a message');
+      assert.equal(
+        await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value),
+        'Half a message',
+      );
       assert.equal(await page.evaluate(() => crossOriginIsolated), false);
       await page.reload();
       await until(page, READY);
@@ -197,23 +251,29 @@ for (const name of BROWSERS) {
 
     test('a new version comes beside a running answer; it is said when that has ended, and old tabs keep working', async (t) => {
       const site = await host(t);
-      const tab = await visit(site.url, { before: holdable }), { page } = tab;
+      const tab = await visit(site.url, { before: holdable }),
+        { page } = tab;
       const other = await page.browserContext().newPage();
       await other.goto(site.url);
       await until(other, READY);
-      await page.bringToFront();   // Chromium draws no tab that is hidden
+      await page.bringToFront(); // Chromium draws no tab that is hidden
       await talk(page, 'Before');
 
-      await page.evaluate(() => { /** @type {any} */ (window).held = []; });
+      await page.evaluate(() => {
+        /** @type {any} */ (window).held = [];
+      });
       await say(page, 'During');
       await until(page, 'body[data-busy="true"]');
       site.take('second');
-      await page.evaluate(async () => { await (await navigator.serviceWorker.getRegistration())?.update(); });
+      await page.evaluate(async () => {
+        await (await navigator.serviceWorker.getRegistration())?.update();
+      });
       await until(page, UPDATE);
       const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
       assert.equal(await shown(), false, 'an answer runs');
       await page.evaluate(() => {
-        const all = /** @type {any} */ (window), { held } = all;
+        const all = /** @type {any} */ (window),
+          { held } = all;
         all.held = null;
         held.forEach((/** @type {() => void} */ handle) => handle());
       });
@@ -231,10 +291,11 @@ for (const name of BROWSERS) {
       assert.equal(await page.$(UPDATE), null);
       assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
 
-      const style = (/** @type {import('puppeteer-core').Page} */ one) => one.evaluate(async () => {
-        const link = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=stylesheet]'));
-        return (await (await fetch(link.href)).text()).slice(0, 12);
-      });
+      const style = (/** @type {import('puppeteer-core').Page} */ one) =>
+        one.evaluate(async () => {
+          const link = /** @type {HTMLLinkElement} */ (document.querySelector('link[rel=stylesheet]'));
+          return (await (await fetch(link.href)).text()).slice(0, 12);
+        });
       assert.deepEqual([await style(other), await style(page)], ['/* first */\n', '/* second */']);
       await other.bringToFront();
       await talk(other, 'Still here');

@@ -13,20 +13,41 @@ import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, PICKING, chooseFiles, loadAddress, modelAddress, openWithModel, plainBuild, press, servePage,
-  setOptions, sharedBrowser, testedIn, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  PICKING,
+  chooseFiles,
+  loadAddress,
+  modelAddress,
+  openWithModel,
+  plainBuild,
+  press,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-const WORDS = ['Roses want sun, and water in the morning.', 'Slugs come at night and eat lettuce.', 'The tide turns twice a day.'];
+const WORDS = [
+  'Roses want sun, and water in the morning.',
+  'Slugs come at night and eat lettuce.',
+  'The tide turns twice a day.',
+];
 const NOTES = WORDS.map((text, i) => `# Part ${i}\n\n${text}\n`).join('\n');
 const BOATS = 'A keel keeps a boat upright.';
 const QUESTION = 'when does the tide turn?';
-const FIELD = '#search input[type="search"]', HITS = '#search .hits p', TEXTS = '#search .texts .name';
+const FIELD = '#search input[type="search"]',
+  HITS = '#search .hits p',
+  TEXTS = '#search .texts .name';
 
 /** @type {string} */ let folder;
-before(() => { folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-page-search-')); });
+before(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-page-search-'));
+});
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 /** @param {string} name @param {string} text */
@@ -38,9 +59,14 @@ function file(name, text) {
 /** The passages that Node finds, the nearest first. @param {string} name */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
-  const by = vectorsBy(model), texts = new Texts(await openIndex({ dimensions: by.dimensions }));
+  const by = vectorsBy(model),
+    texts = new Texts(await openIndex({ dimensions: by.dimensions }));
   texts.by = by;
-  for (const [title, text] of [['notes.md', NOTES], ['boats.txt', BOATS]]) await texts.add(title, text);
+  for (const [title, text] of [
+    ['notes.md', NOTES],
+    ['boats.txt', BOATS],
+  ])
+    await texts.add(title, text);
   const found = await texts.nearest(QUESTION);
   await model.dispose();
   return found.map(({ text }) => text);
@@ -56,20 +82,34 @@ async function open(page) {
 }
 
 /** @param {Page} page @param {string[]} names */
-const has = (page, names) => page.waitForFunction((where, wanted) => (
-  JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted), {}, TEXTS, JSON.stringify(names));
+const has = (page, names) =>
+  page.waitForFunction(
+    (where, wanted) => JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted,
+    {},
+    TEXTS,
+    JSON.stringify(names),
+  );
 
 /** @param {Page} page @param {string[]} texts */
-const finds = (page, texts) => page.waitForFunction((where, wanted) => (
-  JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted), {}, HITS, JSON.stringify(texts));
+const finds = (page, texts) =>
+  page.waitForFunction(
+    (where, wanted) => JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted,
+    {},
+    HITS,
+    JSON.stringify(texts),
+  );
 
 /** @param {Page} page */
 async function ask(page) {
   await page.waitForSelector(`${FIELD}:enabled`);
-  await page.$eval(FIELD, (one, text) => {
-    /** @type {HTMLInputElement} */ (one).value = text;
-    one.dispatchEvent(new Event('input'));
-  }, QUESTION);
+  await page.$eval(
+    FIELD,
+    (one, text) => {
+      /** @type {HTMLInputElement} */ (one).value = text;
+      one.dispatchEvent(new Event('input'));
+    },
+    QUESTION,
+  );
 }
 
 for (const name of BROWSERS) {
@@ -81,22 +121,34 @@ for (const name of BROWSERS) {
       browser = await sharedBrowser(name);
     });
     after(() => server?.close());
-    const opened = async (/** @type {string} */ model) => (
-      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild }));
+    const opened = async (/** @type {string} */ model) =>
+      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
 
     test('what the model that answers finds, what is asked about, and what stays', async () => {
-      const tab = await opened('tiny'), { page } = tab;
+      const tab = await opened('tiny'),
+        { page } = tab;
       /** @type {string[]} */
       const fetched = [];
       page.on('request', (request) => fetched.push(request.url()));
       assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'nothing of it is there before');
       await open(page);
-      assert.ok(fetched.some((url) => /\/search-\w+\.js/.test(url)), `${fetched}`);
+      assert.ok(
+        fetched.some((url) => /\/search-\w+\.js/.test(url)),
+        `${fetched}`,
+      );
       await until(page, '#search .link');
       assert.match(await textOf(page, '#search'), /made to write, not to compare texts/);
-      await give(page, 'Texts to search in', file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
+      await give(
+        page,
+        'Texts to search in',
+        file('notes.md', NOTES),
+        file('boats.txt', BOATS),
+        file('photo.jpg', '\0'),
+      );
       await has(page, ['notes.md', 'boats.txt']);
-      await page.waitForFunction(() => /photo\.jpg is no text/.test(document.querySelector('#search .error')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /photo\.jpg is no text/.test(document.querySelector('#search .error')?.textContent ?? ''),
+      );
       const wanted = await inNode('tiny');
       await ask(page);
       await finds(page, wanted);
@@ -122,7 +174,8 @@ for (const name of BROWSERS) {
     });
 
     test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async () => {
-      const tab = await opened('tiny'), { page } = tab;
+      const tab = await opened('tiny'),
+        { page } = tab;
       await page.click('#library-toggle');
       await page.click('#library-keep');
       await open(page);
@@ -131,7 +184,9 @@ for (const name of BROWSERS) {
       await page.evaluate((text) => {
         const dataTransfer = new DataTransfer();
         dataTransfer.items.add(new File([text], 'boats.txt'));
-        document.querySelector('#search .add')?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+        document
+          .querySelector('#search .add')
+          ?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
       }, BOATS);
       await has(page, ['notes.md', 'boats.txt']);
       assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
@@ -147,7 +202,9 @@ for (const name of BROWSERS) {
       await ask(page);
       await finds(page, await inNode('embed-q8_0'));
       const kept = await page.evaluate(async () => {
-        const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search').catch(() => null);
+        const all = await (await navigator.storage.getDirectory())
+          .getDirectoryHandle('gemma-wasm-search')
+          .catch(() => null);
         return all !== null || localStorage.getItem('gemma-wasm.search') !== null;
       });
       assert.equal(kept, false);

@@ -5,26 +5,51 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
-  BROWSERS, modelAddress, openWithModel, servePage, setOptions, sharedBrowser, testedIn, textOf, until,
+  BROWSERS,
+  modelAddress,
+  openWithModel,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-const FLAGS = { type: 'array', minItems: 2, maxItems: 2, items: {
-  type: 'object', additionalProperties: false, required: ['country', 'stripes'],
-  properties: { country: { enum: ['Chad', 'Mali'] }, stripes: { const: 3 } } } };
+const FLAGS = {
+  type: 'array',
+  minItems: 2,
+  maxItems: 2,
+  items: {
+    type: 'object',
+    additionalProperties: false,
+    required: ['country', 'stripes'],
+    properties: { country: { enum: ['Chad', 'Mali'] }, stripes: { const: 3 } },
+  },
+};
 
 /** @param {Page} page @param {object | string} schema */
 async function ask(page, schema) {
-  await page.$eval('#shape-schema', (field, text) => {
-    /** @type {HTMLTextAreaElement} */ (field).value = text;
-  }, typeof schema === 'string' ? schema : JSON.stringify(schema));
+  await page.$eval(
+    '#shape-schema',
+    (field, text) => {
+      /** @type {HTMLTextAreaElement} */ (field).value = text;
+    },
+    typeof schema === 'string' ? schema : JSON.stringify(schema),
+  );
   await page.click('#shape-ask');
 }
 
 /** @param {Page} page @param {RegExp} text */
-const saying = (page, id = '#shape-said', text = /tokens/) => page.waitForFunction((selector, source) =>
-  new RegExp(source).test(document.querySelector(selector)?.textContent ?? ''), {}, id, text.source);
+const saying = (page, id = '#shape-said', text = /tokens/) =>
+  page.waitForFunction(
+    (selector, source) => new RegExp(source).test(document.querySelector(selector)?.textContent ?? ''),
+    {},
+    id,
+    text.source,
+  );
 
 /** @param {Page} page @param {string} selector */
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
@@ -45,21 +70,34 @@ for (const name of BROWSERS) {
     test('a list becomes a table; what is wrong with a schema is told by name and place', async () => {
       /** @type {string[]} */
       const fetched = [];
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')), { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')),
+        { page } = tab;
       page.on('request', (request) => fetched.push(request.url()));
       await setOptions(page, { temperature: 0, maxTokens: 200 });
       await page.click('#settings-toggle');
-      assert.deepEqual(fetched.filter((url) => /shape/.test(url)), []);
+      assert.deepEqual(
+        fetched.filter((url) => /shape/.test(url)),
+        [],
+      );
       await page.click('#shape-open');
       await until(page, '#shape[open]');
-      assert.match(await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value), /"street"/);
+      assert.match(
+        await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value),
+        /"street"/,
+      );
 
       await ask(page, FLAGS);
       await saying(page);
       assert.deepEqual(await texts(page, '#shape-value thead th'), ['country', 'stripes']);
       const cells = await texts(page, '#shape-value tbody td');
-      assert.deepEqual(cells.filter((_, i) => i % 2), ['3', '3']);
-      assert.ok(cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')), cells.join());
+      assert.deepEqual(
+        cells.filter((_, i) => i % 2),
+        ['3', '3'],
+      );
+      assert.ok(
+        cells.filter((_, i) => i % 2 === 0).every((one) => /^(Chad|Mali)$/.test(one ?? '')),
+        cells.join(),
+      );
       assert.match(await textOf(page, '#shape-said'), /^\d+ tokens, [1-9]\d* of them without asking the model\.$/);
 
       await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
@@ -69,7 +107,9 @@ for (const name of BROWSERS) {
       await saying(page, '#shape-wrong', /^The schema is not JSON: ./);
       assert.equal(await textOf(page, '#shape-value'), '');
 
-      await page.evaluate(() => [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')));
+      await page.evaluate(() =>
+        [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')),
+      );
       await page.focus('#shape-ask');
       await page.keyboard.press('Escape');
       await page.waitForSelector('#shape:not([open])');
@@ -77,13 +117,24 @@ for (const name of BROWSERS) {
     });
 
     test('an answer is drawn while it comes, and can be stopped', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')), { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')),
+        { page } = tab;
       await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
       await page.click('#settings-toggle');
       await page.click('#shape-open');
       await until(page, '#shape[open]');
-      await ask(page, { type: 'array', minItems: 200, items: { type: 'object', required: ['n'], additionalProperties: false, properties: { n: { type: 'integer', minimum: 100, maximum: 999 } } } });
-      await page.waitForFunction(() => {   // in one turn: the answer may end, and is scrolled to then
+      await ask(page, {
+        type: 'array',
+        minItems: 200,
+        items: {
+          type: 'object',
+          required: ['n'],
+          additionalProperties: false,
+          properties: { n: { type: 'integer', minimum: 100, maximum: 999 } },
+        },
+      });
+      await page.waitForFunction(() => {
+        // in one turn: the answer may end, and is scrolled to then
         const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
         if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
         return drawn;

@@ -5,8 +5,23 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, READY, assertReady, load, loadAddress, modelAddress, openTab, say, servePage,
-  setOptions, sharedBrowser, testedIn, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  READY,
+  assertReady,
+  load,
+  loadAddress,
+  modelAddress,
+  openTab,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 for (const name of BROWSERS) {
@@ -32,9 +47,13 @@ for (const name of BROWSERS) {
 
     test('opens with it, says what it is; a click tells a story', async () => {
       const tab = await opened();
-      assert.match(await textOf(tab.page, '.empty'), /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/);
+      assert.match(
+        await textOf(tab.page, '.empty'),
+        /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/,
+      );
       assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
-      const temperature = () => tab.page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
+      const temperature = () =>
+        tab.page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
       assert.equal(await temperature(), '0.7', 'that of its model card');
       await setOptions(tab.page, { maxTokens: 12 });
       await tab.page.click('.suggestions button');
@@ -81,24 +100,31 @@ for (const name of BROWSERS) {
       await until(tab.page, ANSWERED);
       await tab.page.click('#change-model');
       await until(tab.page, PICKING);
-      await tab.page.keyboard.press('Enter');   // the focus is on the way back
+      await tab.page.keyboard.press('Enter'); // the focus is on the way back
       await until(tab.page, READY);
       assert.match(await textOf(tab.page, '.from-user'), /Once/);
       await tab.page.click('#change-model');
-      await loadAddress(tab.page, await modelAddress('medium'));   // it can be talked to meanwhile
+      await loadAddress(tab.page, await modelAddress('medium')); // it can be talked to meanwhile
       await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
       await assertReady(tab.page);
       assert.match(await textOf(tab.page, '.empty'), /Ask something/);
-      assert.deepEqual(await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) => all.map((one) =>
-        /** @type {HTMLInputElement} */ (one).value)), ['1', '4'], 'its own defaults, and what was changed by hand');
+      assert.deepEqual(
+        await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) =>
+          all.map((one) => /** @type {HTMLInputElement} */ (one).value),
+        ),
+        ['1', '4'],
+        'its own defaults, and what was changed by hand',
+      );
       await tab.close();
     });
 
     test('is not fetched when a link names a model, when asked not to, nor where data is to be saved', async () => {
-      const tab = await openTab(browser, `${server.url}?pick`, { before: () => {
-        if (location.search !== '?save') return;
-        Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
-      } });
+      const tab = await openTab(browser, `${server.url}?pick`, {
+        before: () => {
+          if (location.search !== '?save') return;
+          Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
+        },
+      });
       for (const query of ['?pick', '?model=https://example.com/x.gguf', '?save']) {
         await tab.page.goto(server.url + query);
         await until(tab.page, PICKING);

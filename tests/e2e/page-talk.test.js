@@ -7,8 +7,25 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, READY, answerText, ask, assertReady, catchCopies, inNode, modelAddress, openWithModel,
-  press, say, servePage, setOptions, sharedBrowser, testedIn, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  READY,
+  answerText,
+  ask,
+  assertReady,
+  catchCopies,
+  inNode,
+  modelAddress,
+  openWithModel,
+  press,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  testedIn,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -22,21 +39,23 @@ async function prompted(page) {
 }
 
 /** Files of kept state in the store. @param {Page} page */
-const states = (page) => page.evaluate(async () => {
-  /** @type {string[]} */
-  const found = [];
-  const walk = async (/** @type {any} */ folder) => {
-    for await (const [name, one] of folder.entries()) {
-      if (one.kind === 'directory') await walk(one);
-      else if (name.endsWith('.state')) found.push(name);
-    }
-  };
-  await walk(await navigator.storage.getDirectory());
-  return found;
-});
+const states = (page) =>
+  page.evaluate(async () => {
+    /** @type {string[]} */
+    const found = [];
+    const walk = async (/** @type {any} */ folder) => {
+      for await (const [name, one] of folder.entries()) {
+        if (one.kind === 'directory') await walk(one);
+        else if (name.endsWith('.state')) found.push(name);
+      }
+    };
+    await walk(await navigator.storage.getDirectory());
+    return found;
+  });
 
 /** Until what the engine has of the open conversation is kept. @param {Page} page */
-const untilKept = (page) => page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
+const untilKept = (page) =>
+  page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
 /** @param {Page} page */
 async function reload(page) {
@@ -99,13 +118,14 @@ for (const name of BROWSERS) {
         Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
         dispatchEvent(new Event('visibilitychange'));
       });
-      await ask(page, 'Another one');   // behind what would be kept
+      await ask(page, 'Another one'); // behind what would be kept
       assert.deepEqual(await states(page), [], 'keep nothing');
       await tab.close();
     });
 
     test('what is being written outlasts an edit; “Skip to content” leaves the conversation', async () => {
-      const tab = await opened(), { page } = tab;
+      const tab = await opened(),
+        { page } = tab;
       const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
       await ask(page, 'Hello there');
       await page.type('#input', 'half');
@@ -115,14 +135,19 @@ for (const name of BROWSERS) {
       assert.equal(await written(), 'half');
       await page.click('.question-foot button');
       await page.keyboard.press('Enter');
-      await page.waitForFunction(() => /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''),
+      );
       await until(page, ANSWERED);
       assert.equal(await written(), 'half');
       const before = page.url();
-      assert.equal(await page.evaluate(() => {
-        /** @type {HTMLElement} */ (document.querySelector('.skip')).click();
-        return document.activeElement?.id;
-      }), 'main');
+      assert.equal(
+        await page.evaluate(() => {
+          /** @type {HTMLElement} */ (document.querySelector('.skip')).click();
+          return document.activeElement?.id;
+        }),
+        'main',
+      );
       assert.equal(page.url(), before);
       await tab.close();
     });
@@ -135,7 +160,11 @@ for (const name of BROWSERS) {
       assert.match(await textOf(page, '.from-model .stats'), /cut at the maximum/);
       const first = await answerText(page);
       await press(page, '.go-on', 'Continue');
-      await page.waitForFunction((length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length, {}, first.length);
+      await page.waitForFunction(
+        (length) => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > length,
+        {},
+        first.length,
+      );
       await until(page, ANSWERED);
       assert.equal(await answerText(page), expected);
       assert.equal(await page.$('.versions'), null, 'the same answer');
@@ -148,7 +177,7 @@ for (const name of BROWSERS) {
       await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
       for (const text of ['One', 'Two', 'Three']) {
         await ask(tab.page, text);
-        assert.ok(await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight) <= 2, text);
+        assert.ok((await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
         assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       }
       await tab.close();
@@ -174,8 +203,11 @@ for (const name of BROWSERS) {
       const text = await answerText(page);
       await setOptions(page, { maxTokens: 3 });
       await press(page, '.go-on', 'Continue without the oldest turns');
-      await page.waitForFunction(() => /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '')
-        && !/full/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? ''));
+      await page.waitForFunction(
+        () =>
+          /maximum|^\d/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? '') &&
+          !/full/.test(document.querySelector('.from-model:last-child .stats')?.textContent ?? ''),
+      );
       await until(page, `${ANSWERED}, ${FAILED}`);
       assert.ok((await answerText(page)).startsWith(text));
       await tab.close();
@@ -197,36 +229,50 @@ for (const name of BROWSERS) {
       }, words);
       await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
       assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
-      await page.waitForFunction(() => /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''));
+      await page.waitForFunction(() =>
+        /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''),
+      );
       await page.click('.chips button');
       assert.equal(await page.$eval('#attached-text', (one) => one.textContent), words);
       await page.click('#attached-close');
-      await page.waitForFunction(async () => new Promise((resolve) => {   // the draft, with its chips
-        const request = indexedDB.open('gemma-wasm');
-        request.onsuccess = () => {
-          const all = request.result.transaction('drafts').objectStore('drafts').getAll();
-          all.onsuccess = () => {
-            request.result.close();
-            resolve(all.result.some((/** @type {any} */ draft) => draft.files?.length === 2));
-          };
-        };
-      }));
+      await page.waitForFunction(
+        async () =>
+          new Promise((resolve) => {
+            // the draft, with its chips
+            const request = indexedDB.open('gemma-wasm');
+            request.onsuccess = () => {
+              const all = request.result.transaction('drafts').objectStore('drafts').getAll();
+              all.onsuccess = () => {
+                request.result.close();
+                resolve(all.result.some((/** @type {any} */ draft) => draft.files?.length === 2));
+              };
+            };
+          }),
+      );
       await reload(page);
       await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
       await page.click('.chips li:last-child button.icon');
       await setOptions(page, { temperature: 0, maxTokens: 8 });
-      const [expected] = await inNode('tiny', [`What is this?\n\n--- Pasted text ---\n${words}\n--- end of Pasted text ---`],
-        { temperature: 0, maxTokens: 8 });
+      const [expected] = await inNode(
+        'tiny',
+        [`What is this?\n\n--- Pasted text ---\n${words}\n--- end of Pasted text ---`],
+        { temperature: 0, maxTokens: 8 },
+      );
       await page.focus('#input');
       await page.keyboard.press('Enter');
       await until(page, ANSWERED);
       assert.equal(await answerText(page), expected);
-      assert.equal(await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open), false);
+      assert.equal(
+        await page.$eval('.from-user details', (one) => /** @type {HTMLDetailsElement} */ (one).open),
+        false,
+      );
       assert.equal(await page.$eval('.from-user pre', (one) => one.textContent), words);
-      const printed = await page.evaluate(() => ['beforeprint', 'afterprint'].map((moment) => {
-        dispatchEvent(new Event(moment));
-        return document.querySelector('details.attached')?.hasAttribute('open');
-      }));
+      const printed = await page.evaluate(() =>
+        ['beforeprint', 'afterprint'].map((moment) => {
+          dispatchEvent(new Event(moment));
+          return document.querySelector('details.attached')?.hasAttribute('open');
+        }),
+      );
       assert.deepEqual(printed, [true, false]);
       assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
       await tab.close();
@@ -241,7 +287,10 @@ for (const name of BROWSERS) {
       const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
       const { page } = tab;
       assert.match(await textOf(page, '.empty'), /has not learnt to chat/);
-      assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder), 'Begin a text');
+      assert.equal(
+        await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder),
+        'Begin a text',
+      );
       await ask(page, 'Once upon a time');
       assert.equal(await answerText(page), first);
       await ask(page, 'The end');

@@ -7,7 +7,8 @@ import { noWebKit } from './webkit.js';
 
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
-  const went = [], browser = await launch('chromium');   // one of its own: all its pages are killed
+  const went = [],
+    browser = await launch('chromium'); // one of its own: all its pages are killed
   t.after(() => browser.close());
   try {
     await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });

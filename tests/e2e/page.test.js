@@ -8,8 +8,26 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { testModel } from '../js/models.js';
 import {
-  ANSWERED, BROWSERS, FAILED, PICKING, answerText, ask, assertReady, catchCopies, inNode, load, loadAddress, modelAddress,
-  openTab, openWithModel, say, servePage, setOptions, sharedBrowser, textOf, until,
+  ANSWERED,
+  BROWSERS,
+  FAILED,
+  PICKING,
+  answerText,
+  ask,
+  assertReady,
+  catchCopies,
+  inNode,
+  load,
+  loadAddress,
+  modelAddress,
+  openTab,
+  openWithModel,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  textOf,
+  until,
 } from './helpers.js';
 
 /** Slowly: a twentieth of the file every 100 ms, for as long as someone listens.
@@ -123,22 +141,30 @@ for (const name of BROWSERS) {
       const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
       await setOptions(tab.page, { maxTokens: 4 });
       await ask(tab.page, 'Hello');
-      await tab.page.evaluate(() => new Promise((typed) => {
-        new MutationObserver((_, observer) => {
-          if (!document.querySelector('.empty')) return;
-          observer.disconnect();
-          setTimeout(() => {
-            const field = /** @type {HTMLTextAreaElement} */ (document.querySelector('#input'));
-            field.value += 'Hell';
-            field.dispatchEvent(new Event('input', { bubbles: true }));
-            typed(undefined);
-          });
-        }).observe(/** @type {Element} */ (document.querySelector('#log')), { childList: true, subtree: true });
-        /** @type {HTMLElement} */ (document.querySelector('#new-chat')).click();
-      }));
-      await tab.page.waitForFunction(() => location.hash === '' && document.querySelector('#input') === document.activeElement);
+      await tab.page.evaluate(
+        () =>
+          new Promise((typed) => {
+            new MutationObserver((_, observer) => {
+              if (!document.querySelector('.empty')) return;
+              observer.disconnect();
+              setTimeout(() => {
+                const field = /** @type {HTMLTextAreaElement} */ (document.querySelector('#input'));
+                field.value += 'Hell';
+                field.dispatchEvent(new Event('input', { bubbles: true }));
+                typed(undefined);
+              });
+            }).observe(/** @type {Element} */ (document.querySelector('#log')), { childList: true, subtree: true });
+            /** @type {HTMLElement} */ (document.querySelector('#new-chat')).click();
+          }),
+      );
+      await tab.page.waitForFunction(
+        () => location.hash === '' && document.querySelector('#input') === document.activeElement,
+      );
       await tab.page.keyboard.type('o');
-      assert.equal(await tab.page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value), 'Hello');
+      assert.equal(
+        await tab.page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value),
+        'Hello',
+      );
       await tab.close();
     });
 
@@ -147,26 +173,33 @@ for (const name of BROWSERS) {
       await setOptions(tab.page, { temperature: 1, seed: 1, maxTokens: 4000 });
       await say(tab.page, 'Tell me everything');
       const end = () => tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight);
-      const grown = () => tab.page.waitForFunction((before) => {
-        return (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > before + 200;
-      }, {}, shown);
+      const grown = () =>
+        tab.page.waitForFunction(
+          (before) => {
+            return (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > before + 200;
+          },
+          {},
+          shown,
+        );
       let shown = 0;
       await grown();
-      assert.ok(await end() <= 2, `follows: ${await end()}`);
+      assert.ok((await end()) <= 2, `follows: ${await end()}`);
       await tab.page.keyboard.down('Shift');
       for (let i = 0; i < 4; i++) await tab.page.keyboard.press('Enter');
       await tab.page.keyboard.up('Shift');
       shown = await tab.page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
       await grown();
-      assert.ok(await end() <= 2, 'also while the next message is written');
-      await tab.page.$eval('#scroller', (s) => { s.scrollTop -= 12; });
+      assert.ok((await end()) <= 2, 'also while the next message is written');
+      await tab.page.$eval('#scroller', (s) => {
+        s.scrollTop -= 12;
+      });
       await until(tab.page, '#latest:not([hidden])');
       const place = await tab.page.$eval('#scroller', (s) => s.scrollTop);
       shown = await tab.page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
       await grown();
       assert.equal(await tab.page.$eval('#scroller', (s) => s.scrollTop), place, 'lets go at the first pixels');
       await tab.page.click('#latest');
-      assert.ok(await end() <= 2, 'and follows again');
+      assert.ok((await end()) <= 2, 'and follows again');
       await tab.page.click('#stop');
       await until(tab.page, ANSWERED);
       await tab.close();
@@ -177,11 +210,16 @@ for (const name of BROWSERS) {
       assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
       // Not through load(): this server is slow on purpose. The first byte may still need a second try.
       await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
-      await tab.page.waitForFunction(() => {
-        const shown = /** @type {HTMLElement} */ (document.querySelector('#loading')).innerText;
-        const bar = /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar'));
-        return /[\d.]+\s[kM]B of 40\.6\sMB/.test(shown) && /B\/s/.test(shown) && /s left/.test(shown) && bar.value > 0.1;
-      }, { timeout: 20000 });
+      await tab.page.waitForFunction(
+        () => {
+          const shown = /** @type {HTMLElement} */ (document.querySelector('#loading')).innerText;
+          const bar = /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar'));
+          return (
+            /[\d.]+\s[kM]B of 40\.6\sMB/.test(shown) && /B\/s/.test(shown) && /s left/.test(shown) && bar.value > 0.1
+          );
+        },
+        { timeout: 20000 },
+      );
       await tab.page.click('#loading-cancel');
       await until(tab.page, PICKING);
       assert.equal(await tab.page.$(FAILED), null, 'cancelling is no error');
@@ -203,11 +241,16 @@ for (const name of BROWSERS) {
       await tab.page.click('#settings-toggle');
       await tab.page.click('#unload');
       await until(tab.page, PICKING);
-      const drop = (/** @type {string} */ called) => tab.page.evaluate(async (url, as) => {
-        const data = new DataTransfer();
-        data.items.add(new File([await (await fetch(url)).blob()], as));
-        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-      }, address, called);
+      const drop = (/** @type {string} */ called) =>
+        tab.page.evaluate(
+          async (url, as) => {
+            const data = new DataTransfer();
+            data.items.add(new File([await (await fetch(url)).blob()], as));
+            dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+          },
+          address,
+          called,
+        );
       await load(tab.page, () => drop('dropped.gguf'));
       assert.equal(await textOf(tab.page, '#model-name'), 'dropped.gguf');
       await drop('during-a-chat.gguf');
@@ -227,7 +270,11 @@ for (const name of BROWSERS) {
     test('keyboard: Enter sends, Shift+Enter breaks the line, the message stays text', async () => {
       const tab = await openWithModel(browser, server.url, address);
       await setOptions(tab.page, { maxTokens: 5 });
-      assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input', 'the message field has the focus');
+      assert.equal(
+        await tab.page.evaluate(() => document.activeElement?.id),
+        'input',
+        'the message field has the focus',
+      );
       await tab.page.keyboard.type('<b>one</b>');
       await tab.page.keyboard.down('Shift');
       await tab.page.keyboard.press('Enter');
@@ -243,23 +290,39 @@ for (const name of BROWSERS) {
 
     test('Tab leads through everything and out again; nothing is wider than 360 pixels', async () => {
       const tab = await openTab(browser, server.url, { width: 360, height: 700 });
-      await tab.page.evaluate(() => { for (const fold of document.querySelectorAll('details')) fold.open = true; });
-      const wanted = await tab.page.evaluate(() => [...document.querySelectorAll('#picker :is(button:enabled, summary, input, a)')].filter((one) => one.checkVisibility()).length);
+      await tab.page.evaluate(() => {
+        for (const fold of document.querySelectorAll('details')) fold.open = true;
+      });
+      const wanted = await tab.page.evaluate(
+        () =>
+          [...document.querySelectorAll('#picker :is(button:enabled, summary, input, a)')].filter((one) =>
+            one.checkVisibility(),
+          ).length,
+      );
       const seen = new Set();
       let last = '';
       for (let i = 0; i < wanted + 8; i++) {
         await tab.page.keyboard.press('Tab');
         const where = await tab.page.evaluate(() => {
           const one = document.activeElement;
-          const all = [...document.querySelectorAll('#picker :is(button:enabled, summary, input, a)')].filter((one) => one.checkVisibility());
+          const all = [...document.querySelectorAll('#picker :is(button:enabled, summary, input, a)')].filter((one) =>
+            one.checkVisibility(),
+          );
           return one ? all.indexOf(/** @type {Element} */ (one)) : -1;
         });
         if (where >= 0) seen.add(where);
         last = String(where);
       }
       assert.equal(seen.size, wanted, `reached by Tab: ${[...seen]} of ${wanted}; last ${last}`);
-      assert.ok(await tab.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth
-        && [...document.querySelectorAll('#picker *')].every((one) => one.getBoundingClientRect().right <= innerWidth + 1)));
+      assert.ok(
+        await tab.page.evaluate(
+          () =>
+            document.documentElement.scrollWidth <= innerWidth &&
+            [...document.querySelectorAll('#picker *')].every(
+              (one) => one.getBoundingClientRect().right <= innerWidth + 1,
+            ),
+        ),
+      );
       await tab.close();
     });
   });

@@ -13,12 +13,23 @@ import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, chooseFiles, openTab, root, sharedBrowser } from './helpers.js';
 
-const DIMENSIONS = 256, SHOWN = 5;
-const TEXT = `# Gardens\n\n${['Roses want sun, and water in the morning.', 'Slugs come at night and eat lettuce.',
-  'A hedge is cut when the birds have flown.'].map((text) => `${text} `.repeat(12)).join('\n\n')}
+const DIMENSIONS = 256,
+  SHOWN = 5;
+const TEXT = `# Gardens\n\n${[
+  'Roses want sun, and water in the morning.',
+  'Slugs come at night and eat lettuce.',
+  'A hedge is cut when the birds have flown.',
+]
+  .map((text) => `${text} `.repeat(12))
+  .join('\n\n')}
 
-# Boats\n\n${['A keel keeps a boat upright in the wind.', 'Ropes are coiled with the sun.',
-    'The tide turns twice a day, and a quarter of an hour later each time.'].map((text) => `${text} `.repeat(12)).join('\n\n')}\n`;
+# Boats\n\n${[
+  'A keel keeps a boat upright in the wind.',
+  'Ropes are coiled with the sun.',
+  'The tide turns twice a day, and a quarter of an hour later each time.',
+]
+  .map((text) => `${text} `.repeat(12))
+  .join('\n\n')}\n`;
 const QUESTION = 'when does the tide turn?';
 
 /** @type {string} */ let model;
@@ -27,10 +38,17 @@ const QUESTION = 'when does the tide turn?';
 before(async () => {
   assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/setup.js package');
   model = await testModel('embed-q8_0');
-  const engine = await loadModel(model, { threads: 1 }), index = await openIndex({ dimensions: DIMENSIONS });
+  const engine = await loadModel(model, { threads: 1 }),
+    index = await openIndex({ dimensions: DIMENSIONS });
   const passages = passagesOf(TEXT, 'notes.md');
-  const vectors = await engine.embed(passages.map(({ text }) => text), {
-    task: 'document', title: passages.map(({ title }) => title), dimensions: DIMENSIONS });
+  const vectors = await engine.embed(
+    passages.map(({ text }) => text),
+    {
+      task: 'document',
+      title: passages.map(({ title }) => title),
+      dimensions: DIMENSIONS,
+    },
+  );
   await index.add(passages.map((data, i) => ({ id: `notes.md#${i}`, vector: vectors[i], data })));
   const vector = await engine.embed(QUESTION, { task: 'query', dimensions: DIMENSIONS });
   expected = index.query(vector, { count: SHOWN }).map(({ data }) => data.text);
@@ -39,14 +57,19 @@ before(async () => {
 });
 
 /** @param {import('puppeteer-core').Page} page @param {string} text */
-const says = (page, text) => page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
+const says = (page, text) =>
+  page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
 
 /** What the page shows for the question. @param {import('puppeteer-core').Page} page */
 async function ask(page) {
-  await page.$eval('#query', (one, text) => {
-    /** @type {HTMLInputElement} */ (one).value = text;
-    one.dispatchEvent(new Event('input'));
-  }, QUESTION);
+  await page.$eval(
+    '#query',
+    (one, text) => {
+      /** @type {HTMLInputElement} */ (one).value = text;
+      one.dispatchEvent(new Event('input'));
+    },
+    QUESTION,
+  );
   await page.waitForFunction(() => document.querySelectorAll('#hits li').length);
   return page.$$eval('#hits p', (all) => all.map((one) => one.textContent));
 }
@@ -54,12 +77,15 @@ async function ask(page) {
 for (const name of BROWSERS) {
   describe(`${name}, the example of search`, () => {
     test('files become passages, the nearest are those of Node, and a reload keeps them', async (t) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-')), notes = path.join(folder, 'notes.md');
+      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-')),
+        notes = path.join(folder, 'notes.md');
       t.after(() => rmSync(folder, { recursive: true }));
       writeFileSync(notes, TEXT);
       const server = await serve({ root });
       t.after(() => server.close());
-      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, { expected: /favicon|404/ });
+      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {
+        expected: /favicon|404/,
+      });
       const { page } = tab;
       await says(page, 'The index is empty.');
       await chooseFiles(page, '#model', model);
@@ -83,11 +109,18 @@ for (const name of BROWSERS) {
     test('two indexes of one name put their files together, and none loses what the other one wrote', async (t) => {
       const server = await serve({ root });
       t.after(() => server.close());
-      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, { expected: /favicon|404/ });
+      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {
+        expected: /favicon|404/,
+      });
       const found = await tab.page.evaluate(async (script) => {
-        const { openIndex } = await import(script), open = () => openIndex({ dimensions: 2, name: 'two' });
-        const [a, b] = [await open(), await open()], vector = [1, 0];
-        await b.add([{ id: 'b', vector }, { id: 'gone', vector }]);
+        const { openIndex } = await import(script),
+          open = () => openIndex({ dimensions: 2, name: 'two' });
+        const [a, b] = [await open(), await open()],
+          vector = [1, 0];
+        await b.add([
+          { id: 'b', vector },
+          { id: 'gone', vector },
+        ]);
         const c = await open();
         await c.delete('gone');
         const opened = [];
@@ -98,7 +131,10 @@ for (const name of BROWSERS) {
           for (let i = 0; i < 5; i++) opened.push((await open()).get('b')?.id);
         };
         await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
-        const ids = (await open()).entries().map(({ id }) => id).sort();
+        const ids = (await open())
+          .entries()
+          .map(({ id }) => id)
+          .sort();
         for (const index of [a, b, c, await open()]) await index.clear();
         return { ids, opened, left: (await open()).size };
       }, `${server.url}dist/search.js`);

@@ -32,7 +32,11 @@ for (const name of BROWSERS) {
       assert.equal(server.state.sent, server.size);
       for (const progress of await tabs.each((lab) => lab.progress)) assert.ok(progress > 0);
       await tabs.owner();
-      assert.deepEqual((await tabs.each((lab) => lab.workers.length)).sort(), [0, 2], 'worker and one helper in one tab');
+      assert.deepEqual(
+        (await tabs.each((lab) => lab.workers.length)).sort(),
+        [0, 2],
+        'worker and one helper in one tab',
+      );
       await tabs.ask(asks);
       assert.deepEqual(await tabs.answers(), { count: 6, wrong: [] });
     });
@@ -40,7 +44,8 @@ for (const name of BROWSERS) {
     for (const how of ['close', 'dispose']) {
       test(`the owner goes (${how}): the calls of the other one go on, where they had given text too`, async () => {
         await tabs.open(2 - tabs.pages.length);
-        const owner = await tabs.owner(), other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));
+        const owner = await tabs.owner(),
+          other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));
         await tabs.hold(other, asks[0]);
         await tabs.end(how);
         await tabs.ask(asks);
@@ -52,21 +57,43 @@ for (const name of BROWSERS) {
 
     test('aborts, other calls and errors are those of a lone model', async () => {
       await tabs.open(2 - tabs.pages.length);
-      const seen = await Promise.all(tabs.pages.map((page) => page.evaluate(async () => {
-        const { lab: { model }, gemma } = /** @type {any} */ (window), pieces = [];
-        for await (const piece of model.generate('x', { maxTokens: 400, seed: 1 })) {
-          if (pieces.push(piece) === 3) break;
-        }
-        const controller = new AbortController(), { signal } = controller;
-        const long = model.generate('y', { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 }, signal });
-        for await (const _ of long) controller.abort();
-        const { finishReason } = await long.result();
-        const refused = await model.logits([1 << 20]).catch((/** @type {any} */ error) => error);
-        const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
-        const saved = await model.chat({ messages: [] }).save().then((/** @type {Uint8Array} */ bytes) => bytes.length > 16, () => 'none');
-        return { pieces: pieces.length, finishReason, code: refused.code, ours: refused instanceof gemma.GemmaError, ids,
-          logits: [...logits.slice(0, 8)], saved };
-      })));
+      const seen = await Promise.all(
+        tabs.pages.map((page) =>
+          page.evaluate(async () => {
+            const {
+                lab: { model },
+                gemma,
+              } = /** @type {any} */ (window),
+              pieces = [];
+            for await (const piece of model.generate('x', { maxTokens: 400, seed: 1 })) {
+              if (pieces.push(piece) === 3) break;
+            }
+            const controller = new AbortController(),
+              { signal } = controller;
+            const long = model.generate('y', { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 }, signal });
+            for await (const _ of long) controller.abort();
+            const { finishReason } = await long.result();
+            const refused = await model.logits([1 << 20]).catch((/** @type {any} */ error) => error);
+            const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
+            const saved = await model
+              .chat({ messages: [] })
+              .save()
+              .then(
+                (/** @type {Uint8Array} */ bytes) => bytes.length > 16,
+                () => 'none',
+              );
+            return {
+              pieces: pieces.length,
+              finishReason,
+              code: refused.code,
+              ours: refused instanceof gemma.GemmaError,
+              ids,
+              logits: [...logits.slice(0, 8)],
+              saved,
+            };
+          }),
+        ),
+      );
       assert.deepEqual(seen[0], seen[1]);
       const { ids, logits, saved, ...rest } = seen[0];
       assert.deepEqual(rest, { pieces: 3, finishReason: 'aborted', code: 'bad-token', ours: true });
@@ -78,35 +105,55 @@ for (const name of BROWSERS) {
       const codes = await page.evaluate(async () => {
         const { shared } = /** @type {any} */ (window).gemma;
         const code = (/** @type {any} */ error) => error.code;
-        return [await shared.loadModel(new Blob(['x'])).catch(code), await shared.loadModel(new Uint8Array(9)).catch(code)];
+        return [
+          await shared.loadModel(new Blob(['x'])).catch(code),
+          await shared.loadModel(new Uint8Array(9)).catch(code),
+        ];
       });
       assert.deepEqual(codes, ['unsupported-source', 'unsupported-source']);
       const missing = `${server.url}nothing.gguf`;
-      const open = (/** @type {import('puppeteer-core').Page} */ one) => one.evaluate((url) => {
-        return /** @type {any} */ (window).gemma.shared.loadModel(url).then(() => '', (/** @type {any} */ error) => error.code);
-      }, missing);
+      const open = (/** @type {import('puppeteer-core').Page} */ one) =>
+        one.evaluate((url) => {
+          return /** @type {any} */ (window).gemma.shared.loadModel(url).then(
+            () => '',
+            (/** @type {any} */ error) => error.code,
+          );
+        }, missing);
       assert.deepEqual(await Promise.all([open(page), open(other)]), ['http-error', 'http-error']);
       assert.equal(await open(page), 'http-error');
     });
 
     test('aborts while it loads, or waits for another tab to load, end that alone', async () => {
       const [page, other] = tabs.pages;
-      const ends = await other.evaluate((url) => Promise.all([0, 1, 3, 10, 30].map(async (ms) => {
-        const controller = new AbortController(), { signal } = controller;
-        setTimeout(() => controller.abort(), ms);
-        const options = { signal, contextLength: 300 + ms, threads: 1 };
-        const model = await /** @type {any} */ (window).gemma.shared.loadModel(url, options).catch((/** @type {any} */ error) => error);
-        await model.dispose?.();
-        return model.code ?? 'loaded';
-      })), server.model);
+      const ends = await other.evaluate(
+        (url) =>
+          Promise.all(
+            [0, 1, 3, 10, 30].map(async (ms) => {
+              const controller = new AbortController(),
+                { signal } = controller;
+              setTimeout(() => controller.abort(), ms);
+              const options = { signal, contextLength: 300 + ms, threads: 1 };
+              const model = await /** @type {any} */ (window).gemma.shared
+                .loadModel(url, options)
+                .catch((/** @type {any} */ error) => error);
+              await model.dispose?.();
+              return model.code ?? 'loaded';
+            }),
+          ),
+        server.model,
+      );
       assert.equal(ends[0], 'aborted');
       for (const end of ends) assert.ok(['aborted', 'loaded'].includes(end), end);
-      const both = await Promise.all([page, other].map((one) => one.evaluate(async (url) => {
-        const model = await /** @type {any} */ (window).gemma.shared.loadModel(url, { contextLength: 300 });
-        const logits = await model.logits([2, 300]);
-        await model.dispose();
-        return logits[5];
-      }, server.model)));
+      const both = await Promise.all(
+        [page, other].map((one) =>
+          one.evaluate(async (url) => {
+            const model = await /** @type {any} */ (window).gemma.shared.loadModel(url, { contextLength: 300 });
+            const logits = await model.logits([2, 300]);
+            await model.dispose();
+            return logits[5];
+          }, server.model),
+        ),
+      );
       assert.equal(both[0], both[1]);
     });
   });

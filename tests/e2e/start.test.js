@@ -17,28 +17,34 @@ function start() {
       const [url] = /http:\S+/.exec(shown) ?? [];
       if (url) done({ url, stop: () => child.kill(), begun });
     });
-    child.stderr.on('data', (data) => { shown += data; });
+    child.stderr.on('data', (data) => {
+      shown += data;
+    });
     child.on('exit', () => fail(new Error(shown)));
   });
 }
 
 for (const name of BROWSERS) {
   test(`${name}, npm start, to the first word`, async (t) => {
-    (await start()).stop();   // this one may have to build
+    (await start()).stop(); // this one may have to build
     const { url, stop, begun } = await start();
     try {
       const address = performance.now() - begun;
       const tab = await openTab(await sharedBrowser(name), 'about:blank');
       await tab.page.goto(url);
-      if (!await tab.page.$('meta[name="storyteller"]')) return t.skip('there is no models/storyteller/');
+      if (!(await tab.page.$('meta[name="storyteller"]'))) return t.skip('there is no models/storyteller/');
       await until(tab.page, `${READY}, ${FAILED}`);
       await assertReady(tab.page);
       const ready = performance.now() - begun;
       await tab.page.click('.suggestions button');
-      await tab.page.waitForFunction(() => /\S/.test(document.querySelector('.from-model .md')?.textContent ?? ''), { polling: 5 });
+      await tab.page.waitForFunction(() => /\S/.test(document.querySelector('.from-model .md')?.textContent ?? ''), {
+        polling: 5,
+      });
       const word = performance.now() - begun;
-      console.log(`${name}: address after ${address.toFixed(0)} ms, ready after ${ready.toFixed(0)} ms, `
-        + `first word after ${word.toFixed(0)} ms`);
+      console.log(
+        `${name}: address after ${address.toFixed(0)} ms, ready after ${ready.toFixed(0)} ms, ` +
+          `first word after ${word.toFixed(0)} ms`,
+      );
       await tab.close();
     } finally {
       stop();

@@ -9,7 +9,16 @@ import { after, before, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
 import {
-  ANSWERED, BROWSERS, answerText, catchCopies, openWithModel, say, servePage, setOptions, sharedBrowser, until,
+  ANSWERED,
+  BROWSERS,
+  answerText,
+  catchCopies,
+  openWithModel,
+  say,
+  servePage,
+  setOptions,
+  sharedBrowser,
+  until,
 } from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
@@ -38,7 +47,9 @@ for (const name of BROWSERS) {
     after(() => server?.close());
 
     test('tells the story that llama.cpp tells', async () => {
-      const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, { before: catchCopies });
+      const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
+        before: catchCopies,
+      });
       await setOptions(tab.page, { temperature: 0, maxTokens: 300 });
       await say(tab.page, greedy.question);
       await until(tab.page, ANSWERED);

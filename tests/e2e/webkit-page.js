@@ -57,7 +57,11 @@ export class WebKitPage {
 
   /** Of all elements of a selector. @param {string} selector @param {any} f @param {any[]} args */
   each(selector, f, ...args) {
-    return this.evaluate(`(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`, selector, ...args);
+    return this.evaluate(
+      `(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`,
+      selector,
+      ...args,
+    );
   }
 
   /** @param {string} selector @param {any} f @param {any[]} args */
@@ -93,15 +97,21 @@ export class WebKitPage {
 
   /** @param {any} f @param {{ timeout?: number }} [options] @param {any[]} args */
   async waitForFunction(f, { timeout = LONGEST } = {}, ...args) {
-    for (const end = Date.now() + timeout; !await this.evaluate(f, ...args);) {
+    for (const end = Date.now() + timeout; !(await this.evaluate(f, ...args)); ) {
       if (Date.now() > end) throw new Error(`never true: ${f} ${args}`);
-      await new Promise((done) => { setTimeout(done, 30); });
+      await new Promise((done) => {
+        setTimeout(done, 30);
+      });
     }
   }
 
   /** @param {string} selector @param {{ timeout?: number }} [options] */
   waitForSelector(selector, options) {
-    return this.waitForFunction((/** @type {string} */ wanted) => document.querySelector(wanted) !== null, options, selector);
+    return this.waitForFunction(
+      (/** @type {string} */ wanted) => document.querySelector(wanted) !== null,
+      options,
+      selector,
+    );
   }
 
   close() {

@@ -14,13 +14,16 @@ const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
 /** Why WebKit cannot be tested here, '' if it can. */
 export function noWebKit() {
   const has = (/** @type {string} */ name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
-  return BROWSER && has('WebKitWebDriver') && has('Xvfb') ? '' : 'no WebKitWebDriver and Xvfb here (webkit2gtk-driver, xvfb)';
+  return BROWSER && has('WebKitWebDriver') && has('Xvfb')
+    ? ''
+    : 'no WebKitWebDriver and Xvfb here (webkit2gtk-driver, xvfb)';
 }
 
 /** A screen that nobody sees. */
 async function openScreen() {
-  const screen = spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1200x900x24', '-nolisten', 'tcp'],
-    { stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+  const screen = spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1200x900x24', '-nolisten', 'tcp'], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  });
   const display = await new Promise((done, fail) => {
     screen.stdio[3]?.once('data', (data) => done(`:${String(data).trim()}`));
     screen.once('exit', () => fail(new Error('Xvfb ended')));
@@ -31,7 +34,9 @@ async function openScreen() {
 /** @param {import('node:child_process').ChildProcess} child */
 async function end(child) {
   if (child.exitCode !== null || child.signalCode) return;
-  const ended = new Promise((done) => { child.once('exit', done); });
+  const ended = new Promise((done) => {
+    child.once('exit', done);
+  });
   child.kill();
   await ended;
 }
@@ -52,7 +57,12 @@ export class WebKit {
   static async open({ shared = true } = {}) {
     const { screen, display } = await openScreen();
     const port = 20000 + Math.floor(Math.random() * 20000);
-    const env = { ...process.env, DISPLAY: display, JSC_useSharedArrayBuffer: shared ? '1' : '0', WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1' };
+    const env = {
+      ...process.env,
+      DISPLAY: display,
+      JSC_useSharedArrayBuffer: shared ? '1' : '0',
+      WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1',
+    };
     const driver = spawn('WebKitWebDriver', [`--port=${port}`], { env, stdio: 'ignore' });
     const browser = new WebKit(driver, [screen]);
     try {
@@ -66,13 +76,23 @@ export class WebKit {
 
   /** @param {string} driver */
   async #begin(driver) {
-    for (let tries = 0; !await fetch(`${driver}/status`).then(({ ok }) => ok, () => false); tries++) {
+    for (
+      let tries = 0;
+      !(await fetch(`${driver}/status`).then(
+        ({ ok }) => ok,
+        () => false,
+      ));
+      tries++
+    ) {
       if (tries === 100) throw new Error('WebKitWebDriver does not answer');
-      await new Promise((done) => { setTimeout(done, 100); });
+      await new Promise((done) => {
+        setTimeout(done, 100);
+      });
     }
     this.#base = driver;
     const alwaysMatch = {
-      browserName: 'MiniBrowser', timeouts: { script: 300_000, pageLoad: 60_000, implicit: 0 },
+      browserName: 'MiniBrowser',
+      timeouts: { script: 300_000, pageLoad: 60_000, implicit: 0 },
       'webkitgtk:browserOptions': { binary: BROWSER, args: ['--automation'] },
     };
     const { sessionId } = await this.#ask('POST', '/session', { capabilities: { alwaysMatch } });
@@ -104,9 +124,11 @@ export class WebKit {
 
   /** @template {any[]} A @param {(...args: A) => unknown} f until it is true, in the page @param {A} args */
   async until(f, ...args) {
-    for (const start = Date.now(); !await this.run(f, ...args);) {
+    for (const start = Date.now(); !(await this.run(f, ...args)); ) {
       if (Date.now() - start > LONGEST) throw new Error(`never true: ${f} ${args}`);
-      await new Promise((done) => { setTimeout(done, 100); });
+      await new Promise((done) => {
+        setTimeout(done, 100);
+      });
     }
   }
 
@@ -127,7 +149,10 @@ export class WebKit {
 
   /** To whatever has the focus. @param {string[]} keys */
   async keys(keys) {
-    const actions = keys.flatMap((value) => [{ type: 'keyDown', value }, { type: 'keyUp', value }]);
+    const actions = keys.flatMap((value) => [
+      { type: 'keyDown', value },
+      { type: 'keyUp', value },
+    ]);
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
   }
 
@@ -146,4 +171,3 @@ export class WebKit {
     for (const child of this.#children) await end(child);
   }
 }
-

@@ -27,8 +27,10 @@ let expected;
 before(async () => {
   if (skip) return;
   folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-webkit-'));
-  writeFileSync(join(folder, 'index.html'), '<!doctype html><title>x</title><input type="file">'
-    + '<script type="module" src="app.js"></script>');
+  writeFileSync(
+    join(folder, 'index.html'),
+    '<!doctype html><title>x</title><input type="file">' + '<script type="module" src="app.js"></script>',
+  );
   writeFileSync(join(folder, 'app.js'), "import * as gemma from './dist/index.js';\nwindow.gemma = gemma;\n");
   copyFileSync(STORYTELLER, join(folder, 'storyteller.gguf'));
   const models = dirname(await testModel('tiny'));
@@ -55,10 +57,14 @@ async function tell(url, options, prompt) {
   return { text, threads, variant };
 }
 
-test('the story is that of Node\'s simd128, for 1, 2 and 4 threads', { skip }, async () => {
+test("the story is that of Node's simd128, for 1, 2 and 4 threads", { skip }, async () => {
   for (const threads of [1, 2, 4]) {
     const variant = threads > 1 ? 'simd128+threads' : 'simd128';
-    assert.deepEqual(await browser.run(tell, '/storyteller.gguf', { threads }, PROMPT), { text: expected, threads, variant });
+    assert.deepEqual(await browser.run(tell, '/storyteller.gguf', { threads }, PROMPT), {
+      text: expected,
+      threads,
+      variant,
+    });
   }
 });
 
@@ -68,7 +74,8 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
     const file = new File([await (await fetch('/storyteller.gguf')).blob()], 'storyteller.gguf');
     const model = await loadModel(file);
     const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 });
-    const stop = new AbortController(), pieces = [];
+    const stop = new AbortController(),
+      pieces = [];
     const long = model.generate(prompt, { maxTokens: 400, signal: stop.signal, logitBias: { 1: -Infinity } });
     for await (const piece of long) {
       pieces.push(piece);
@@ -77,9 +84,13 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
     const { finishReason } = await long;
     const again = (await model.generate(prompt, { maxTokens: 30, seed: 5 })).text;
     await model.dispose();
-    const ended = new AbortController(), load = loadModel('/storyteller.gguf', { cache: false, signal: ended.signal });
+    const ended = new AbortController(),
+      load = loadModel('/storyteller.gguf', { cache: false, signal: ended.signal });
     setTimeout(() => ended.abort());
-    const name = await load.then(() => 'loaded', (/** @type {Error} */ error) => error.name);
+    const name = await load.then(
+      () => 'loaded',
+      (/** @type {Error} */ error) => error.name,
+    );
     return { text, again, finishReason, name };
   }, PROMPT);
   assert.deepEqual(got, { text: expected, again: expected, finishReason: 'aborted', name: 'AbortError' });
@@ -94,7 +105,10 @@ test('without isolation it runs on one thread and says why; the store says what 
     assert.deepEqual({ text, threads }, { text: expected, threads: 1 });
     const said = await browser.run(() => {
       const { modelCache, probe } = /** @type {any} */ (window).gemma;
-      return modelCache.list().then(() => '', (/** @type {Error} */ error) => `${error.message} ${probe().reason}`);
+      return modelCache.list().then(
+        () => '',
+        (/** @type {Error} */ error) => `${error.message} ${probe().reason}`,
+      );
     });
     assert.match(said, /storage for files: this browser has none.*isolated/s);
   } finally {
@@ -104,18 +118,27 @@ test('without isolation it runs on one thread and says why; the store says what 
 });
 
 for (const chosen of [false, true]) {
-  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: what loading takes besides weights, KV cache and scratch`, { skip }, async () => {
-    const path = await testModel('oneb-q4_0'), { info } = await inspectModel(path), fresh = await WebKit.open();
+  test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: what loading takes besides weights, KV cache and scratch`, {
+    skip,
+  }, async () => {
+    const path = await testModel('oneb-q4_0'),
+      { info } = await inspectModel(path),
+      fresh = await WebKit.open();
     try {
       await fresh.goto(server.url);
       await fresh.until(() => 'gemma' in window);
       if (chosen) await fresh.type('input', path);
-      const tokens = await fresh.run(async (url) => {
-        const source = url || document.querySelector('input')?.files?.[0];
-        const model = await /** @type {any} */ (window).gemma.loadModel(source, { cache: false });
-        return (await model.generate('Hello', { maxTokens: 4 })).tokens;
-      }, chosen ? '' : `/models/${basename(path)}`);
-      const { total } = info.memory, most = 1.2 * total + 250e6, { peak } = fresh;
+      const tokens = await fresh.run(
+        async (url) => {
+          const source = url || document.querySelector('input')?.files?.[0];
+          const model = await /** @type {any} */ (window).gemma.loadModel(source, { cache: false });
+          return (await model.generate('Hello', { maxTokens: 4 })).tokens;
+        },
+        chosen ? '' : `/models/${basename(path)}`,
+      );
+      const { total } = info.memory,
+        most = 1.2 * total + 250e6,
+        { peak } = fresh;
       console.log(`WebKit: planned ${Math.round(total / 1e6)} MB; peak of the process ${Math.round(peak / 1e6)} MB`);
       assert.equal(tokens.length, 4);
       assert.ok(peak <= most, `took ${peak}, expected at most ${most}`);
@@ -132,7 +155,10 @@ test('the page of this project loads a model and answers', { skip }, async () =>
     await browser.until((ready) => document.querySelector(ready) !== null, READY);
     await browser.type('#input', 'Hello\uE007');
     await browser.until((answered) => document.querySelector(answered) !== null, ANSWERED);
-    assert.match(await browser.run(() => document.querySelector('#threads-hint')?.textContent ?? ''), /this device offers \d+/);
+    assert.match(
+      await browser.run(() => document.querySelector('#threads-hint')?.textContent ?? ''),
+      /this device offers \d+/,
+    );
   } finally {
     await page.close();
   }

@@ -13,7 +13,13 @@ import { testModel } from './models.js';
 import { randomSchemas } from './random-schemas.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
-const ASKED = [[0, 1], [1, 1], [1, 2], [5, 1], [5, 2]];
+const ASKED = [
+  [0, 1],
+  [1, 1],
+  [1, 2],
+  [5, 1],
+  [5, 2],
+];
 
 /** @param {any} schema */
 function validatorOf(schema) {

@@ -4,7 +4,11 @@ import { test } from 'node:test';
 import { answers, modelPaths } from './answers.js';
 
 test('answers under random schemas parse and are valid by ajv, at temperatures 0, 1 and 5', async () => {
-  const counts = await answers(0, 12, await modelPaths(), [[0, 1], [1, 1], [5, 2]]);
+  const counts = await answers(0, 12, await modelPaths(), [
+    [0, 1],
+    [1, 1],
+    [5, 2],
+  ]);
   assert.ok(!counts.refused && counts.stop > 60, JSON.stringify(counts));
   assert.equal(counts.stop + (counts.length ?? 0), 72);
 });

@@ -7,8 +7,17 @@ import { median, medians, overOne, ratios, remarks, render } from '../../tools/b
 import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
 
 const JOB = {
-  driver: '', model: '', peers: '', threads: 1, contextLength: 512, prefill: [64, 128], contexts: [0, 256], tokens: 8,
-  longest: 1, seed: 5, turn: true,
+  driver: '',
+  model: '',
+  peers: '',
+  threads: 1,
+  contextLength: 512,
+  prefill: [64, 128],
+  contexts: [0, 256],
+  tokens: 8,
+  longest: 1,
+  seed: 5,
+  turn: true,
 };
 
 /** A side that needs 2 ms for a prompt's token and 10 ms for one drawn. */
@@ -24,8 +33,18 @@ function fake(calls, { drawn = (n) => n, keepsPrefix = true } = {}) {
 test('a visit warms up, then asks for what the job says, with prompts that share no beginning', async () => {
   const calls = [];
   const sample = await measure(fake(calls), JOB);
-  assert.deepEqual(calls.map(({ prompt, tokens }) => [prompt.ids.length, tokens]),
-    [[32, 4], [64, 0], [128, 0], [1, 8], [256, 8], [TURN.history, 0], [TURN.history + TURN.message, 0]]);
+  assert.deepEqual(
+    calls.map(({ prompt, tokens }) => [prompt.ids.length, tokens]),
+    [
+      [32, 4],
+      [64, 0],
+      [128, 0],
+      [1, 8],
+      [256, 8],
+      [TURN.history, 0],
+      [TURN.history + TURN.message, 0],
+    ],
+  );
   assert.deepEqual(sample.prefill, { 64: 500, 128: 500 });
   assert.deepEqual(sample.decode, { 0: 100, 256: 100 });
   assert.equal(sample.turnMs, 2 * (TURN.history + TURN.message));
@@ -54,20 +73,32 @@ test('medians, and ratios that are above one where ours is better', () => {
   assert.equal(median([3, undefined, 1, 2]), 2);
   assert.equal(median([4, 1]), 2.5);
   assert.equal(median([undefined]), undefined);
-  const samples = [1000, 3000, 2000].map((loadMs) => ({ loadMs, prefill: { 256: loadMs }, decode: {}, facts: {}, memory: 5e6 }));
+  const samples = [1000, 3000, 2000].map((loadMs) => ({
+    loadMs,
+    prefill: { 256: loadMs },
+    decode: {},
+    facts: {},
+    memory: 5e6,
+  }));
   assert.deepEqual(medians(samples), { 'load s': 2, 'prefill 256': 2000, 'memory MB': 5 });
-  const better = ratios({ 'load s': 2, 'decode @0': 30, 'memory MB': 4 }, { 'load s': 4, 'decode @0': 10, 'turn ms': 1 });
+  const better = ratios(
+    { 'load s': 2, 'decode @0': 30, 'memory MB': 4 },
+    { 'load s': 4, 'decode @0': 10, 'turn ms': 1 },
+  );
   assert.deepEqual(better, { 'load s': 2, 'decode @0': 3 });
 });
 
 test('the table has a row for each side, a ratio for each peer at as many threads, and names what failed', () => {
   const sample = (rate) => ({ loadMs: 500, prefill: { 256: rate }, decode: { 0: rate / 4 }, facts: {} });
-  const text = render([
-    { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)], deep: [] },
-    { side: 'b', title: 'Peer', threads: 2, samples: [sample(10)], deep: [] },
-    { side: 'b', title: 'Peer', threads: 1, samples: [sample(5)], deep: [] },
-    { side: 'c', title: 'Broken', threads: 2, samples: [], deep: [], error: 'no memory' },
-  ], 'a');
+  const text = render(
+    [
+      { side: 'a', title: 'Ours', threads: 2, samples: [sample(100)], deep: [] },
+      { side: 'b', title: 'Peer', threads: 2, samples: [sample(10)], deep: [] },
+      { side: 'b', title: 'Peer', threads: 1, samples: [sample(5)], deep: [] },
+      { side: 'c', title: 'Broken', threads: 2, samples: [], deep: [], error: 'no memory' },
+    ],
+    'a',
+  );
   assert.match(text, /^Ours, 2 threads +0\.50 +100 +25\.0 +- +1$/m);
   assert.match(text, /^better than Peer, 2 threads +1\.00 x +10\.0 x +10\.0 x +-$/m);
   assert.doesNotMatch(text, /better than Peer, 1 thread/);
@@ -88,10 +119,16 @@ test('long contexts have columns of their own, and their share is of the speed a
 
 test('turns of one page are compared each with its own, not median with median', () => {
   const rates = (prefill, decode) => ({ prefill, decode });
-  const turns = [1, 2, 4].map((speed) => ({ one: rates(speed, 10), two: rates(1.5 * speed, 20), beside: rates(speed, 9) }));
+  const turns = [1, 2, 4].map((speed) => ({
+    one: rates(speed, 10),
+    two: rates(1.5 * speed, 20),
+    beside: rates(speed, 9),
+  }));
   turns[2].beside.decode = 30;
   assert.deepEqual(overOne(turns), {
-    turns: 3, beside: { prefill: 1, decode: 0.9 }, scaling: { prefill: 1.5, decode: 2 },
+    turns: 3,
+    beside: { prefill: 1, decode: 0.9 },
+    scaling: { prefill: 1.5, decode: 2 },
   });
 });
 
@@ -113,8 +150,9 @@ test('the reading module reads every byte of each stream, and no other', async (
     bytes[at] = 0;
     return found === 1;
   });
-  const expected = seen.map((_, at) => at >= start && (at - start) % stride < 64 * rounds
-    && at < start + STREAMS * stride);
+  const expected = seen.map(
+    (_, at) => at >= start && (at - start) % stride < 64 * rounds && at < start + STREAMS * stride,
+  );
   assert.deepEqual(seen, expected);
   assert.equal(seen.filter(Boolean).length, rounds * BYTES_PER_ROUND);
 });

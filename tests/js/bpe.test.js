@@ -17,15 +17,74 @@ import { tokenizerJson, trainMerges } from '../../tools/train-bpe.js';
 import { Oracle } from './oracle.js';
 import { comparable, texts } from './texts.js';
 
-const COUNT = 21_000, BATCH = 500, MERGES = 8000, TRAINED_ON = 100_000;
-const CONTROL = 3, USER = 4;
+const COUNT = 21_000,
+  BATCH = 500,
+  MERGES = 8000,
+  TRAINED_ON = 100_000;
+const CONTROL = 3,
+  USER = 4;
 const BUILD = fileURLToPath(new URL('../../build/', import.meta.url));
-const TINY = { architecture: /** @type {const} */ ('gemma3'), seed: 3, layers: 6, dModel: 64, ffn: 128, heads: 4, kvHeads: 1,
-  headDim: 32, window: 16, context: 512, type: /** @type {const} */ ('Q4_0'), chatTemplate: null };
+const TINY = {
+  architecture: /** @type {const} */ ('gemma3'),
+  seed: 3,
+  layers: 6,
+  dModel: 64,
+  ffn: 128,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 32,
+  window: 16,
+  context: 512,
+  type: /** @type {const} */ ('Q4_0'),
+  chatTemplate: null,
+};
 /** Ends of runs, breaks in blanks, both cases, what only some call blanks, numbers of all kinds, marks. */
-const ODD = ['\'s', '\'S', '\'LL', '\'re', 'don\'t', ' ', '  ', '\n', '\r\n', '\t', '\u0085', '\ufeff', '\u3000', '\u00a0', '\u1680',
-  '\u180e', '\u200b', '1', '12', '1234', '٣', 'Ⅷ', '½', '²', 'a', 'Äpfel', '日本', 'é', 'e\u0301', '\u0301', '!', '...', '()', '\u2028',
-  '_', '\'', ' \'', '\u0000', '😀', 'ǅ', 'ª', 'ʰ', '\u0903', '\u20e3'];
+const ODD = [
+  "'s",
+  "'S",
+  "'LL",
+  "'re",
+  "don't",
+  ' ',
+  '  ',
+  '\n',
+  '\r\n',
+  '\t',
+  '\u0085',
+  '\ufeff',
+  '\u3000',
+  '\u00a0',
+  '\u1680',
+  '\u180e',
+  '\u200b',
+  '1',
+  '12',
+  '1234',
+  '٣',
+  'Ⅷ',
+  '½',
+  '²',
+  'a',
+  'Äpfel',
+  '日本',
+  'é',
+  'e\u0301',
+  '\u0301',
+  '!',
+  '...',
+  '()',
+  '\u2028',
+  '_',
+  "'",
+  " '",
+  '\u0000',
+  '😀',
+  'ǅ',
+  'ª',
+  'ʰ',
+  '\u0903',
+  '\u20e3',
+];
 
 function readMessages() {
   const lib = dirname(createRequire(import.meta.url).resolve('typescript'));
@@ -37,8 +96,10 @@ function readMessages() {
 /** Kept in build/oracle, under a name that changes with the trainer and the texts.
  * @param {import('../../tools/train-bpe.js').PreTokenizer} name @param {string[]} books @returns {[string, string][]} */
 function mergesOf(name, books) {
-  const short = books.map((book) => book.slice(0, TRAINED_ON)), hash = createHash('sha256').update(short.join());
-  for (const tool of ['train-bpe', 'bpe-vocab']) hash.update(readFileSync(new URL(`../../tools/${tool}.js`, import.meta.url)));
+  const short = books.map((book) => book.slice(0, TRAINED_ON)),
+    hash = createHash('sha256').update(short.join());
+  for (const tool of ['train-bpe', 'bpe-vocab'])
+    hash.update(readFileSync(new URL(`../../tools/${tool}.js`, import.meta.url)));
   const file = join(BUILD, 'oracle', `merges-${name}-${hash.digest('hex').slice(0, 16)}.json`);
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'));
   const merges = trainMerges(short, name, MERGES);
@@ -50,11 +111,14 @@ function mergesOf(name, books) {
 /** The family's special tokens with trained merges. @param {import('../../tools/train-bpe.js').PreTokenizer} name
  * @param {string[]} books */
 function trainedVocab(name, books) {
-  const merges = mergesOf(name, books), vocab = vocabularyOf(name, 256 + merges.length + 400, 1);
+  const merges = mergesOf(name, books),
+    vocab = vocabularyOf(name, 256 + merges.length + 400, 1);
   const special = [...vocab.pieces.keys()].filter((id) => vocab.types[id] !== 1);
   const normal = [...byteCharacters(), ...merges.map((pair) => pair.join(''))];
   const next = normal.values();
-  const pieces = vocab.pieces.map((piece, id) => (special.includes(id) ? piece : next.next().value ?? `unused ${id}`));
+  const pieces = vocab.pieces.map((piece, id) =>
+    special.includes(id) ? piece : (next.next().value ?? `unused ${id}`),
+  );
   return { ...vocab, pieces, merges: merges.map((pair) => pair.join(' ')) };
 }
 
@@ -64,10 +128,18 @@ async function modelWith(vocab, name) {
   const file = join(BUILD, 'models', `bpe-${name}-${process.pid}.gguf`);
   mkdirSync(dirname(file), { recursive: true });
   try {
-    await makeModel({ ...TINY, vocab: vocab.pieces.length, tokenizer: name, edit(made) {
-      const others = made.metadata.filter(([key]) => !key.startsWith('tokenizer.ggml.'));
-      made.metadata.splice(0, Infinity, ...others, ...tokenizerKeys(vocab));
-    } }, file);
+    await makeModel(
+      {
+        ...TINY,
+        vocab: vocab.pieces.length,
+        tokenizer: name,
+        edit(made) {
+          const others = made.metadata.filter(([key]) => !key.startsWith('tokenizer.ggml.'));
+          made.metadata.splice(0, Infinity, ...others, ...tokenizerKeys(vocab));
+        },
+      },
+      file,
+    );
     return await loadModel(file);
   } finally {
     rmSync(file, { force: true });
@@ -85,8 +157,10 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
     before(async () => {
       vocab = trainedVocab(name, books);
       plain = new Oracle({ name, parts: () => [tokenizerJson(vocab, (type) => type === USER), {}] });
-      special = new Oracle({ name: `special-${name}`,
-        parts: () => [tokenizerJson(vocab, (type) => type === USER || type === CONTROL), {}] });
+      special = new Oracle({
+        name: `special-${name}`,
+        parts: () => [tokenizerJson(vocab, (type) => type === USER || type === CONTROL), {}],
+      });
       model = await modelWith(vocab, name);
     });
     after(async () => {
@@ -99,21 +173,24 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
       const list = [...texts({ count: COUNT, seed: 20261122, books, pieces: ODD })];
       // A Node that knows another Unicode may call other characters letters: those that are unassigned in one of them.
       const known = list.filter((text) => process.versions.unicode === '17.0' || !/\p{Cn}/u.test(text));
-      let ids = 0, bytes = 0;
+      let ids = 0,
+        bytes = 0;
       assert(known.length >= 20_000 || process.versions.unicode !== '17.0');
       for (let i = 0; i < known.length; i += BATCH) {
-        await Promise.all(known.slice(i, i + BATCH).map(async (text) => {
-          const got = Array.from(await model.tokenize(text));
-          assert.deepEqual(got, await plain.ids(text), JSON.stringify(text));
-          assert.equal(await model.detokenize(got), text);
-          ids += got.length;
-          bytes += Buffer.byteLength(text);
-        }));
+        await Promise.all(
+          known.slice(i, i + BATCH).map(async (text) => {
+            const got = Array.from(await model.tokenize(text));
+            assert.deepEqual(got, await plain.ids(text), JSON.stringify(text));
+            assert.equal(await model.detokenize(got), text);
+            ids += got.length;
+            bytes += Buffer.byteLength(text);
+          }),
+        );
       }
       t.diagnostic(`${known.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${plain.computed} now`);
     });
 
-    it('gives the oracle\'s ids and the text back on a long text', async (t) => {
+    it("gives the oracle's ids and the text back on a long text", async (t) => {
       const text = comparable(books.map((book) => book.slice(50_000, 150_000)).join('\n'));
       const start = performance.now();
       const got = Array.from(await model.tokenize(text));
@@ -134,7 +211,11 @@ for (const name of /** @type {const} */ (['gpt-2', 'llama-bpe', 'smollm', 'qwen2
       const names = vocab.pieces.map(String).filter((_, id) => vocab.types[id] === CONTROL);
       for (const text of [...names, names.join(''), names.join(' a\n'), `a${names[0]}1 ${names.at(-1)}`]) {
         const ids = Array.from(await model.tokenize(text));
-        assert.deepEqual(ids.filter((id) => vocab.types[id] === CONTROL), [], text);
+        assert.deepEqual(
+          ids.filter((id) => vocab.types[id] === CONTROL),
+          [],
+          text,
+        );
         assert.equal(await model.detokenize(ids), text);
         assert.deepEqual(Array.from(await model.tokenize(text, { special: true })), await special.ids(text), text);
       }
@@ -153,16 +234,32 @@ describe('a blank before a text', () => {
 
   it('is put by encoding and left out again, and no other one', async () => {
     const some = [...texts({ count: 2000, seed: 9, books: [], pieces: [] })];
-    for (const text of ['', 'a', ' a', '  a', '\n', '\n\n a', 'a\n\nb', 'é', '<b>a</b> <td>  x', ' ', '  ', '\u2581', ...some]) {
+    for (const text of [
+      '',
+      'a',
+      ' a',
+      '  a',
+      '\n',
+      '\n\n a',
+      'a\n\nb',
+      'é',
+      '<b>a</b> <td>  x',
+      ' ',
+      '  ',
+      '\u2581',
+      ...some,
+    ]) {
       assert.equal(await model.detokenize(await model.tokenize(text)), text, JSON.stringify(text));
     }
-    const [first] = await model.tokenize('a'), [, second] = await model.tokenize('ta');
+    const [first] = await model.tokenize('a'),
+      [, second] = await model.tokenize('ta');
     assert.notEqual(first, second);
     assert.equal(await model.detokenize(Array.from(await model.tokenize('a', { bos: true }))), 'a');
   });
 
   it('streams what detokenising the whole gives', async () => {
-    const prompt = 'the ', answer = model.generate(prompt, { maxTokens: 40, temperature: 1, seed: 5 });
+    const prompt = 'the ',
+      answer = model.generate(prompt, { maxTokens: 40, temperature: 1, seed: 5 });
     let streamed = '';
     for await (const piece of answer) streamed += piece;
     const { tokens, text } = await answer.result();

@@ -22,7 +22,9 @@ const VARIANTS = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'];
 function interfaceOf(bytes) {
   let at = 8;
   const number = () => {
-    let value = 0, shift = 0, byte;
+    let value = 0,
+      shift = 0,
+      byte;
     do {
       byte = bytes[at++];
       value += (byte & 127) * 2 ** shift;
@@ -32,13 +34,18 @@ function interfaceOf(bytes) {
   };
   const name = () => {
     const length = number();
-    return Buffer.from(bytes.subarray(at, at += length)).toString();
+    return Buffer.from(bytes.subarray(at, (at += length))).toString();
   };
-  const limits = () => { if (number() & 1) number(); number(); };
+  const limits = () => {
+    if (number() & 1) number();
+    number();
+  };
   /** @type {string[]} */
-  const imports = [], exports = [];
+  const imports = [],
+    exports = [];
   while (at < bytes.length) {
-    const section = bytes[at++], end = number() + at;
+    const section = bytes[at++],
+      end = number() + at;
     for (let i = 0, n = section === 2 || section === 7 ? number() : 0; i < n; i++) {
       if (section === 7) {
         exports.push(name());
@@ -60,8 +67,12 @@ function interfaceOf(bytes) {
 const listed = fs.readFileSync(path.join(ROOT, 'src/exports.txt'), 'utf8').trim().split('\n');
 
 test('exports.txt names functions that the headers declare, each once and in order', () => {
-  const headers = fs.readdirSync(path.join(ROOT, 'src'), { recursive: true }).map(String).filter((file) => file.endsWith('.h'))
-    .map((file) => fs.readFileSync(path.join(ROOT, 'src', file), 'utf8')).join('\n');
+  const headers = fs
+    .readdirSync(path.join(ROOT, 'src'), { recursive: true })
+    .map(String)
+    .filter((file) => file.endsWith('.h'))
+    .map((file) => fs.readFileSync(path.join(ROOT, 'src', file), 'utf8'))
+    .join('\n');
   const missing = listed.filter((name) => !new RegExp(`\\b${name}\\(`).test(headers));
   assert.deepEqual(missing, []);
   assert.deepEqual(listed, [...new Set(listed)].sort());
@@ -70,7 +81,10 @@ test('exports.txt names functions that the headers declare, each once and in ord
 for (const variant of VARIANTS) {
   test(`${variant}: exports what exports.txt lists, imports memory and its growth only`, () => {
     const found = interfaceOf(fs.readFileSync(path.join(ROOT, 'js', `gemma-${variant}.wasm`)));
-    assert.deepEqual(listed.filter((name) => !found.exports.has(name)), []);
+    assert.deepEqual(
+      listed.filter((name) => !found.exports.has(name)),
+      [],
+    );
     assert.ok(found.exports.has('_emscripten_stack_restore'));
     const imports = found.imports.filter((name) => name !== 'env.emscripten_resize_heap');
     assert.deepEqual(imports, ['env.memory']);
@@ -121,11 +135,14 @@ after(async () => {
  */
 function ask(where, options = {}) {
   return new Promise((done, fail) => {
-    http.request({ host: 'localhost', port: server.port, path: where, ...options }, async (response) => {
-      let body = '';
-      for await (const piece of response) body += piece;
-      done({ status: response.statusCode, headers: response.headers, body });
-    }).on('error', fail).end();
+    http
+      .request({ host: 'localhost', port: server.port, path: where, ...options }, async (response) => {
+        let body = '';
+        for await (const piece of response) body += piece;
+        done({ status: response.statusCode, headers: response.headers, body });
+      })
+      .on('error', fail)
+      .end();
   });
 }
 
@@ -162,12 +179,18 @@ test('ranges, HEAD, ETag and an empty file', async () => {
 test('what is compressed is sent as the client can read it; what is named by its content is kept for ever', async () => {
   const name = 'page/assets/app-0123456789.js';
   fs.mkdirSync(path.join(folder, 'page/assets'));
-  for (const [ending, text] of [['', 'plain'], ['.br', 'brotli'], ['.gz', 'gzip']]) {
+  for (const [ending, text] of [
+    ['', 'plain'],
+    ['.br', 'brotli'],
+    ['.gz', 'gzip'],
+  ]) {
     fs.writeFileSync(path.join(folder, name + ending), text);
   }
   const where = `/${name.slice('page/'.length)}`;
   for (const [accepted, coding, body] of [
-    ['gzip, deflate, br', 'br', 'brotli'], ['br;q=0, gzip;q=0.5', 'gzip', 'gzip'], ['', undefined, 'plain'],
+    ['gzip, deflate, br', 'br', 'brotli'],
+    ['br;q=0, gzip;q=0.5', 'gzip', 'gzip'],
+    ['', undefined, 'plain'],
   ]) {
     const { headers, body: got } = await ask(where, { headers: { 'accept-encoding': accepted } });
     assert.deepEqual([headers['content-encoding'], headers.vary, got], [coding, 'Accept-Encoding', body]);
@@ -181,7 +204,11 @@ test('what is compressed is sent as the client can read it; what is named by its
 test('a long file arrives whole, also its middle; who leaves early does no harm', async () => {
   const bytes = Buffer.alloc(3_000_001).map((_, i) => (i * 7919) >> 8);
   fs.writeFileSync(path.join(folder, 'page/long.bin'), bytes);
-  const ranges = [[0, bytes.length - 1], [1, 1_000_000], [262_143, 786_433]];
+  const ranges = [
+    [0, bytes.length - 1],
+    [1, 1_000_000],
+    [262_143, 786_433],
+  ];
   for (const [from, to] of ranges) {
     const answer = await fetch(`${server.url}long.bin`, { headers: { range: `bytes=${from}-${to}` } });
     assert.ok(bytes.subarray(from, to + 1).equals(Buffer.from(await answer.arrayBuffer())), `${from} to ${to}`);
@@ -197,8 +224,19 @@ test('a long file arrives whole, also its middle; who leaves early does no harm'
 });
 
 test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', async () => {
-  const outside = ['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/models/../../secret.txt',
-    '/models/..%2f..%2fsecret.txt', '/..%5csecret.txt', '/link.txt', '/.git/config', '/%00', '/%', '/nothing'];
+  const outside = [
+    '/../secret.txt',
+    '/%2e%2e/secret.txt',
+    '/..%2fsecret.txt',
+    '/models/../../secret.txt',
+    '/models/..%2f..%2fsecret.txt',
+    '/..%5csecret.txt',
+    '/link.txt',
+    '/.git/config',
+    '/%00',
+    '/%',
+    '/nothing',
+  ];
   for (const where of outside) {
     const { status, body } = await ask(where);
     assert.deepEqual([status, body], [404, 'Not found\n'], where);
@@ -207,8 +245,13 @@ test('nothing outside the folders, nothing hidden, nothing but GET and HEAD', as
 });
 
 test('a busy port gives the next one; isolation and policy can be left out', async () => {
-  const second = await serve({ root: folder, port: server.port, nextPort: true, isolation: false,
-    headers: { 'Content-Security-Policy': '' } });
+  const second = await serve({
+    root: folder,
+    port: server.port,
+    nextPort: true,
+    isolation: false,
+    headers: { 'Content-Security-Policy': '' },
+  });
   try {
     assert.ok(second.port > server.port);
     const { headers } = await fetch(`${second.url}secret.txt`);

@@ -16,7 +16,14 @@ import { testModel } from './models.js';
 
 const IDS = someIds(6, 320);
 const JOURNAL = 1 << 14;
-const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: JOURNAL, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const TUNING = {
+  segment: 1 << 18,
+  alone: Number.MAX_VALUE,
+  journal: JOURNAL,
+  backoffMs: 1,
+  longestMs: 2000,
+  stallMs: 5000,
+};
 
 /** @type {Buffer} */ let bytes;
 /** @type {Buffer} */ let other;
@@ -30,7 +37,9 @@ const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
 /** Until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...tuning };
-  t.after(() => { environment.tuning = { ...TUNING }; });
+  t.after(() => {
+    environment.tuning = { ...TUNING };
+  });
 }
 
 /** Logits, and what loading said. */
@@ -38,7 +47,13 @@ async function load(source, options = {}) {
   const events = [];
   const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
   try {
-    return { logits: await model.logits(IDS), info: model.info, last: events.at(-1), events, codes: model.info.notices.map(({ code }) => code) };
+    return {
+      logits: await model.logits(IDS),
+      info: model.info,
+      last: events.at(-1),
+      events,
+      codes: model.info.notices.map(({ code }) => code),
+    };
   } finally {
     await model.dispose();
   }
@@ -71,7 +86,9 @@ function memoryStore(extra = {}) {
       file.set(part, at);
       files.set(name, file);
     },
-    async remove(name) { files.delete(name); },
+    async remove(name) {
+      files.delete(name);
+    },
     ...extra,
   };
 }
@@ -93,8 +110,14 @@ test('the second load asks whether there is a newer file, and fetches nothing; t
   assert.deepEqual([first.info.cache, first.last.fromCache, server.sent], ['stored', 0, bytes.length]);
   server.forget();
   const second = await load(server.url, { cache });
-  assert.deepEqual([second.info.cache, second.last.fromCache, second.events[0].phase], ['cached', bytes.length, 'load']);
-  assert.deepEqual(server.seen.map(({ range }) => range), ['bytes=0-0']);
+  assert.deepEqual(
+    [second.info.cache, second.last.fromCache, second.events[0].phase],
+    ['cached', bytes.length, 'load'],
+  );
+  assert.deepEqual(
+    server.seen.map(({ range }) => range),
+    ['bytes=0-0'],
+  );
   await server.close();
   const third = await load(server.url, { cache });
   assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
@@ -112,9 +135,18 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
   await load(`${server.url}?download=true`);
   await load(server.url);
   const list = await modelCache.list();
-  assert.deepEqual(list.map(({ url }) => url), [server.url, `${server.url}?download=true`]);
+  assert.deepEqual(
+    list.map(({ url }) => url),
+    [server.url, `${server.url}?download=true`],
+  );
   const [{ key, lastUsed, ...facts }] = list;
-  assert.deepEqual(facts, { url: server.url, file: 'model.gguf', total: bytes.length, stored: bytes.length, complete: true });
+  assert.deepEqual(facts, {
+    url: server.url,
+    file: 'model.gguf',
+    total: bytes.length,
+    stored: bytes.length,
+    complete: true,
+  });
   assert.ok(Math.abs(Number(lastUsed) - Date.now()) < 60_000);
   const { usage, quota, persisted } = await modelCache.estimate();
   assert.ok(usage >= 2 * bytes.length && quota > usage && persisted);
@@ -125,7 +157,13 @@ test('the cache is used unless it is told otherwise, and shows and deletes what 
   assert.deepEqual(await modelCache.list(), []);
   await refuses(modelCache.delete(key), 'cache-failed');
   assert.equal((await refuses(modelCache.delete('x'), 'bad-option')).got, '"x"');
-  for (const [wrong, got] of [[5, '5'], [null, 'null'], [{}, '{}'], [{ list() {} }, '{ list }'], ['', '""']]) {
+  for (const [wrong, got] of [
+    [5, '5'],
+    [null, 'null'],
+    [{}, '{}'],
+    [{ list() {} }, '{ list }'],
+    ['', '""'],
+  ]) {
     assert.equal((await refuses(() => openCache(wrong), 'bad-option')).got, got);
   }
 });
@@ -134,7 +172,9 @@ test('an abort in the middle: the next load goes on there', async (t) => {
   const { cache } = await emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 4 }));
   const controller = new AbortController();
-  const onProgress = ({ loaded }) => { if (loaded > bytes.length / 2) controller.abort(); };
+  const onProgress = ({ loaded }) => {
+    if (loaded > bytes.length / 2) controller.abort();
+  };
   await refuses(loadModel(server.url, { threads: 1, cache, signal: controller.signal, onProgress }), 'aborted');
   const [entry] = await cache.list();
   assert.ok(!entry.complete && entry.stored > bytes.length / 3, JSON.stringify(entry));
@@ -145,7 +185,10 @@ test('an abort in the middle: the next load goes on there', async (t) => {
   assert.ok(last.fromCache >= entry.stored && server.sent === bytes.length - last.fromCache);
 });
 
-for (const [how, tuning] of [['in pieces', TUNING], ['in long ranges', LONG]]) {
+for (const [how, tuning] of [
+  ['in pieces', TUNING],
+  ['in long ranges', LONG],
+]) {
   test(`a process that is killed in the middle, ${how}: hardly a byte is fetched twice`, (t) => killed(t, tuning));
 }
 
@@ -160,7 +203,9 @@ async function killed(t, tuning) {
     await loadModel(${JSON.stringify(server.url)}, { threads: 1, cache: openCache(${JSON.stringify(folder)}),
       onProgress: ({ loaded }) => { if (loaded > ${bytes.length} / 2) process.kill(process.pid, 'SIGKILL'); } });`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
-  const signal = await new Promise((resolve) => { child.on('exit', (_, name) => resolve(name)); });
+  const signal = await new Promise((resolve) => {
+    child.on('exit', (_, name) => resolve(name));
+  });
   assert.equal(signal, 'SIGKILL');
   const [{ stored, complete }] = await cache.list();
   assert.ok(!complete && stored > bytes.length / 3, `${stored} bytes stored`);
@@ -186,7 +231,11 @@ test('a load that goes on: bytes that came while the cache was read do not tell 
     const { read } = store;
     let wait = 400;
     store.read = async (name, at, into) => {
-      if (at < bytes.length) await new Promise((resolve) => { setTimeout(resolve, wait); wait = 0; });
+      if (at < bytes.length)
+        await new Promise((resolve) => {
+          setTimeout(resolve, wait);
+          wait = 0;
+        });
       return read(name, at, into);
     };
     tune(t, { ...TUNING, alone: slow ? 10_000 : 0 });
@@ -217,7 +266,8 @@ test('a journal that was torn: the state before it counts; two of them: all is f
   const name = join(folder, (await readdir(folder))[0]);
   server.state.faults = () => ({});
   const tear = async (slot) => {
-    const file = await open(name, 'r+'), { size } = await file.stat();
+    const file = await open(name, 'r+'),
+      { size } = await file.stat();
     for (const half of [0, 4096]) await file.write('#', size - 16384 + slot * 8192 + half + 100);
     await file.close();
   };
@@ -264,7 +314,8 @@ test('a wrong digest leaves nothing of what it was found in, and tells both; a r
   // One that was stored without a digest is checked once.
   await cache.clear();
   await load(server.url, { cache });
-  for (const phase of ['load', 'load']) assert.equal((await load(server.url, { cache, sha256: digest })).events[0].phase, phase);
+  for (const phase of ['load', 'load'])
+    assert.equal((await load(server.url, { cache, sha256: digest })).events[0].phase, phase);
   assert.ok((await readFile(join(folder, (await readdir(folder))[0]))).subarray(bytes.length).includes(digest));
   // A complete copy stays.
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
@@ -297,7 +348,7 @@ test('too little room: the model runs, and nothing is left half stored', async (
   assert.deepEqual([poor.files.size, full.files.size], [0, 0]);
 });
 
-test('a store of one\'s own', async (t) => {
+test("a store of one's own", async (t) => {
   const server = await faultyServer(t, bytes);
   const store = memoryStore();
   const cache = openCache(store);
@@ -310,8 +361,15 @@ test('a store of one\'s own', async (t) => {
   await cache.clear();
   assert.equal(store.files.size, 0);
   // One that fails in every way.
-  const fails = async () => { throw new Error('out of order'); };
-  for (const broken of [{ list: fails }, { size: fails, list: async () => ['x'] }, { write: fails }, { estimate: fails }]) {
+  const fails = async () => {
+    throw new Error('out of order');
+  };
+  for (const broken of [
+    { list: fails },
+    { size: fails, list: async () => ['x'] },
+    { write: fails },
+    { estimate: fails },
+  ]) {
     const got = await load(server.url, { cache: openCache(memoryStore(broken)) });
     assert.deepEqual(got.logits, expected);
   }
@@ -348,8 +406,11 @@ test('no secret is kept: not the token, not what signs a URL; a new signature fi
 });
 
 test('an entry of the list is the copy itself, also where not all of its address is stored', async (t) => {
-  const { cache } = await emptyCache(t), long = 'file=gemma-of-a-long-name.gguf';
-  const server = await faultyServer(t, bytes, (_, { url }) => (url.includes(long) ? {} : { bytes: other, etag: '"two"' }));
+  const { cache } = await emptyCache(t),
+    long = 'file=gemma-of-a-long-name.gguf';
+  const server = await faultyServer(t, bytes, (_, { url }) =>
+    url.includes(long) ? {} : { bytes: other, etag: '"two"' },
+  );
   for (const query of [long, 'v=1']) await load(`${server.url}?${query}`, { cache });
   const [whole, short] = await cache.list();
   assert.deepEqual([whole.url, short.url], [`${server.url}?v=1`, server.url]);
@@ -379,13 +440,31 @@ test('the command line keeps what it downloads, unless it is told not to', async
   const { folder } = await emptyCache(t);
   const server = await faultyServer(t, bytes);
   const cli = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
-  const run = (...flags) => new Promise((resolve, reject) => {
-    const args = [cli, 'generate', server.url, '--prompt', 'x', '--max-tokens', '2', '--temperature', '0', '--threads', '1', ...flags];
-    const child = spawn(process.execPath, args, { env: { ...process.env, XDG_CACHE_HOME: folder, HF_TOKEN: 'SECRET' } });
-    let out = '';
-    child.stdout.on('data', (text) => { out += text; });
-    child.on('exit', (status) => (status === 0 ? resolve(out) : reject(new Error(`status ${status}`))));
-  });
+  const run = (...flags) =>
+    new Promise((resolve, reject) => {
+      const args = [
+        cli,
+        'generate',
+        server.url,
+        '--prompt',
+        'x',
+        '--max-tokens',
+        '2',
+        '--temperature',
+        '0',
+        '--threads',
+        '1',
+        ...flags,
+      ];
+      const child = spawn(process.execPath, args, {
+        env: { ...process.env, XDG_CACHE_HOME: folder, HF_TOKEN: 'SECRET' },
+      });
+      let out = '';
+      child.stdout.on('data', (text) => {
+        out += text;
+      });
+      child.on('exit', (status) => (status === 0 ? resolve(out) : reject(new Error(`status ${status}`))));
+    });
   const first = await run('--no-cache');
   assert.deepEqual(await readdir(folder), []);
   assert.equal(await run(), first);

@@ -5,17 +5,33 @@ import { test } from 'node:test';
 import { open, refuses } from './helpers.js';
 
 const ADD = {
-  name: 'add', description: 'Adds two numbers',
+  name: 'add',
+  description: 'Adds two numbers',
   parameters: {
-    type: 'object', required: ['a', 'b'], additionalProperties: false,
-    properties: { a: { type: 'integer', minimum: -99, maximum: 99 }, b: { type: 'integer', minimum: -99, maximum: 99 } },
+    type: 'object',
+    required: ['a', 'b'],
+    additionalProperties: false,
+    properties: {
+      a: { type: 'integer', minimum: -99, maximum: 99 },
+      b: { type: 'integer', minimum: -99, maximum: 99 },
+    },
   },
 };
 const SAY = {
-  name: 'say', parameters: { type: 'object', properties: { what: { type: 'string', maxLength: 8 } }, required: ['what'],
-    additionalProperties: false },
+  name: 'say',
+  parameters: {
+    type: 'object',
+    properties: { what: { type: 'string', maxLength: 8 } },
+    required: ['what'],
+    additionalProperties: false,
+  },
 };
-const MODELS = { 'functiongemma': 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', 'generic-tools': 'generic' };
+const MODELS = {
+  functiongemma: 'functiongemma',
+  'qwen3-tools': 'hermes',
+  'llama3-tools': 'llama3',
+  'generic-tools': 'generic',
+};
 const OPENINGS = { functiongemma: '<start_function_call>', hermes: '<tool_call>', llama3: '{', generic: '{' };
 const WILD = { temperature: 2, topK: 0, topP: 1, maxTokens: 400 };
 
@@ -32,7 +48,11 @@ for (const [name, dialect] of Object.entries(MODELS)) {
   test(`${dialect}: calls that must be are made, and fit; they grow while they come; results go back`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD });
-    for (const [seed, toolChoice] of [[1, { name: 'add' }], [2, { name: 'say' }], [3, { name: 'add' }]]) {
+    for (const [seed, toolChoice] of [
+      [1, { name: 'add' }],
+      [2, { name: 'say' }],
+      [3, { name: 'add' }],
+    ]) {
       const out = chat.send('Now what?', { toolChoice, seed });
       let shown = '';
       for await (const piece of out) shown += piece;
@@ -45,10 +65,14 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       const result = { role: 'tool', id: toolCalls[0].id, content: { sum: 5 } };
       await refuses(chat.continue(undefined, { toolChoice: 'none' }).result(), 'bad-state');
       const said = await chat.send([result], { toolChoice: 'none', seed, maxTokens: 5 }).result();
-      assert.deepEqual(chat.messages.slice(-2), [{ ...result, name: toolChoice.name }, { role: 'assistant', content: said.text }]);
+      assert.deepEqual(chat.messages.slice(-2), [
+        { ...result, name: toolChoice.name },
+        { role: 'assistant', content: said.text },
+      ]);
     }
     assert.equal(new Set(chat.messages.flatMap((m) => m.toolCalls ?? []).map(({ id }) => id)).size, 3);
-    const { content } = chat.messages.at(-1), options = { toolChoice: 'none', seed: 1, maxTokens: 5 };
+    const { content } = chat.messages.at(-1),
+      options = { toolChoice: 'none', seed: 1, maxTokens: 5 };
     await refuses(() => chat.continue(undefined, { seed: 1 }), 'bad-option');
     const { text, usage } = await chat.continue(undefined, options).result();
     assert.equal(chat.messages.at(-1).content, content + text);
@@ -63,7 +87,14 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       if (a > b) throw new Error('no');
       return { sum: a + b };
     };
-    const chat = model.chat({ tools: [{ ...ADD, execute }, { ...SAY, execute: async () => 'said' }], ...WILD, seed: 4 });
+    const chat = model.chat({
+      tools: [
+        { ...ADD, execute },
+        { ...SAY, execute: async () => 'said' },
+      ],
+      ...WILD,
+      seed: 4,
+    });
     const out = chat.send('Add', { toolChoice: { name: 'add' }, maxRounds: 2 });
     const { toolCalls, finishReason } = await out.result();
     // It must call each time, so the third answer's call is not done any more.
@@ -75,15 +106,24 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       else if (a > b) assert.equal(call.error.message, 'no');
       else assert.deepEqual(call.result, { sum: a + b });
     });
-    assert.deepEqual(chat.messages.map(({ role }) => role), ['user', 'assistant', 'tool', 'assistant', 'tool', 'assistant']);
-    assert.deepEqual(out.calls().map(({ arguments: args }) => args), toolCalls.map((call) => call.arguments));
+    assert.deepEqual(
+      chat.messages.map(({ role }) => role),
+      ['user', 'assistant', 'tool', 'assistant', 'tool', 'assistant'],
+    );
+    assert.deepEqual(
+      out.calls().map(({ arguments: args }) => args),
+      toolCalls.map((call) => call.arguments),
+    );
   });
 
   test(`${dialect}: words or calls, as the model likes; required: calls, several perhaps`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD, maxTokens: 80 });
     const [opening] = await model.tokenize(OPENINGS[dialect], { special: true });
-    const begun = await chat.clone().send('Hi', { seed: 1, logitBias: { [opening]: 1000 } }).result();
+    const begun = await chat
+      .clone()
+      .send('Hi', { seed: 1, logitBias: { [opening]: 1000 } })
+      .result();
     begun.toolCalls.forEach(assertFits);
     // Nothing but the calls' first token is liked: it is met at the beginning, and what it begins is held.
     if (dialect !== 'generic') assert.ok(begun.toolCalls.length > 0 && begun.text === '', JSON.stringify(begun));
@@ -100,13 +140,21 @@ for (const [name, dialect] of Object.entries(MODELS)) {
 
 /** @param {any} model @param {any} parameters */
 async function called(model, parameters) {
-  const tools = [{ name: 'f', parameters }], toolChoice = { name: 'f' };
-  const { toolCalls } = await model.generate([{ role: 'user', content: 'x' }], { tools, toolChoice, ...WILD, seed: 1 }).result();
+  const tools = [{ name: 'f', parameters }],
+    toolChoice = { name: 'f' };
+  const { toolCalls } = await model
+    .generate([{ role: 'user', content: 'x' }], { tools, toolChoice, ...WILD, seed: 1 })
+    .result();
   return toolCalls.map((call) => call.arguments);
 }
 
 /** @param {any} properties */
-const closed = (properties) => ({ type: 'object', properties, required: Object.keys(properties), additionalProperties: false });
+const closed = (properties) => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+});
 
 test('functiongemma: names with backslashes and control characters come as they are; one of several types is told', async (t) => {
   const model = await open(t, 'functiongemma');
@@ -118,24 +166,32 @@ test('functiongemma: names with backslashes and control characters come as they 
 
 test('parameters that say no type are of an object', async (t) => {
   for (const name of ['functiongemma', 'qwen3-tools']) {
-    const model = await open(t, name), { type, ...untyped } = closed({ a: { enum: ['x'] } });
+    const model = await open(t, name),
+      { type, ...untyped } = closed({ a: { enum: ['x'] } });
     assert.deepEqual(await called(model, untyped), [{ a: 'x' }]);
     assert.deepEqual(await called(model, { maxProperties: 0 }), [{}]);
   }
 });
 
 test('tools that cannot be are refused by place; a format beside them, and a prompt without messages', async (t) => {
-  const model = await open(t, 'generic-tools'), chat = model.chat();
+  const model = await open(t, 'generic-tools'),
+    chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
   const error = await refuses(chat.send('x', { tools: [ADD, bad] }).result(), 'bad-format');
   assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
   for (const type of ['string', ['object', 'null']]) {
-    const { message } = await refuses(chat.send('x', { tools: [ADD, { name: 'odd', parameters: { type } }] }).result(), 'bad-format');
+    const { message } = await refuses(
+      chat.send('x', { tools: [ADD, { name: 'odd', parameters: { type } }] }).result(),
+      'bad-format',
+    );
     assert.match(message, /the tool odd .*#\/tools\/1\/parameters\/type/);
   }
   await refuses(chat.send('x', { tools: [ADD], format: 'json' }).result(), 'bad-option');
   await refuses(chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }).result(), 'bad-option');
-  assert.match((await refuses(chat.send('x', { toolChoice: { name: 'sub' } }).result(), 'bad-option')).message, /a tool of that name/);
+  assert.match(
+    (await refuses(chat.send('x', { toolChoice: { name: 'sub' } }).result(), 'bad-option')).message,
+    /a tool of that name/,
+  );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
   await refuses(() => chat.send([]), 'bad-option');
   await refuses(chat.send([{ role: 'tool', id: 'call_7', content: 1 }]).result(), 'bad-option');
@@ -147,10 +203,14 @@ test('leaving while something is done ends the answer; nothing of the turn is ke
   const model = await open(t, 'generic-tools');
   const abort = new AbortController();
   let told = false;
-  const execute = (_, { signal }) => new Promise((_, reject) => {
-    signal.addEventListener('abort', () => { told = true; reject(new Error('left')); });
-    setTimeout(() => abort.abort(), 10);
-  });
+  const execute = (_, { signal }) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        told = true;
+        reject(new Error('left'));
+      });
+      setTimeout(() => abort.abort(), 10);
+    });
   const chat = model.chat({ tools: [{ ...ADD, execute }], toolChoice: 'required', ...WILD, seed: 4 });
   const { finishReason } = await chat.send('Add', { signal: abort.signal }).result();
   assert.deepEqual([finishReason, told, chat.messages], ['aborted', true, []]);

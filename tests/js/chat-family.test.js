@@ -9,12 +9,24 @@ import { loadModel } from '../../js/index.node.js';
 import { makeModel } from '../../tools/make-model.js';
 import { refuses } from './helpers.js';
 
-const SMALL = { seed: 9, layers: 2, dModel: 64, ffn: 128, heads: 4, kvHeads: 2, headDim: 16, context: 512, type: 'F32' };
+const SMALL = {
+  seed: 9,
+  layers: 2,
+  dModel: 64,
+  ffn: 128,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 16,
+  context: 512,
+  type: 'F32',
+};
 const MESSAGES = [{ role: 'user', content: 'Hello' }];
 
 /** @type {string} */
 let folder;
-before(async () => { folder = await mkdtemp(join(tmpdir(), 'gw-family-')); });
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'gw-family-'));
+});
 after(() => rm(folder, { recursive: true }));
 
 /** @param {any} t @param {string} name @param {object} spec */
@@ -36,10 +48,15 @@ async function prompted(model, prompt) {
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
   'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
-  'Llama 3': [{ architecture: 'llama', tokenizer: 'llama-bpe' }, '<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>'
-    + '<|start_header_id|>assistant<|end_header_id|>\n\n'],
-  'SmolLM2': [{ architecture: 'llama', tokenizer: 'smollm' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
-  'Qwen3': [{ architecture: 'qwen3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
+  'Llama 3': [
+    { architecture: 'llama', tokenizer: 'llama-bpe' },
+    '<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>' + '<|start_header_id|>assistant<|end_header_id|>\n\n',
+  ],
+  SmolLM2: [
+    { architecture: 'llama', tokenizer: 'smollm' },
+    '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n',
+  ],
+  Qwen3: [{ architecture: 'qwen3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
 };
 
 for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
@@ -48,10 +65,14 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
     assert.equal(model.info.chatTemplate, true);
     const ids = await model.tokenize(text, { special: true, bos: /Gemma|Llama/.test(name) });
     assert.equal(await prompted(model, MESSAGES), ids.length);
-    assert.equal(await model.detokenize(ids, { special: true }), `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`);
+    assert.equal(
+      await model.detokenize(ids, { special: true }),
+      `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`,
+    );
     // What a control token is called is longer than what it is.
     const control = text.match(/<\|?\w+\|?>/)[0];
-    const spelt = (await model.tokenize(`Hello ${control}`)).length, said = (await model.tokenize('Hello')).length;
+    const spelt = (await model.tokenize(`Hello ${control}`)).length,
+      said = (await model.tokenize('Hello')).length;
     assert.equal(await prompted(model, [{ role: 'user', content: `Hello ${control}` }]), ids.length + spelt - said);
     const chat = model.chat({ temperature: 0, maxTokens: 6 });
     await chat.send('Hello').result();
@@ -61,18 +82,30 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
   });
 }
 
-test('a Gemma file without a template has Gemma\'s form', async (t) => {
+test("a Gemma file without a template has Gemma's form", async (t) => {
   for (const architecture of ['gemma2', 'gemma3']) {
-    const [bare, full] = [await open(t, 'bare', { architecture, chatTemplate: null }), await open(t, 'full', { architecture: 'gemma3' })];
-    const conversation = [{ role: 'system', content: ' Be. ' }, ...MESSAGES, { role: 'assistant', content: ' Yo\n' }, ...MESSAGES];
+    const [bare, full] = [
+      await open(t, 'bare', { architecture, chatTemplate: null }),
+      await open(t, 'full', { architecture: 'gemma3' }),
+    ];
+    const conversation = [
+      { role: 'system', content: ' Be. ' },
+      ...MESSAGES,
+      { role: 'assistant', content: ' Yo\n' },
+      ...MESSAGES,
+    ];
     assert.equal(bare.info.chatTemplate, true);
-    for (const messages of [MESSAGES, conversation]) assert.equal(await bare.countTokens(messages), await full.countTokens(messages));
+    for (const messages of [MESSAGES, conversation])
+      assert.equal(await bare.countTokens(messages), await full.countTokens(messages));
     assert.ok((await bare.chat().send('Hi', { maxTokens: 2 }).result()).tokens.length > 0);
   }
 });
 
 test('a model without a chat template says so, and goes on with strings and ids', async (t) => {
-  for (const spec of [{ architecture: 'gpt2', dModel: 64, heads: 4 }, { architecture: 'llama', chatTemplate: null }]) {
+  for (const spec of [
+    { architecture: 'gpt2', dModel: 64, heads: 4 },
+    { architecture: 'llama', chatTemplate: null },
+  ]) {
     const model = await open(t, spec.architecture, spec);
     assert.equal(model.info.chatTemplate, false);
     for (const call of [() => model.chat(), () => model.generate(MESSAGES), () => model.countTokens(MESSAGES)]) {

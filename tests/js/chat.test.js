@@ -13,8 +13,10 @@ test('a conversation grows turn by turn, and messages is a copy', async (t) => {
   const second = await chat.send('And now?').text();
   assert.deepEqual(chat.messages, [
     { role: 'system', content: 'Be brief.' },
-    { role: 'user', content: 'Hello' }, { role: 'assistant', content: first },
-    { role: 'user', content: 'And now?' }, { role: 'assistant', content: second },
+    { role: 'user', content: 'Hello' },
+    { role: 'assistant', content: first },
+    { role: 'user', content: 'And now?' },
+    { role: 'assistant', content: second },
   ]);
   chat.messages.pop();
   chat.messages[0].content = 'changed';
@@ -26,7 +28,10 @@ test('the answer is that of the same messages given at once', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be brief.', ...SHORT });
   const answer = await chat.send('Hello').result();
-  const messages = [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Hello' }];
+  const messages = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'Hello' },
+  ];
   assert.deepEqual(answer.tokens, (await model.generate(messages, SHORT).result()).tokens);
 });
 
@@ -100,7 +105,8 @@ test('an aborted answer is kept as far as it came and marked; with nothing, the 
   const { text, finishReason } = await out.result();
   assert.equal(finishReason, 'aborted');
   assert.deepEqual(chat.messages, [
-    { role: 'user', content: 'Hello' }, { role: 'assistant', content: text, aborted: true },
+    { role: 'user', content: 'Hello' },
+    { role: 'assistant', content: text, aborted: true },
   ]);
   await chat.send('More', { signal: AbortSignal.abort() }).result();
   assert.equal(chat.messages.length, 2);
@@ -132,7 +138,10 @@ test('one answer at a time', async (t) => {
 
 test('a chat begins with given messages; wrong ones are refused', async (t) => {
   const model = await open(t);
-  const past = [{ role: 'user', content: 'a' }, { role: 'model', content: 'b' }];
+  const past = [
+    { role: 'user', content: 'a' },
+    { role: 'model', content: 'b' },
+  ];
   const chat = model.chat({ messages: past, ...SHORT });
   await chat.send('c').text();
   assert.deepEqual(chat.messages.slice(0, 3), [...past, { role: 'user', content: 'c' }]);
@@ -140,7 +149,10 @@ test('a chat begins with given messages; wrong ones are refused', async (t) => {
     await refuses(() => model.chat({ messages }), 'bad-option');
   }
   await refuses(() => model.chat({ temprature: 1 }), 'bad-option');
-  assert.match((await refuses(() => model.chat({ zebra: 1 }), 'bad-option')).expected, /system, messages, saved, .*topK/);
+  assert.match(
+    (await refuses(() => model.chat({ zebra: 1 }), 'bad-option')).expected,
+    /system, messages, saved, .*topK/,
+  );
   await refuses(() => model.chat({ system: 5 }), 'bad-option');
   await refuses(() => chat.send(5), 'bad-option');
   await refuses(() => chat.send('x', { topK: -1 }), 'bad-option');
@@ -152,7 +164,10 @@ test('behind a loop that was left, the next question can be asked at once', asyn
   const chat = model.chat({ ...SHORT, maxTokens: 300 });
   for await (const piece of chat.send('Hello')) if (piece) break;
   await chat.send('More', { maxTokens: 3 }).text();
-  assert.deepEqual(chat.messages.map((m) => m.aborted ?? false), [false, true, false, false]);
+  assert.deepEqual(
+    chat.messages.map((m) => m.aborted ?? false),
+    [false, true, false, false],
+  );
 });
 
 test('an answer that nobody reads is one all the same, and the only one at a time', async (t) => {
@@ -163,21 +178,28 @@ test('an answer that nobody reads is one all the same, and the only one at a tim
   await refuses(chat.send('Two').result(), 'bad-state');
   await again;
   chat.send('Three');
-  await model.generate('x', { maxTokens: 1 });   // calls are answered in order
-  assert.deepEqual(chat.messages.filter((m) => m.role === 'user').map((m) => m.content), ['One', 'Three']);
+  await model.generate('x', { maxTokens: 1 }); // calls are answered in order
+  assert.deepEqual(
+    chat.messages.filter((m) => m.role === 'user').map((m) => m.content),
+    ['One', 'Three'],
+  );
   assert.equal(chat.messages.length, 4);
 });
 
 test('an option of undefined keeps the default of the chat', async (t) => {
   const model = await open(t);
-  const { tokens } = await model.chat({ ...SHORT, maxTokens: 3 }).send('a', { maxTokens: undefined }).result();
+  const { tokens } = await model
+    .chat({ ...SHORT, maxTokens: 3 })
+    .send('a', { maxTokens: undefined })
+    .result();
   assert.equal(tokens.length, 3);
   await refuses(() => model.chat(null), 'bad-option');
   await refuses(() => model.chat().send('a', null), 'bad-option');
 });
 
 test('an answer that was cut goes on as if it had not been, and evaluates nothing again', async (t) => {
-  const model = await open(t), options = { ...SHORT, temperature: 0 };
+  const model = await open(t),
+    options = { ...SHORT, temperature: 0 };
   const whole = model.chat({ system: 'Be brief.', ...options });
   const { text, tokens } = await whole.send('Hello').result();
   const cut = model.chat({ system: 'Be brief.', ...options });
@@ -193,7 +215,8 @@ test('an answer that was cut goes on as if it had not been, and evaluates nothin
 });
 
 test('an answer begins with a given text, in place of the old one or where there was none', async (t) => {
-  const model = await open(t), options = { ...SHORT, temperature: 0 };
+  const model = await open(t),
+    options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(() => model.chat(options).continue('x'), 'bad-state');
   assert.equal((await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option')).got, '"json"');
@@ -207,7 +230,9 @@ test('an answer begins with a given text, in place of the old one or where there
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
   // As the rendered words say: the template's, and the beginning as a text of users.
-  const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', { special: true });
-  const ids = [...head, ...await model.tokenize('Once <end_of_turn> upon')];
+  const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', {
+    special: true,
+  });
+  const ids = [...head, ...(await model.tokenize('Once <end_of_turn> upon'))];
   assert.equal(again.usage.promptTokens, ids.length);
 });

@@ -12,15 +12,21 @@ import { testModel } from './models.js';
 
 const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
 /** @type {string} */ let model;
-before(async () => { model = await testModel('tiny'); });
+before(async () => {
+  model = await testModel('tiny');
+});
 
 /** Run the command line; stdout and stderr are not terminals. */
 function run(args, input = '', program = CLI) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [program, ...args]);
     const out = { status: 0, stdout: '', stderr: '' };
-    child.stdout.on('data', (data) => { out.stdout += data; });
-    child.stderr.on('data', (data) => { out.stderr += data; });
+    child.stdout.on('data', (data) => {
+      out.stdout += data;
+    });
+    child.stderr.on('data', (data) => {
+      out.stderr += data;
+    });
     child.on('close', (status) => resolve({ ...out, status }));
     child.stdin.end(input);
   });
@@ -45,7 +51,10 @@ test('inspect', async () => {
   assert.equal(found.architecture, 'gemma3');
   assert.equal(found.contextLength, 128);
   assert.ok(found.tensors.length > 70 && found.metadata.length > 10);
-  assert.equal(Object.values(found.types).reduce((n, x) => n + x.tensors, 0), found.tensors.length);
+  assert.equal(
+    Object.values(found.types).reduce((n, x) => n + x.tensors, 0),
+    found.tensors.length,
+  );
   const { stdout, status } = await run(['inspect', model]);
   assert.equal(status, 0);
   assert.match(stdout, /general\.architecture: "gemma3"/);
@@ -57,7 +66,7 @@ test('--float-matrices', async () => {
   const weights = async (...flags) => (await json('inspect', qat, ...flags)).memory.weights;
   assert.equal(await weights(), await weights('--float-matrices', 'keep'));
   assert.equal(await weights(), await weights('--float-matrices', 'auto'));
-  assert.ok(await weights('--float-matrices', 'q8_0') < await weights());
+  assert.ok((await weights('--float-matrices', 'q8_0')) < (await weights()));
   const { status, stderr } = await run(['inspect', qat, '--float-matrices', 'f16']);
   assert.equal(status, 2);
   assert.match(stderr, /floatMatrices.*q8_0.*"f16"/);
@@ -87,16 +96,26 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
   assert.equal(plain.stdout, `${expected.text}\n`);
   assert.equal(plain.stderr, '');
   const chat = await loaded.chat({ system: 'Be.' }).send('Hi', options).result();
-  assert.deepEqual((await json('generate', model, '--prompt', 'Hi', '--chat', '--system', 'Be.', ...flags)).tokens, chat.tokens);
+  assert.deepEqual(
+    (await json('generate', model, '--prompt', 'Hi', '--chat', '--system', 'Be.', ...flags)).tokens,
+    chat.tokens,
+  );
   const stop = expected.text.slice(2, 4);
   const stopped = await json('generate', model, '--prompt', '- Hi', ...flags, '--stop', 'nothing', '--stop', stop);
-  assert.deepEqual([stopped.finishReason, stopped.text], ['stop-sequence', expected.text.slice(0, expected.text.indexOf(stop))]);
+  assert.deepEqual(
+    [stopped.finishReason, stopped.text],
+    ['stop-sequence', expected.text.slice(0, expected.text.indexOf(stop))],
+  );
 });
 
 test('generate in a shape: a schema, an expression, a grammar, choices', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-')), file = (name) => join(directory, name);
-  await writeFile(file('s.json'), '{"type":"object","properties":{"n":{"type":"integer","maximum":9,"minimum":0}},"required":["n"],'
-    + '"additionalProperties":false}');
+  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-')),
+    file = (name) => join(directory, name);
+  await writeFile(
+    file('s.json'),
+    '{"type":"object","properties":{"n":{"type":"integer","maximum":9,"minimum":0}},"required":["n"],' +
+      '"additionalProperties":false}',
+  );
   await writeFile(file('g.gbnf'), 'root ::= "<" [ab]+ ">"');
   const ask = (...shape) => json('generate', model, '--prompt', 'x', '--seed', '3', '--max-tokens', '90', ...shape);
   const { value, text } = await ask('--schema', file('s.json'));
@@ -119,12 +138,23 @@ test('logits: little-endian float32, the last row or all', async (t) => {
   t.after(() => rm(directory, { recursive: true }));
   const file = join(directory, 'logits.bin');
   for (const all of [false, true]) {
-    const { status, stdout } = await run(['logits', model, '--ids', '2,300,301', '--out', file, ...(all ? ['--all'] : [])]);
+    const { status, stdout } = await run([
+      'logits',
+      model,
+      '--ids',
+      '2,300,301',
+      '--out',
+      file,
+      ...(all ? ['--all'] : []),
+    ]);
     assert.deepEqual([status, stdout], [0, '']);
     const bytes = await readFile(file);
     const expected = await loaded.logits([2, 300, 301], { all });
     assert.equal(bytes.length, expected.length * 4);
-    assert.deepEqual(Float32Array.from(expected, (_, i) => bytes.readFloatLE(i * 4)), expected);
+    assert.deepEqual(
+      Float32Array.from(expected, (_, i) => bytes.readFloatLE(i * 4)),
+      expected,
+    );
   }
 });
 
@@ -136,7 +166,10 @@ test('perplexity', async (t) => {
   await writeFile(file, 'Some words to be surprised by. '.repeat(5));
   const expected = await loaded.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
   assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
-  assert.match((await run(['perplexity', model, '--file', file])).stdout, /^perplexity: [\d.]+\nnll: [\d.]+\ntokens: \d+\n$/);
+  assert.match(
+    (await run(['perplexity', model, '--file', file])).stdout,
+    /^perplexity: [\d.]+\nnll: [\d.]+\ntokens: \d+\n$/,
+  );
   await writeFile(file, '');
   const { status, stderr } = await run(['perplexity', model, '--file', file]);
   assert.equal(status, 1, 'an empty file is no wrong usage');
@@ -144,14 +177,30 @@ test('perplexity', async (t) => {
 });
 
 test('bench', async () => {
-  const found = await json('bench', model, '--prompt-tokens', '20', '--gen-tokens', '6', '--runs', '3', '--threads', '1', '--variant', 'simd128');
+  const found = await json(
+    'bench',
+    model,
+    '--prompt-tokens',
+    '20',
+    '--gen-tokens',
+    '6',
+    '--runs',
+    '3',
+    '--threads',
+    '1',
+    '--variant',
+    'simd128',
+  );
   assert.deepEqual([found.variant, found.threads, found.runs], ['simd128', 1, 3]);
   assert.ok(found.prefillTokensPerSecond > 0 && found.decodeTokensPerSecond > 0);
 });
 
 test('chat: reads lines, answers, knows its commands', async () => {
   const args = ['chat', model, '--max-tokens', '5', '--seed', '1', '--threads', '1'];
-  const { status, stdout, stderr } = await run(args, 'Hello\n/retry\n/nonsense\n/system Be.\n/reset\nHi\n/exit\nnever\n');
+  const { status, stdout, stderr } = await run(
+    args,
+    'Hello\n/retry\n/nonsense\n/system Be.\n/reset\nHi\n/exit\nnever\n',
+  );
   assert.equal(status, 0, stderr);
   const answers = stdout.split('\n');
   assert.equal(answers.length, 4, stdout);
@@ -164,7 +213,10 @@ test('a pipe as the model; a reader that goes away', async () => {
   const { stdout } = await shell('cat "$2" | "$0" "$1" tokenize /dev/stdin Hello');
   assert.equal(stdout, (await run(['tokenize', model, 'Hello'])).stdout);
   const whole = await shell('cat "$2" | "$0" "$1" generate /dev/stdin --prompt x --max-tokens 2 --seed 1');
-  assert.equal(whole.stdout, (await run(['generate', model, '--prompt', 'x', '--max-tokens', '2', '--seed', '1'])).stdout);
+  assert.equal(
+    whole.stdout,
+    (await run(['generate', model, '--prompt', 'x', '--max-tokens', '2', '--seed', '1'])).stdout,
+  );
   const closed = await shell('{ sleep 0.1; "$0" "$1" inspect "$2"; echo "status $?" >&2; } | true');
   assert.equal(closed.stderr, 'status 0\n');
 });
@@ -193,12 +245,24 @@ test('without MODEL: the storyteller where it lies beside the package, else wron
 
 test('wrong usage is status 2 with the usage on stderr; failures are status 1', async () => {
   const wrong = [
-    [], ['frobnicate'], ['tokenize'], ['inspect', model, 'more'], ['generate', model], ['detokenize', model],
-    ['generate', model, '--prompt', 'x', '--top-q', '5'], ['generate', model, '--prompt', 'x', '--top-k', 'many'],
-    ['generate', model, '--prompt', 'x', '--top-k', '-1'], ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
-    ['logits', model, '--ids', '2'], ['bench', model, '--runs', '0'], ['tokenize', model, 'x', '--variant', 'fast'],
-    ['generate', model, '--prompt'], ['logits', model, '--ids', '5000', '--out', '/dev/null'],
-    ['detokenize', model, '--ids', '5000'], ['match', model, '--text', CLI], ['match', model, '--regex', ''],
+    [],
+    ['frobnicate'],
+    ['tokenize'],
+    ['inspect', model, 'more'],
+    ['generate', model],
+    ['detokenize', model],
+    ['generate', model, '--prompt', 'x', '--top-q', '5'],
+    ['generate', model, '--prompt', 'x', '--top-k', 'many'],
+    ['generate', model, '--prompt', 'x', '--top-k', '-1'],
+    ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
+    ['logits', model, '--ids', '2'],
+    ['bench', model, '--runs', '0'],
+    ['tokenize', model, 'x', '--variant', 'fast'],
+    ['generate', model, '--prompt'],
+    ['logits', model, '--ids', '5000', '--out', '/dev/null'],
+    ['detokenize', model, '--ids', '5000'],
+    ['match', model, '--text', CLI],
+    ['match', model, '--regex', ''],
     ['match', model, '--text', CLI, '--regex', '', '--choices', 'a'],
     ...['foo', '99', '', '2e3'].map((draft) => ['match', model, '--text', CLI, '--regex', 'a', '--draft', draft]),
   ];
@@ -208,10 +272,14 @@ test('wrong usage is status 2 with the usage on stderr; failures are status 1', 
     assert.ok(stderr.length > 10);
   }
   const failing = [
-    ['inspect', '/no/such/file'], ['inspect', CLI, '--json'], ['perplexity', model, '--file', '/no/such/file'],
-    ['generate', model, '--prompt', 'long '.repeat(600), '--json'], ['embed', model, '--file', '/no/such/file', '--json'],
+    ['inspect', '/no/such/file'],
+    ['inspect', CLI, '--json'],
+    ['perplexity', model, '--file', '/no/such/file'],
+    ['generate', model, '--prompt', 'long '.repeat(600), '--json'],
+    ['embed', model, '--file', '/no/such/file', '--json'],
     ...['--schema', '--grammar'].map((flag) => ['match', model, flag, '/no/such/file', '--text', CLI]),
-    ['generate', model, '--prompt', 'x', '--grammar', ''], ['match', model, '--cases', '/no/such/file'],
+    ['generate', model, '--prompt', 'x', '--grammar', ''],
+    ['match', model, '--cases', '/no/such/file'],
   ];
   for (const args of failing) {
     const { status, stdout, stderr } = await run(args);

@@ -44,6 +44,8 @@ test('tools.md', async (t) => {
     if (result) assert.deepEqual(result, { location: args.location, celsius: 18 });
   }
   assert.equal(typeof text, 'string');
-  assert.ok(sum.end.length > 0 && sum.end.every(({ arguments: { a, b } }) => Number.isInteger(a) && Number.isInteger(b)));
+  assert.ok(
+    sum.end.length > 0 && sum.end.every(({ arguments: { a, b } }) => Number.isInteger(a) && Number.isInteger(b)),
+  );
   assert.equal(typeof sum.shown[0][0], 'string');
 });

@@ -19,7 +19,9 @@ const HARM = {
   threads: () => helpers.forEach((helper) => void helper.terminate()),
   freeze: () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0),
   exit: () => process.exit(3),
-  throw: () => { throw new Error('thrown on purpose'); },
+  throw: () => {
+    throw new Error('thrown on purpose');
+  },
 };
 workerData.port.on('message', (/** @type {keyof typeof HARM} */ how) => HARM[how]());
 workerData.port.unref();

@@ -19,7 +19,11 @@ const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
 /** How ranges are asked for, by what brings it about. Of a faster server longer ones would be asked for. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
-const LONG = { how: 'in long ranges', tuning: { alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 }, usual: { slow: 1 } };
+const LONG = {
+  how: 'in long ranges',
+  tuning: { alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 },
+  usual: { slow: 1 },
+};
 const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
 /** @type {Buffer} */ let bytes;
@@ -34,7 +38,9 @@ const USUAL = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 
  * @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...environment.tuning, ...tuning };
-  t.after(() => { environment.tuning = USUAL; });
+  t.after(() => {
+    environment.tuning = USUAL;
+  });
 }
 
 async function logitsOf(source, options = {}) {
@@ -50,13 +56,17 @@ before(async () => {
   environment.tuning = USUAL;
   bytes = await readFile(await testModel('parity-q4_0'));
   other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;   // another model of the same shape
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1; // another model of the same shape
   expected = await logitsOf(new Uint8Array(bytes));
   expectedOther = await logitsOf(new Uint8Array(other));
   assert.notDeepEqual(expected, expectedOther);
 });
 
-for (const { how, tuning, runs } of [{ ...PIECES, runs: 6 }, { ...ONE, runs: 6 }, { ...LONG, runs: 1 }]) {
+for (const { how, tuning, runs } of [
+  { ...PIECES, runs: 6 },
+  { ...ONE, runs: 6 },
+  { ...LONG, runs: 1 },
+]) {
   test(`${runs * 18} connections cut at random offsets, ${how}: the right model each time, 1 % fetched twice at most`, (t) => {
     tune(t, tuning);
     return cutConnections(t, runs);
@@ -70,7 +80,8 @@ async function cutConnections(t, runs) {
   let cuts = [];
   let made = 0;
   // Large enough: of a connection that breaks, what has arrived and nobody has read yet is lost, up to 64 KB.
-  const large = await readFile(await testModel('medium')), right = await logitsOf(new Uint8Array(large));
+  const large = await readFile(await testModel('medium')),
+    right = await logitsOf(new Uint8Array(large));
   const server = await faultyServer(t, large, (_, { headers }) => {
     const [first, last] = /(\d+)-(\d+)/.exec(headers.range).slice(1).map(Number);
     const cut = cuts.findIndex((at) => at > first && at <= last);
@@ -88,23 +99,44 @@ async function cutConnections(t, runs) {
 }
 
 test('several ranges are fetched at once, at most three', async (t) => {
-  let now = 0, most = 0;
+  let now = 0,
+    most = 0;
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
   server.server.prependListener('request', (_, response) => {
     most = Math.max(most, ++now);
-    response.on('close', () => { now--; });
+    response.on('close', () => {
+      now--;
+    });
   });
   await logitsOf(server.url);
   assert.equal(most, 3);
 });
 
 for (const { how, tuning, usual } of [PIECES, LONG]) {
-  test(`${how}: stalls are cut off and asked for again`, (t) => { tune(t, tuning); return stalls(t, usual, how === PIECES.how ? 4 : 12); });
-  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => { tune(t, tuning); return goneRanges(t, usual); });
-  test(`${how}: a length that is a lie ends with a code`, (t) => { tune(t, tuning); return lies(t, usual); });
-  test(`${how}: a file that changes in the middle is never mixed`, (t) => { tune(t, tuning); return changes(t, usual); });
-  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => { tune(t, tuning); return refusals(t, usual); });
-  test(`${how}: whatever goes wrong: the right model or a code`, (t) => { tune(t, tuning); return chaos(t, usual, how === PIECES.how ? 40 : 12); });
+  test(`${how}: stalls are cut off and asked for again`, (t) => {
+    tune(t, tuning);
+    return stalls(t, usual, how === PIECES.how ? 4 : 12);
+  });
+  test(`${how}: ranges that are gone in the middle, or that are others than asked for`, (t) => {
+    tune(t, tuning);
+    return goneRanges(t, usual);
+  });
+  test(`${how}: a length that is a lie ends with a code`, (t) => {
+    tune(t, tuning);
+    return lies(t, usual);
+  });
+  test(`${how}: a file that changes in the middle is never mixed`, (t) => {
+    tune(t, tuning);
+    return changes(t, usual);
+  });
+  test(`${how}: 429 and 503 are asked again, when the server says`, (t) => {
+    tune(t, tuning);
+    return refusals(t, usual);
+  });
+  test(`${how}: whatever goes wrong: the right model or a code`, (t) => {
+    tune(t, tuning);
+    return chaos(t, usual, how === PIECES.how ? 40 : 12);
+  });
 }
 
 async function stalls(t, usual, every) {
@@ -116,14 +148,18 @@ async function stalls(t, usual, every) {
 test('of a server that is silent whoever watches is told before it is asked again', async (t) => {
   tune(t, { stallMs: 3_600_000, toldMs: 60 });
   for (const fault of [{ wait: 3_600_000 }, { stallAt: 10_000 }]) {
-    const server = await faultyServer(t, bytes, () => fault), control = new AbortController();
+    const server = await faultyServer(t, bytes, () => fault),
+      control = new AbortController();
     const reports = [];
     const onProgress = (report) => {
       reports.push(report);
       if (reports.length > 4 && reports.at(-1).loaded === reports.at(-3).loaded) control.abort();
     };
     await refuses(loadModel(server.url, { ...OPTIONS, onProgress, signal: control.signal }), 'aborted');
-    assert.ok(reports.every(({ phase, notice }) => phase === 'fetch' && !notice), JSON.stringify(reports));
+    assert.ok(
+      reports.every(({ phase, notice }) => phase === 'fetch' && !notice),
+      JSON.stringify(reports),
+    );
   }
 });
 
@@ -136,7 +172,10 @@ test('a server that sends a little each time and falls silent is not asked for e
 });
 
 test('a server that has no ranges: one stream, and a new one after a break', async (t) => {
-  const server = await faultyServer(t, bytes, (n) => ({ noRanges: true, ...(n < 3 && { killAt: 1_000_000 * (n + 1) }) }));
+  const server = await faultyServer(t, bytes, (n) => ({
+    noRanges: true,
+    ...(n < 3 && { killAt: 1_000_000 * (n + 1) }),
+  }));
   assert.deepEqual(await logitsOf(server.url), expected);
   assert.equal(server.seen.length, 3 + (bytes.length > 3_000_000 ? 1 : 0));
 });
@@ -181,16 +220,22 @@ async function lies(t, usual) {
 
 async function changes(t, usual) {
   for (const ranges of [true, false]) {
-    const server = await faultyServer(t, bytes, (n) => ({
-      noRanges: !ranges, ...(n >= 2 ? { bytes: other, etag: '"two"' } : { killAt: ranges ? undefined : 1_000_000 }),
-    }), usual);
+    const server = await faultyServer(
+      t,
+      bytes,
+      (n) => ({
+        noRanges: !ranges,
+        ...(n >= 2 ? { bytes: other, etag: '"two"' } : { killAt: ranges ? undefined : 1_000_000 }),
+      }),
+      usual,
+    );
     await refuses(loadModel(server.url, OPTIONS), 'source-changed');
     assert.deepEqual(await logitsOf(server.url), expectedOther);
   }
 }
 
 test('without an ETag or a date nothing is put together from two answers', async (t) => {
-  const none = { headers: { 'ETag': '', 'Last-Modified': '' } };
+  const none = { headers: { ETag: '', 'Last-Modified': '' } };
   const server = await faultyServer(t, bytes, () => none);
   assert.deepEqual(await logitsOf(server.url), expected);
   server.state.faults = (n) => ({ ...none, killAt: n < 2 ? 1_000_000 : undefined });
@@ -227,18 +272,35 @@ test('a server that goes away for good ends with a code, and a load afterwards w
 async function chaos(t, usual, runs) {
   const random = randoms(7);
   const kinds = [
-    () => ({ killAt: Math.floor(random() * SEGMENT) }), () => ({ status: 500 }), () => ({ noRanges: true }),
-    () => ({ noRanges: true, killAt: Math.floor(random() * bytes.length) }), () => ({ shift: 1 }), () => ({ lie: 10 }),
-    () => ({ gzip: true }), () => ({ bytes: other, etag: '"two"' }), () => ({ headers: { ETag: 'W/"one"' } }),
-    () => ({ status: 416 }), () => ({ headers: { 'Content-Range': 'bytes 5-1/x' } }), () => ({ bytes: other.subarray(0, 9), etag: '"three"' }),
+    () => ({ killAt: Math.floor(random() * SEGMENT) }),
+    () => ({ status: 500 }),
+    () => ({ noRanges: true }),
+    () => ({ noRanges: true, killAt: Math.floor(random() * bytes.length) }),
+    () => ({ shift: 1 }),
+    () => ({ lie: 10 }),
+    () => ({ gzip: true }),
+    () => ({ bytes: other, etag: '"two"' }),
+    () => ({ headers: { ETag: 'W/"one"' } }),
+    () => ({ status: 416 }),
+    () => ({ headers: { 'Content-Range': 'bytes 5-1/x' } }),
+    () => ({ bytes: other.subarray(0, 9), etag: '"three"' }),
   ];
   const ends = {};
   for (let run = 0; run < runs; run++) {
     const share = run % 2 ? 0.01 : 0.3;
-    const server = await faultyServer(t, bytes, () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}), usual);
+    const server = await faultyServer(
+      t,
+      bytes,
+      () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}),
+      usual,
+    );
     const end = await logitsOf(server.url).catch((error) => error);
     if (end instanceof Error) assert.ok(Object.hasOwn(CODES, end.code) && end.code !== 'worker-failed', `${end.stack}`);
-    else assert.ok([expected, expectedOther].some((right) => right.every((x, i) => Object.is(x, end[i]))), `run ${run}: another model`);
+    else
+      assert.ok(
+        [expected, expectedOther].some((right) => right.every((x, i) => Object.is(x, end[i]))),
+        `run ${run}: another model`,
+      );
     ends[end.code ?? 'a model'] = (ends[end.code ?? 'a model'] ?? 0) + 1;
     await server.close();
   }
@@ -250,12 +312,14 @@ async function chaos(t, usual, runs) {
 async function readAll(url, tuning, around = {}) {
   const notices = [];
   const hash = (text) => createHash('sha256').update(text).digest('hex');
-  const download = new Download({ url, tuning: { ...environment.tuning, ...tuning } },
-    { readOnly: false, hash, counted() {}, notice: (code) => notices.push(code), ...around });
+  const download = new Download(
+    { url, tuning: { ...environment.tuning, ...tuning } },
+    { readOnly: false, hash, counted() {}, notice: (code) => notices.push(code), ...around },
+  );
   await download.open();
   download.planned(bytes.length);
   const pieces = [];
-  for (let piece; (piece = await download.next());) pieces.push(Buffer.from(piece));
+  for (let piece; (piece = await download.next()); ) pieces.push(Buffer.from(piece));
   await download.close();
   assert.equal(Buffer.compare(Buffer.concat(pieces), bytes), 0);
   return notices;
@@ -266,12 +330,15 @@ const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 
 test('long ranges: the next one is asked for while one comes', async (t) => {
-  const server = await faultyServer(t, bytes, () => (PACED));
-  let now = 0, twice = 0;
+  const server = await faultyServer(t, bytes, () => PACED);
+  let now = 0,
+    twice = 0;
   server.server.prependListener('request', (_, response) => {
     if (++now > 1) twice++;
     assert.ok(now <= 2);
-    response.on('close', () => { now--; });
+    response.on('close', () => {
+      now--;
+    });
   });
   await readAll(server.url, FEW);
   assert.ok(twice >= 2 && twice >= server.seen.length - 3, `${twice} of ${server.seen.length}`);
@@ -300,7 +367,10 @@ test('what was asked for early is closed when ranges are gone', async (t) => {
   });
   server.server.prependListener('request', (_, response) => responses.push(response));
   server.server.on('request', (_, response) => {
-    if (responses.length === 3) response.on('close', () => { sent = server.seen[3]?.sent ?? 0; });
+    if (responses.length === 3)
+      response.on('close', () => {
+        sent = server.seen[3]?.sent ?? 0;
+      });
   });
   assert.deepEqual(await readAll(server.url, FEW), ['retry']);
   assert.equal(server.seen.length, 4);
@@ -348,7 +418,9 @@ test('a token goes to the host of the URL only, in a header', async (t) => {
     asked.push({ url, headers });
     response.writeHead(302, { Location: `${files.url}?X-Amz-Signature=SIGNATURE` }).end();
   });
-  await new Promise((resolve) => { hub.listen(0, '127.0.0.1', () => resolve(null)); });
+  await new Promise((resolve) => {
+    hub.listen(0, '127.0.0.1', () => resolve(null));
+  });
   t.after(() => hub.close());
   const { port } = /** @type {any} */ (hub.address());
   const url = `http://localhost:${port}/owner/name/resolve/main/model.gguf`;
@@ -357,7 +429,9 @@ test('a token goes to the host of the URL only, in a header', async (t) => {
   assert.ok(asked.every((one) => one.headers.authorization === 'Bearer hf_SECRET' && one.headers['x-secret']));
   assert.ok(asked.every((one) => !one.url.includes('SECRET')));
   assert.ok(files.seen.length > 3);
-  assert.ok(files.seen.every((one) => !one.headers.authorization && !one.headers['x-secret'] && !one.url.includes('SECRET')));
+  assert.ok(
+    files.seen.every((one) => !one.headers.authorization && !one.headers['x-secret'] && !one.url.includes('SECRET')),
+  );
   // Where the redirect led is asked without the detour, until that is refused.
   assert.equal(asked.length, 1);
   files.forget();
@@ -368,7 +442,10 @@ test('a token goes to the host of the URL only, in a header', async (t) => {
 
 test('the digest that Hugging Face names is checked', async (t) => {
   const right = createHash('sha256').update(bytes).digest('hex');
-  for (const [digest, body] of [[right, bytes], [right, other]]) {
+  for (const [digest, body] of [
+    [right, bytes],
+    [right, other],
+  ]) {
     const server = await faultyServer(t, body, () => ({ headers: { 'X-Linked-Etag': `"${digest}"` } }));
     if (body === bytes) assert.deepEqual(await logitsOf(server.url), expected);
     else assert.equal((await refuses(loadModel(server.url, OPTIONS), 'sha256-mismatch')).expected, right);

@@ -19,7 +19,11 @@ const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8')
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
 
 /** 1 - cosine that a vector may be from the truth. @type {[RegExp, number][]} */
-const LARGEST = [[/f32|f16|outliers/, 1e-5], [/q8_0|300m/, 1e-3], [/q4_0/, 1e-2]];
+const LARGEST = [
+  [/f32|f16|outliers/, 1e-5],
+  [/q8_0|300m/, 1e-3],
+  [/q4_0/, 1e-2],
+];
 
 /** Which kinds read the longest text too. */
 const WHOLE = /-(f32|q8_0|300m)$/;
@@ -34,13 +38,15 @@ function truthOf(name) {
 /** 1 - cosine, of vectors that are near each other. @param {Float32Array} a @param {Float32Array} b */
 function apart(a, b) {
   const length = (/** @type {Float32Array} */ v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
-  const x = length(a), y = length(b);
+  const x = length(a),
+    y = length(b);
   return a.reduce((sum, v, i) => sum + (v / x - b[i] / y) ** 2, 0) / 2;
 }
 
 /** @param {Buffer} bytes */
 function weightsSha256(bytes) {
-  const { dataOffset, tensors } = readHeader(bytes), hash = createHash('sha256');
+  const { dataOffset, tensors } = readHeader(bytes),
+    hash = createHash('sha256');
   for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const at = dataOffset + t.offset;
     hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
@@ -52,12 +58,13 @@ const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) /
 
 for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.entries(ABOUT.models)) {
   test(`${name} against transformers, no further from it than llama.cpp`, async (t) => {
-    const file = await testModel(name), { ids } = ABOUT.texts[texts];
+    const file = await testModel(name),
+      { ids } = ABOUT.texts[texts];
     const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
     const model = await open(t, name, { threads: 2 });
     assert.deepEqual(model.info.embedding, { dimensions: width, pooling: 'mean', dense: texts !== 'embed-mqa' });
-    assert.deepEqual([model.info.bosToken, ...await model.tokenize(input[1]), ids[1].at(-1)], ids[1]);
+    assert.deepEqual([model.info.bosToken, ...(await model.tokenize(input[1])), ids[1].at(-1)], ids[1]);
     const far = (await model.embed(input)).map((vector, i) => apart(vector, truthOf(name)[i]));
     t.diagnostic(`1 - cosine: ${far.map((x) => x.toExponential(1)).join(' ')}; llama.cpp ${llama.join(' ')}`);
     const [, largest] = /** @type {[RegExp, number]} */ (LARGEST.find(([kind]) => kind.test(name)));
@@ -79,9 +86,10 @@ test('files of Q8_0 make nearly the vectors of the floats they were made of', as
 const TEXTS = Array.from({ length: 70 }, (_, i) => {
   return `text ${i} ${'of some words, '.repeat((i * 7) % 23 === 0 ? 12 : i % 3)}`;
 });
-const bitsOf = (/** @type {Float32Array[]} */ list) => list.map((v) => {
-  return Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString('hex');
-});
+const bitsOf = (/** @type {Float32Array[]} */ list) =>
+  list.map((v) => {
+    return Buffer.from(v.buffer, v.byteOffset, v.byteLength).toString('hex');
+  });
 
 test('a text gives the same bits alone and among others, in any order, with any number of threads', async (t) => {
   for (const name of ['embed-small-f32', 'embed-q8_0', 'embed-mqa-q4_0']) {
@@ -108,35 +116,54 @@ test('a cache of integers gives the same bits alone and among others', async (t)
 });
 
 test("tasks are the prompts of the model's card", async (t) => {
-  const model = await open(t, 'embed-q8_0'), text = 'a text';
+  const model = await open(t, 'embed-q8_0'),
+    text = 'a text';
   const plain = async (/** @type {string} */ whole) => bitsOf([await model.embed(whole)]);
   for (const [options, before] of /** @type {[object, string][]} */ ([
-    [{ task: 'query' }, 'task: search result | query: '], [{ task: 'document' }, 'title: none | text: '],
+    [{ task: 'query' }, 'task: search result | query: '],
+    [{ task: 'document' }, 'title: none | text: '],
     [{ task: 'document', title: 'A title' }, 'title: A title | text: '],
     [{ task: 'similarity' }, 'task: sentence similarity | query: '],
-    [{ task: 'classification' }, 'task: classification | query: '], [{ task: 'clustering' }, 'task: clustering | query: '],
-    [{ task: 'code' }, 'task: code retrieval | query: '], [{ task: 'question' }, 'task: question answering | query: '],
-    [{ task: 'fact' }, 'task: fact checking | query: '], [{ prompt: 'mine: ' }, 'mine: '], [{}, ''],
+    [{ task: 'classification' }, 'task: classification | query: '],
+    [{ task: 'clustering' }, 'task: clustering | query: '],
+    [{ task: 'code' }, 'task: code retrieval | query: '],
+    [{ task: 'question' }, 'task: question answering | query: '],
+    [{ task: 'fact' }, 'task: fact checking | query: '],
+    [{ prompt: 'mine: ' }, 'mine: '],
+    [{}, ''],
   ])) {
     assert.deepEqual(bitsOf([await model.embed(text, options)]), await plain(before + text), JSON.stringify(options));
   }
   const titles = await model.embed([text, text], { task: 'document', title: ['One', ''] });
-  assert.deepEqual(bitsOf(titles),
-    [...await plain(`title: One | text: ${text}`), ...await plain(`title: none | text: ${text}`)]);
-  for (const options of [{ task: 'other' }, { title: 'x' }, { task: 'query', title: 'x' }, { task: 'query', prompt: 'x' },
-    { task: 'document', title: ['only one'] }, { dimensions: 0 }, { dimensions: 257 }, { pooling: 'last' }, { pool: 'mean' }]) {
+  assert.deepEqual(bitsOf(titles), [
+    ...(await plain(`title: One | text: ${text}`)),
+    ...(await plain(`title: none | text: ${text}`)),
+  ]);
+  for (const options of [
+    { task: 'other' },
+    { title: 'x' },
+    { task: 'query', title: 'x' },
+    { task: 'query', prompt: 'x' },
+    { task: 'document', title: ['only one'] },
+    { dimensions: 0 },
+    { dimensions: 257 },
+    { pooling: 'last' },
+    { pool: 'mean' },
+  ]) {
     await refuses(model.embed(['a', 'b'], /** @type {any} */ (options)), 'bad-option');
   }
   await refuses(model.embed(/** @type {any} */ ([1])), 'bad-option');
 });
 
 test('vectors have length 1, are cut and have length 1 again; or are as the model made them', async (t) => {
-  const model = await open(t, 'embed-f32'), whole = await model.embed('some text', { normalize: false });
+  const model = await open(t, 'embed-f32'),
+    whole = await model.embed('some text', { normalize: false });
   const length = (/** @type {Float32Array} */ v) => Math.hypot(...v);
   assert.equal(whole.length, 256);
   assert.ok(Math.abs(length(whole) - 1) > 0.01, 'not normalised');
   for (const dimensions of [256, 128, 5]) {
-    const cut = await model.embed('some text', { dimensions }), part = whole.subarray(0, dimensions);
+    const cut = await model.embed('some text', { dimensions }),
+      part = whole.subarray(0, dimensions);
     assert.equal(cut.length, dimensions);
     assert.ok(Math.abs(length(cut) - 1) < 1e-6);
     assert.ok(apart(cut, part) < 1e-12);
@@ -148,22 +175,29 @@ test('vectors have length 1, are cut and have length 1 again; or are as the mode
 });
 
 test('texts that are too long are refused, or cut so that their end stays', async (t) => {
-  const model = await open(t, 'embed-small-f32', { contextLength: 64 }), text = 'etaoin'.repeat(30);
+  const model = await open(t, 'embed-small-f32', { contextLength: 64 }),
+    text = 'etaoin'.repeat(30);
   const error = await refuses(model.embed(['short', text]), 'context-exceeded');
   assert.match(error.message, /text 1: expected at most 64/);
-  const ids = await model.tokenize(text), kept = await model.detokenize(ids.slice(0, 62));
+  const ids = await model.tokenize(text),
+    kept = await model.detokenize(ids.slice(0, 62));
   assert.equal((await model.tokenize(kept)).length, 62);
   assert.deepEqual(await model.embed(text, { truncate: true }), await model.embed(kept));
 });
 
-test('users\' text names no control tokens', async (t) => {
-  const model = await open(t, 'embed-f32'), seen = await model.inside('a<eos>b');
-  assert.deepEqual(seen.tokens.filter(({ id }) => id < 3).map(({ text }) => text), ['<bos>', '<eos>']);
+test("users' text names no control tokens", async (t) => {
+  const model = await open(t, 'embed-f32'),
+    seen = await model.inside('a<eos>b');
+  assert.deepEqual(
+    seen.tokens.filter(({ id }) => id < 3).map(({ text }) => text),
+    ['<bos>', '<eos>'],
+  );
   assert.equal(seen.tokens.at(-1)?.text, '<eos>');
 });
 
 test('embedding reports progress, can be aborted at any time, and the model goes on', async (t) => {
-  const model = await open(t, 'embed-q8_0'), before = await model.embed('a text');
+  const model = await open(t, 'embed-q8_0'),
+    before = await model.embed('a text');
   /** @type {{ done: number, total: number }[]} */
   const seen = [];
   await model.embed(TEXTS, { onProgress: (progress) => seen.push(progress) });
@@ -182,12 +216,16 @@ test('embedding reports progress, can be aborted at any time, and the model goes
 
 test('a model that makes vectors says that it cannot go on with texts', async (t) => {
   const model = await open(t, 'embed-q8_0');
-  for (const call of [() => model.generate('x').text(), () => model.chat(), () => model.logits([2]),
-    () => model.perplexity('a b')]) {
+  for (const call of [
+    () => model.generate('x').text(),
+    () => model.chat(),
+    () => model.logits([2]),
+    () => model.perplexity('a b'),
+  ]) {
     const error = await refuses(async () => call(), 'embedding-model');
     assert.match(error.message, /embed/);
   }
-  assert.ok(await model.countTokens('a b') > 0);
+  assert.ok((await model.countTokens('a b')) > 0);
 });
 
 test('others make vectors when they are told how', async (t) => {
@@ -197,7 +235,8 @@ test('others make vectors when they are told how', async (t) => {
     const told = await refuses(model.embed('a text'), 'bad-option');
     assert.match(told.message, /'mean' or 'last'/);
     await refuses(model.embed('a text', { pooling: 'mean', task: 'query' }), 'bad-option');
-    const text = 'a text of several words, '.repeat(8), last = await model.embed(text, { pooling: 'last' });
+    const text = 'a text of several words, '.repeat(8),
+      last = await model.embed(text, { pooling: 'last' });
     const both = await model.embed([text, 'a'], { pooling: 'mean' });
     assert.equal(last.length, model.info.width);
     assert.ok(apart(last, both[0]) > 1e-4);
@@ -207,9 +246,18 @@ test('others make vectors when they are told how', async (t) => {
 });
 
 test('texts go together through models that see earlier tokens only, and give the same bits as alone', async (t) => {
-  const texts = [...Array.from({ length: 24 }, (_, i) => 'word '.repeat(i % 5) + i), 'a longer text, '.repeat(12), 'x', 'y z'];
-  for (const [name, options] of /** @type {const} */ ([['tiny', {}], ['gpt2-q4_0', { threads: 1 }], ['llama-q8_0', { kvType: 'q8_0' }],
-    ['gemma2-q4_0', { threads: 2, kvType: 'i16', contextLength: 250 }]])) {
+  const texts = [
+    ...Array.from({ length: 24 }, (_, i) => 'word '.repeat(i % 5) + i),
+    'a longer text, '.repeat(12),
+    'x',
+    'y z',
+  ];
+  for (const [name, options] of /** @type {const} */ ([
+    ['tiny', {}],
+    ['gpt2-q4_0', { threads: 1 }],
+    ['llama-q8_0', { kvType: 'q8_0' }],
+    ['gemma2-q4_0', { threads: 2, kvType: 'i16', contextLength: 250 }],
+  ])) {
     const model = await open(t, name, options);
     for (const pooling of /** @type {const} */ (['mean', 'last'])) {
       /** @type {number[]} */
@@ -221,10 +269,15 @@ test('texts go together through models that see earlier tokens only, and give th
       }
     }
     // Nothing of it is taken for a context.
-    const prompt = texts.slice(0, 3).join(''), fresh = await open(t, name, options);
-    assert.deepEqual(await model.logits([...await model.tokenize(prompt)]), await fresh.logits([...await fresh.tokenize(prompt)]));
+    const prompt = texts.slice(0, 3).join(''),
+      fresh = await open(t, name, options);
+    assert.deepEqual(
+      await model.logits([...(await model.tokenize(prompt))]),
+      await fresh.logits([...(await fresh.tokenize(prompt))]),
+    );
   }
-  const small = await open(t, 'tiny', { contextLength: 24 }), few = texts.slice(0, 4);
+  const small = await open(t, 'tiny', { contextLength: 24 }),
+    few = texts.slice(0, 4);
   const alone = [];
   for (const text of few) alone.push(await small.embed(text, { pooling: 'mean' }));
   assert.deepEqual(await small.embed(few, { pooling: 'mean' }), alone);
@@ -251,18 +304,23 @@ async function edited(edit) {
 }
 
 test('headers that say what no file of the kind says are refused by name', async () => {
-  const without = (/** @type {string} */ name) => edited((file) => {
-    file.metadata = file.metadata.filter(([key]) => !key.endsWith(name));
-    file.tensors = file.tensors.filter((tensor) => tensor.name !== name);
-  });
-  const withKey = (/** @type {string} */ key, /** @type {any} */ ...entry) => edited((file) => {
-    const whole = `gemma-embedding.${key}`;
-    file.metadata = [...file.metadata.filter(([name]) => name !== whole), /** @type {any} */ ([whole, ...entry])];
-  });
+  const without = (/** @type {string} */ name) =>
+    edited((file) => {
+      file.metadata = file.metadata.filter(([key]) => !key.endsWith(name));
+      file.tensors = file.tensors.filter((tensor) => tensor.name !== name);
+    });
+  const withKey = (/** @type {string} */ key, /** @type {any} */ ...entry) =>
+    edited((file) => {
+      const whole = `gemma-embedding.${key}`;
+      file.metadata = [...file.metadata.filter(([name]) => name !== whole), /** @type {any} */ ([whole, ...entry])];
+    });
   assert.match((await refuses(without('dense_3.weight'), 'missing-tensor')).message, /dense_3/);
   assert.match((await refuses(without('dense_2_feat_out'), 'missing-key')).message, /dense_2_feat_out/);
   assert.match((await refuses(withKey('pooling_type', 'u32', 2), 'bad-metadata')).message, /pooling_type/);
-  assert.match((await refuses(withKey('dense_2_feat_out', 'u32', 512), ['bad-metadata', 'bad-shape'])).message, /dense/);
+  assert.match(
+    (await refuses(withKey('dense_2_feat_out', 'u32', 512), ['bad-metadata', 'bad-shape'])).message,
+    /dense/,
+  );
   assert.match((await refuses(withKey('dense_3_feat_out', 'u32', 512), 'bad-metadata')).message, /dense_3_feat_out/);
   assert.match((await refuses(withKey('attention.causal', 'bool', true), 'bad-metadata')).message, /causal/);
   const fine = await withKey('attention.causal', 'bool', false);

@@ -14,21 +14,32 @@ import { barePlatform, idsOf, openLocal } from './local.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
-const JS = new URL('../../js/', import.meta.url), THREAD = new URL('thread.node.js', JS);
+const JS = new URL('../../js/', import.meta.url),
+  THREAD = new URL('thread.node.js', JS);
 const { relaxed } = features();
 
 /** Instructions of kernels, by their order, which the start does not prove: all of them, for one kernel that is wrong may
  * have another one that takes its place. @param {Uint8Array} file */
 async function faultySites(file) {
-  const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS))), sites = sitesOf(module);
+  const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS))),
+    sites = sitesOf(module);
   const refused = new Set();
   for (const code of new Set(sites.map((site) => site.code))) {
     const own = sites.filter((site) => site.code === code);
-    if (await outcome(flipped(module, own), file) === 'refused') refused.add(code);
+    if ((await outcome(flipped(module, own), file)) === 'refused') refused.add(code);
   }
   assert.ok(refused.size > 0, 'the start proves some');
   const left = sites.flatMap(({ code }, i) => (refused.has(code) ? [] : [i]));
-  assert.equal(await outcome(flipped(module, left.map((i) => sites[i])), file), 'engine-fault');
+  assert.equal(
+    await outcome(
+      flipped(
+        module,
+        left.map((i) => sites[i]),
+      ),
+      file,
+    ),
+    'engine-fault',
+  );
   return left;
 }
 
@@ -36,23 +47,40 @@ async function faultySites(file) {
 function faultyPlatform(faulty) {
   const threads = { started: 0, ended: 0 };
   const createThread = () => {
-    const port = nodePort(new Worker(THREAD, { execArgv: [] })), { terminate } = port;
+    const port = nodePort(new Worker(THREAD, { execArgv: [] })),
+      { terminate } = port;
     threads.started++;
     return Object.assign(port, { terminate: () => (threads.ended++, terminate()) });
   };
   const platform = barePlatform(async (name) => {
-    const bytes = new Uint8Array(await readFile(new URL(name, JS))), sites = sitesOf(bytes);
-    return WebAssembly.compile(/relaxed/.test(name) ? flipped(bytes, faulty.map((i) => sites[i])) : bytes);
+    const bytes = new Uint8Array(await readFile(new URL(name, JS))),
+      sites = sitesOf(bytes);
+    return WebAssembly.compile(
+      /relaxed/.test(name)
+        ? flipped(
+            bytes,
+            faulty.map((i) => sites[i]),
+          )
+        : bytes,
+    );
   });
   const openFile = (/** @type {string} */ path) => {
     const file = openSync(path, 'r');
-    return { read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null), close() { closeSync(file); } };
+    return {
+      read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
+      close() {
+        closeSync(file);
+      },
+    };
   };
   return { platform: { ...platform, createThread, openFile }, threads };
 }
 
-describe('a kernel that is wrong, found while a model loads', { skip: !relaxed && 'this Node runs no relaxed SIMD' }, () => {
-  let path = '', bytes = new Uint8Array(0);
+describe('a kernel that is wrong, found while a model loads', {
+  skip: !relaxed && 'this Node runs no relaxed SIMD',
+}, () => {
+  let path = '',
+    bytes = new Uint8Array(0);
   /** @type {number[]} */ let faulty;
   /** @type {Float32Array} */ let expected;
 

@@ -9,7 +9,10 @@ test('every code of the engine has a line in CODES', async () => {
   const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
   const names = [...header.matchAll(/X\(GW_E_\w+, -\d+, "([\w-]+)"\)/g)].map((m) => m[1]);
   assert.ok(names.length > 15, `found ${names.length} codes in base.h`);
-  assert.deepEqual(names.filter((name) => !(name in CODES)), []);
+  assert.deepEqual(
+    names.filter((name) => !(name in CODES)),
+    [],
+  );
 });
 
 test('every code that the package throws has a line in CODES', async () => {
@@ -21,7 +24,10 @@ test('every code that the package throws has a line in CODES', async () => {
     for (const [, code] of source.matchAll(/new GemmaError\(\s*'([\w-]+)'/g)) used.add(code);
   }
   assert.ok(used.size > 10, `found ${used.size} codes in js/`);
-  assert.deepEqual([...used].filter((code) => !(code in CODES)), []);
+  assert.deepEqual(
+    [...used].filter((code) => !(code in CODES)),
+    [],
+  );
 });
 
 test('a message says what was expected and what was got', () => {

@@ -22,7 +22,7 @@ test('logits of all positions are those of each prefix, to the bit: its end alon
   for (const n of [1, 2, 17, 64, 75]) {
     const row = all.subarray((n - 1) * 1024, n * 1024);
     assert.deepEqual(await model.logits(ids.slice(0, n)), row, `position ${n}`);
-    await model.logits([9]);   // and with nothing kept
+    await model.logits([9]); // and with nothing kept
     assert.deepEqual(await model.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
   }
 });
@@ -73,7 +73,8 @@ test('logits and perplexity can be aborted, which says why, and the model is rig
       (signal) => model.logits(someIds(800, 4096), { signal }),
       (signal) => model.perplexity('some words and more of them '.repeat(200), { signal }),
     ]) {
-      const controller = new AbortController(), reason = new DOMException('too late', 'TimeoutError');
+      const controller = new AbortController(),
+        reason = new DOMException('too late', 'TimeoutError');
       const waiting = call(controller.signal);
       await sleep(50);
       controller.abort(reason);
@@ -110,7 +111,10 @@ test('the variant is chosen by probing, can be forced, and the variants agree', 
   assert.notEqual(plain.info.reason, '');
   assert.equal(auto.info.reason, '');
   const greedy = { maxTokens: 60, temperature: 0 };
-  assert.deepEqual((await auto.generate('x', greedy).result()).tokens, (await plain.generate('x', greedy).result()).tokens);
+  assert.deepEqual(
+    (await auto.generate('x', greedy).result()).tokens,
+    (await plain.generate('x', greedy).result()).tokens,
+  );
   if (relaxed) assert.equal((await open(t, 'tiny', { variant: 'relaxed' })).info.variant, 'relaxed');
   else await refuses(loadModel(path, { variant: 'relaxed' }), 'unsupported-variant');
 });
@@ -126,7 +130,9 @@ test('info tells what the file and the memory are', async (t) => {
   assert.ok(info.parameters > 100_000 && info.fileBytes > 100_000);
   const { weights, kv, scratch, total } = info.memory;
   assert.ok(weights > 0 && kv > 0 && scratch > 0 && total >= weights + kv + scratch);
-  assert.throws(() => { info.contextLength = 5; }, TypeError);
+  assert.throws(() => {
+    info.contextLength = 5;
+  }, TypeError);
 });
 
 test('perplexity needs a context of two', async (t) => {

@@ -15,9 +15,15 @@ import { testModel } from './models.js';
 /** Types and shapes that take different ways through the kernels. The windows are 16, 32 and 24. */
 const TYPES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
 /** Architectures take different ways through the recipe, which is the same in every build: each is tried with one. */
-const FAMILY = { simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32'], relaxed: ['llama-q4_0', 'qwen3-q4_k_m'] };
+const FAMILY = {
+  simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32'],
+  relaxed: ['llama-q4_0', 'qwen3-q4_k_m'],
+};
 /** Kernels of floats are the same in both builds. */
-const OWN = { simd128: [...TYPES, ...FAMILY.simd128], relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed] };
+const OWN = {
+  simd128: [...TYPES, ...FAMILY.simd128],
+  relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
+};
 
 /** n ids of the model's vocabulary. */
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
@@ -51,7 +57,8 @@ function opener(name) {
 /** @param {Float32Array} a @param {Float32Array} b @param {string} what */
 function sameBits(a, b, what) {
   assert.equal(a.length, b.length, what);
-  const x = new Uint32Array(a.buffer, a.byteOffset, a.length), y = new Uint32Array(b.buffer, b.byteOffset, b.length);
+  const x = new Uint32Array(a.buffer, a.byteOffset, a.length),
+    y = new Uint32Array(b.buffer, b.byteOffset, b.length);
   const at = x.findIndex((v, i) => v !== y[i]);
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
@@ -70,62 +77,76 @@ async function draw(model, ids, n, options = { temperature: 0 }) {
   return model.generate(ids, { maxTokens: n, ...options }).result();
 }
 
-for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128']) describe(name, () => {
-  const opened = opener(name);
-  test('1, 2 and 4 threads give the same logits and the same draws', async () => {
-    const options = { temperature: 1, topK: 0, topP: 1, seed: 42 };
-    /** @type {{ rows: Float32Array, tokens: number[] } | null} */
-    let first = null;
-    for (const threads of [1, 2, 4]) {
-      const model = await opened(threads);
-      assert.equal(model.info.threads, threads);
-      const ids = idsOf(model, 75);
-      const rows = await model.logits(ids, { all: true });
-      const { tokens } = await draw(model, ids, 40, options);
-      if (first) {
-        sameBits(rows, first.rows, `${threads} threads`);
-        assert.deepEqual(tokens, first.tokens, `${threads} threads`);
+for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
+  describe(name, () => {
+    const opened = opener(name);
+    test('1, 2 and 4 threads give the same logits and the same draws', async () => {
+      const options = { temperature: 1, topK: 0, topP: 1, seed: 42 };
+      /** @type {{ rows: Float32Array, tokens: number[] } | null} */
+      let first = null;
+      for (const threads of [1, 2, 4]) {
+        const model = await opened(threads);
+        assert.equal(model.info.threads, threads);
+        const ids = idsOf(model, 75);
+        const rows = await model.logits(ids, { all: true });
+        const { tokens } = await draw(model, ids, 40, options);
+        if (first) {
+          sameBits(rows, first.rows, `${threads} threads`);
+          assert.deepEqual(tokens, first.tokens, `${threads} threads`);
+        }
+        first ??= { rows, tokens };
       }
-      first ??= { rows, tokens };
-    }
-  });
+    });
 
-  test('a prompt in one go is the same as token by token', async () => {
-    const model = await opened(2), ids = idsOf(model, 90, 2), vocab = model.info.vocabSize;
-    const rows = await model.logits(ids, { all: true });
-    for (let k = 0; k < ids.length; k++) {
-      const row = await model.logits(ids.slice(0, k + 1));
-      sameBits(row, rows.slice(k * vocab, (k + 1) * vocab), `position ${k}`);
-    }
-  });
+    test('a prompt in one go is the same as token by token', async () => {
+      const model = await opened(2),
+        ids = idsOf(model, 90, 2),
+        vocab = model.info.vocabSize;
+      const rows = await model.logits(ids, { all: true });
+      for (let k = 0; k < ids.length; k++) {
+        const row = await model.logits(ids.slice(0, k + 1));
+        sameBits(row, rows.slice(k * vocab, (k + 1) * vocab), `position ${k}`);
+      }
+    });
 
-  test('logits do not depend on where a batch begins', async () => {
-    const model = await opened(2), ids = idsOf(model, 120, 3);
-    const whole = await fresh(model, ids);
-    for (const cuts of [[1, 120], [7, 31, 32, 33, 119, 120], [64, 120], [50, 51, 120]]) {
-      await model.logits(idsOf(model, 3, 4));
-      for (const cut of cuts.slice(0, -1)) await model.logits(ids.slice(0, cut));
-      sameBits(await model.logits(ids), whole, `cuts ${cuts}`);
-    }
-  });
+    test('logits do not depend on where a batch begins', async () => {
+      const model = await opened(2),
+        ids = idsOf(model, 120, 3);
+      const whole = await fresh(model, ids);
+      for (const cuts of [
+        [1, 120],
+        [7, 31, 32, 33, 119, 120],
+        [64, 120],
+        [50, 51, 120],
+      ]) {
+        await model.logits(idsOf(model, 3, 4));
+        for (const cut of cuts.slice(0, -1)) await model.logits(ids.slice(0, cut));
+        sameBits(await model.logits(ids), whole, `cuts ${cuts}`);
+      }
+    });
 
-  test('going back, also past the window, is the same as a fresh start', async () => {
-    const model = await opened(2), other = await opened(1);
-    const next = random(5);
-    let context = idsOf(model, 60, 6);
-    let reused = 0;
-    for (let turn = 0; turn < 24; turn++) {
-      // an answer, then back to any shorter prefix, then new text: retry, edit, next message
-      const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
-      reused += usage.reusedTokens;
-      const all = [...context, ...tokens];
-      const kept = turn % 3 ? all.length : Math.floor(next() * all.length);
-      context = [...all.slice(0, kept), ...idsOf(model, 1 + Math.floor(next() * 20), 100 + turn)].slice(0, 180);
-      sameBits(await model.logits(context), await fresh(other, context), `turn ${turn}, back to ${kept} of ${all.length}`);
-    }
-    assert.ok(reused > 0, 'nothing was ever reused, so nothing was tested');
+    test('going back, also past the window, is the same as a fresh start', async () => {
+      const model = await opened(2),
+        other = await opened(1);
+      const next = random(5);
+      let context = idsOf(model, 60, 6);
+      let reused = 0;
+      for (let turn = 0; turn < 24; turn++) {
+        // an answer, then back to any shorter prefix, then new text: retry, edit, next message
+        const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
+        reused += usage.reusedTokens;
+        const all = [...context, ...tokens];
+        const kept = turn % 3 ? all.length : Math.floor(next() * all.length);
+        context = [...all.slice(0, kept), ...idsOf(model, 1 + Math.floor(next() * 20), 100 + turn)].slice(0, 180);
+        sameBits(
+          await model.logits(context),
+          await fresh(other, context),
+          `turn ${turn}, back to ${kept} of ${all.length}`,
+        );
+      }
+      assert.ok(reused > 0, 'nothing was ever reused, so nothing was tested');
+    });
   });
-});
 
 for (const name of [...TYPES, ...Object.values(FAMILY).flat(), 'tiny-f32', 'tiny-v2', 'parity-f32', 'parity-bf16']) {
   test(`${name}: simd128 and relaxed draw the same greedy tokens`, async (t) => {
@@ -142,8 +163,10 @@ for (const name of [...TYPES, ...Object.values(FAMILY).flat(), 'tiny-f32', 'tiny
 }
 
 test('the same seed draws the same tokens, another seed others', async (t) => {
-  const model = await open(t, 'tiny'), ids = idsOf(model, 20);
-  const a = await draw(model, ids, 60, { seed: 7 }), b = await draw(model, ids, 60, { seed: 7 });
+  const model = await open(t, 'tiny'),
+    ids = idsOf(model, 20);
+  const a = await draw(model, ids, 60, { seed: 7 }),
+    b = await draw(model, ids, 60, { seed: 7 });
   const c = await draw(model, ids, 60, { seed: 8 });
   assert.deepEqual(a.tokens, b.tokens);
   assert.equal(a.text, b.text);
@@ -151,13 +174,17 @@ test('the same seed draws the same tokens, another seed others', async (t) => {
 });
 
 test('two models side by side answer as each does alone', async (t) => {
-  const a = await open(t, 'tiny'), b = await open(t, 'parity-q4_0');
+  const a = await open(t, 'tiny'),
+    b = await open(t, 'parity-q4_0');
   const prompts = [idsOf(a, 50), idsOf(b, 100)];
   const alone = [await draw(a, prompts[0], 60), await draw(b, prompts[1], 60)].map((r) => r.tokens);
   await a.logits([2]);
   await b.logits([2]);
   const together = await Promise.all([draw(a, prompts[0], 60), draw(b, prompts[1], 60)]);
-  assert.deepEqual(together.map((r) => r.tokens), alone);
+  assert.deepEqual(
+    together.map((r) => r.tokens),
+    alone,
+  );
 });
 
 test('calls on one model at the same time answer as one after the other', async (t) => {
@@ -166,13 +193,17 @@ test('calls on one model at the same time answer as one after the other', async 
   const apart = [];
   for (const ids of prompts) apart.push((await draw(model, ids, 30)).tokens);
   const atOnce = await Promise.all(prompts.map((ids) => draw(model, ids, 30)));
-  assert.deepEqual(atOnce.map((r) => r.tokens), apart);
+  assert.deepEqual(
+    atOnce.map((r) => r.tokens),
+    apart,
+  );
 });
 
 for (const threads of [1, 2]) {
   test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
     // in this model no end of answer can win: it goes on until it is stopped
-    const model = await open(t, 'medium', { threads }), ids = idsOf(model, 30, 9);
+    const model = await open(t, 'medium', { threads }),
+      ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);
     assert.equal(whole.finishReason, 'length');
     const controller = new AbortController();
@@ -187,10 +218,15 @@ for (const threads of [1, 2]) {
   });
 
   test(`after an abort while the prompt is read the model is as before (${threads} threads)`, async (t) => {
-    const model = await open(t, 'medium', { threads }), ids = idsOf(model, 900, 10);
+    const model = await open(t, 'medium', { threads }),
+      ids = idsOf(model, 900, 10);
     const controller = new AbortController();
-    const cut = model.generate(ids, { maxTokens: 5, temperature: 0, signal: controller.signal,
-      onPrefillProgress: () => controller.abort() });
+    const cut = model.generate(ids, {
+      maxTokens: 5,
+      temperature: 0,
+      signal: controller.signal,
+      onPrefillProgress: () => controller.abort(),
+    });
     const { finishReason, tokens } = await cut.result();
     assert.equal(finishReason, 'aborted');
     assert.deepEqual(tokens, []);
@@ -204,9 +240,11 @@ for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: greedy draws are those from all logits`, async (t) => {
     // simd128 where there is no relaxed SIMD, relaxed elsewhere: the tests run in a Node of each kind.
     const model = await open(t, name, { threads: 2, variant: 'auto' });
-    const bias = { logitBias: { 7: 3, 9: -Infinity } }, penalty = { repetitionPenalty: 1.3 };
+    const bias = { logitBias: { 7: 3, 9: -Infinity } },
+      penalty = { repetitionPenalty: 1.3 };
     for (const options of [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }]) {
-      const ids = idsOf(model, 12), greedy = { temperature: 0, ...options };
+      const ids = idsOf(model, 12),
+        greedy = { temperature: 0, ...options };
       const some = await draw(model, ids, 40, greedy);
       assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
       sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');

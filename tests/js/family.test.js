@@ -20,7 +20,8 @@ const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (
 
 for (const family of FAMILY) {
   test(`${family}: what inspecting plans is what loading takes`, async (t) => {
-    const name = modelOf(family), { info } = await inspectModel(await testModel(name), { contextLength: 100 });
+    const name = modelOf(family),
+      { info } = await inspectModel(await testModel(name), { contextLength: 100 });
     const model = await open(t, name, { contextLength: 100 });
     assert.equal(info.architecture, family);
     assert.equal(model.info.architecture, family);
@@ -39,7 +40,8 @@ for (const family of FAMILY) {
   });
 
   test(`${family}: answers, says the same again, and gives its text back`, async (t) => {
-    const model = await open(t, modelOf(family)), options = { maxTokens: 24, temperature: 0 };
+    const model = await open(t, modelOf(family)),
+      options = { maxTokens: 24, temperature: 0 };
     const text = 'A text: 1234, ünï\u{1F600}  \n\n and more.';
     assert.equal(await model.detokenize(await model.tokenize(text)), text);
     const first = await model.generate(text, options).result();
@@ -63,13 +65,18 @@ test('GPT-2 files of old, which do not say how a text is cut, are cut as GPT-2 d
     file.metadata = file.metadata.filter(([key]) => key !== 'tokenizer.ggml.pre');
   });
   t.after(() => model.dispose());
-  const text = 'It isn\'t 12345  so.\n\n Is it?';
+  const text = "It isn't 12345  so.\n\n Is it?";
   assert.deepEqual(await model.tokenize(text), await (await open(t, 'gpt2-f32')).tokenize(text));
 });
 
 test('a text gets its BOS where the file wants one', async (t) => {
-  for (const [name, wants] of /** @type {const} */ ([['llama-q4_0', true], ['gpt2-q4_0', false], ['qwen3-q4_0', false]])) {
-    const model = await open(t, name), ids = await model.tokenize('some words');
+  for (const [name, wants] of /** @type {const} */ ([
+    ['llama-q4_0', true],
+    ['gpt2-q4_0', false],
+    ['qwen3-q4_0', false],
+  ])) {
+    const model = await open(t, name),
+      ids = await model.tokenize('some words');
     const { usage } = await model.generate('some words', { maxTokens: 1 }).result();
     assert.equal(usage.promptTokens - ids.length, wants ? 1 : 0, name);
   }
@@ -87,9 +94,11 @@ async function edited(name, edit) {
 }
 
 /** @param {string} key @param {any[]} entry @returns {NonNullable<ModelSpec['edit']>} */
-const withKey = (key, ...entry) => (file) => {
-  file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
-};
+const withKey =
+  (key, ...entry) =>
+  (file) => {
+    file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
+  };
 
 test('keys of a wrong type, or with a meaning that the recipe does not have, are refused by name', async () => {
   for (const [name, key, ...entry] of /** @type {[string, string, ...any][]} */ ([
@@ -113,9 +122,15 @@ test('keys of a wrong type, or with a meaning that the recipe does not have, are
 });
 
 test('which layers have a window may be listed in any whole numbers', async (t) => {
-  const ids = idsOf(60), key = 'gemma3.attention.sliding_window_pattern', local = [1, 1, 1, 1, 1, 0];
+  const ids = idsOf(60),
+    key = 'gemma3.attention.sliding_window_pattern',
+    local = [1, 1, 1, 1, 1, 0];
   const whole = await (await open(t, 'tiny-f32')).logits(ids);
-  for (const [of, list] of /** @type {[string, any[]][]} */ ([['bool', local.map(Boolean)], ['i32', local], ['u8', local]])) {
+  for (const [of, list] of /** @type {[string, any[]][]} */ ([
+    ['bool', local.map(Boolean)],
+    ['i32', local],
+    ['u8', local],
+  ])) {
     const model = await edited('tiny-f32', withKey(key, 'array', of, list));
     t.after(() => model.dispose());
     assert.deepEqual(await model.logits(ids), whole, of);
@@ -126,7 +141,8 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
 });
 
 test('a file without a window has none', async (t) => {
-  const ids = idsOf(60), whole = await (await open(t, 'tiny-f32')).logits(ids);
+  const ids = idsOf(60),
+    whole = await (await open(t, 'tiny-f32')).logits(ids);
   const model = await edited('tiny-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'gemma3.attention.sliding_window');
   });
@@ -136,9 +152,12 @@ test('a file without a window has none', async (t) => {
 });
 
 test('a weight that the architecture has no step for is refused, not passed over', async () => {
-  const error = await refuses(edited('tiny', (file) => {
-    const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');
-    file.tensors = [...file.tensors, { .../** @type {any} */ (norm), name: 'blk.0.attn_norm.bias' }];
-  }), 'unsupported-architecture');
+  const error = await refuses(
+    edited('tiny', (file) => {
+      const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');
+      file.tensors = [...file.tensors, { .../** @type {any} */ (norm), name: 'blk.0.attn_norm.bias' }];
+    }),
+    'unsupported-architecture',
+  );
   assert.match(error.message, /blk[.]0[.]attn_norm[.]bias/);
 });

@@ -42,20 +42,36 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   const server = createServer((request, response) => {
     const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
     seen.push(entry);
-    respond(request, response, { etag: state.etag, bytes: state.bytes, ...usual, ...state.faults(seen.length - 1, request) }, state, entry)
-      .catch(() => response.destroy());
+    respond(
+      request,
+      response,
+      { etag: state.etag, bytes: state.bytes, ...usual, ...state.faults(seen.length - 1, request) },
+      state,
+      entry,
+    ).catch(() => response.destroy());
   });
-  await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
-  const close = () => new Promise((resolve) => {
-    server.close(resolve);
-    server.closeAllConnections();
+  await new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve(null));
   });
+  const close = () =>
+    new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
   t.after(close);
   const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   return {
-    url: `http://127.0.0.1:${port}/model.gguf`, seen, state, close, server,
-    get sent() { return seen.reduce((sum, { sent }) => sum + sent, 0); },
-    forget() { seen.length = 0; },
+    url: `http://127.0.0.1:${port}/model.gguf`,
+    seen,
+    state,
+    close,
+    server,
+    get sent() {
+      return seen.reduce((sum, { sent }) => sum + sent, 0);
+    },
+    forget() {
+      seen.length = 0;
+    },
   };
 }
 
@@ -64,9 +80,14 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
   if (fault.raw !== undefined) return void request.socket.end(fault.raw);
-  if (fault.wait) await new Promise((resolve) => { setTimeout(resolve, fault.wait).unref(); });
-  const asked = request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
-    ? undefined : request.headers.range;
+  if (fault.wait)
+    await new Promise((resolve) => {
+      setTimeout(resolve, fault.wait).unref();
+    });
+  const asked =
+    request.headers['if-range'] && ![etag, state.modified].includes(request.headers['if-range'])
+      ? undefined
+      : request.headers.range;
   const range = fault.noRanges || fault.gzip ? null : byteRange(asked, bytes.length);
   response.setHeader('ETag', etag);
   response.setHeader('Last-Modified', state.modified);
@@ -82,7 +103,8 @@ async function respond(request, response, fault, state, entry) {
     body = gzipSync(body);
     response.setHeader('Content-Encoding', 'gzip');
   }
-  if (range && fault.headers?.['Content-Range'] === undefined) response.setHeader('Content-Range', `bytes ${from}-${last}/${bytes.length + lie}`);
+  if (range && fault.headers?.['Content-Range'] === undefined)
+    response.setHeader('Content-Range', `bytes ${from}-${last}/${bytes.length + lie}`);
   response.setHeader('Content-Length', body.length + (range ? 0 : lie));
   response.writeHead(range ? 206 : 200);
   await send(response, body, fault, entry);
@@ -91,8 +113,11 @@ async function respond(request, response, fault, state, entry) {
 /** @param {import('node:http').ServerResponse} response @param {Uint8Array} body @param {Fault} fault @param {Seen} entry */
 async function send(response, body, { killAt = Infinity, stallAt = Infinity, slow = 0, lie = 0 }, entry) {
   const stop = Math.min(killAt, stallAt, body.length);
-  for (let at = 0; at < stop;) {
-    if (slow) await new Promise((resolve) => { setTimeout(resolve, slow); });
+  for (let at = 0; at < stop; ) {
+    if (slow)
+      await new Promise((resolve) => {
+        setTimeout(resolve, slow);
+      });
     const piece = body.subarray(at, Math.min(at + PIECE, stop));
     await new Promise((resolve, reject) => {
       response.once('close', reject);

@@ -8,9 +8,9 @@ import { idsOf } from './local.js';
 
 /** Relaxed instructions as a module has them, and what is put in their place. */
 export const FLIPS = {
-  'i8x16.relaxed_swizzle': { from: [253, 128, 2], to: [253, 238, 0] },                  // i8x16.add
-  'i16x8.relaxed_dot_i8x16_i7x16_s': { from: [253, 146, 2], to: [253, 142, 1] },        // i16x8.add
-  'i32x4.relaxed_dot_i8x16_i7x16_add_s': { from: [253, 147, 2], to: [253, 210, 0] },    // v128.bitselect
+  'i8x16.relaxed_swizzle': { from: [253, 128, 2], to: [253, 238, 0] }, // i8x16.add
+  'i16x8.relaxed_dot_i8x16_i7x16_s': { from: [253, 146, 2], to: [253, 142, 1] }, // i16x8.add
+  'i32x4.relaxed_dot_i8x16_i7x16_add_s': { from: [253, 147, 2], to: [253, 210, 0] }, // v128.bitselect
 };
 
 /** at: in the module's bytes; code: its function, by its order in the module's code.
@@ -18,7 +18,9 @@ export const FLIPS = {
 
 /** A number in LEB128, and where it ends. @param {Uint8Array} bytes @param {number} at */
 function numberAt(bytes, at) {
-  let value = 0, shift = 0, byte = 0;
+  let value = 0,
+    shift = 0,
+    byte = 0;
   do {
     byte = bytes[at++];
     value += (byte & 127) * 2 ** shift;
@@ -29,8 +31,9 @@ function numberAt(bytes, at) {
 
 /** Bounds of a module's functions: of section 10. @param {Uint8Array} module */
 function functionsOf(module) {
-  for (let at = 8; at < module.length;) {
-    const id = module[at], section = numberAt(module, at + 1);
+  for (let at = 8; at < module.length; ) {
+    const id = module[at],
+      section = numberAt(module, at + 1);
     if (id === 10) {
       const count = numberAt(module, section.at);
       let next = count.at;
@@ -51,7 +54,8 @@ export function sitesOf(module) {
   return functionsOf(module).flatMap(({ from, to }, code) => {
     const sites = [];
     for (let at = from; at < to - 2; at++) {
-      for (const name of names) if (FLIPS[name].from.every((byte, i) => module[at + i] === byte)) sites.push({ at, name, code });
+      for (const name of names)
+        if (FLIPS[name].from.every((byte, i) => module[at + i] === byte)) sites.push({ at, name, code });
     }
     return sites;
   });
@@ -70,14 +74,16 @@ export function flipped(module, sites) {
 async function instantiate(module) {
   const memory = createMemory(false);
   const instance = await WebAssembly.instantiate(module, imports(memory));
-  const exports = /** @type {import('../../js/engine/engine.js').Exports} */ (/** @type {unknown} */ (instance.exports));
+  const exports = /** @type {import('../../js/engine/engine.js').Exports} */ (
+    /** @type {unknown} */ (instance.exports)
+  );
   exports.__wasm_call_ctors?.();
   return { exports, memory, module };
 }
 
 /** @param {Engine} engine @param {Uint8Array} file */
 function load(engine, file) {
-  for (let at = 0, state = 0; state !== LOAD.READY;) {
+  for (let at = 0, state = 0; state !== LOAD.READY; ) {
     const piece = engine.window().subarray(0, file.length - at);
     piece.set(file.subarray(at, at + piece.length));
     at += piece.length;

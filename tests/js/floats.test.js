@@ -9,7 +9,7 @@ import { refuses } from './helpers.js';
 import { testModel } from './models.js';
 
 /** Bytes that a row of `width` F16 weights loses as Q8_0. */
-const saved = (/** @type {number} */ width) => 2 * width - width / 32 * 34;
+const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 
 /** @param {import('node:test').TestContext} t @param {string} name
  * @param {import('../../js/model.js').LoadOptions} [options] */
@@ -21,8 +21,14 @@ async function load(t, name, options = {}) {
 }
 
 test('a file with quantised layers: its F16 embedding stays unless it is to be packed as Q8_0', async (t) => {
-  const auto = await load(t, 'mqa-q4_0'), packed = await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0' });
-  for (const options of [{ floatMatrices: 'auto' }, { floatMatrices: 'keep' }, { threads: 1 }, { floatMatrices: undefined }]) {
+  const auto = await load(t, 'mqa-q4_0'),
+    packed = await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0' });
+  for (const options of [
+    { floatMatrices: 'auto' },
+    { floatMatrices: 'keep' },
+    { threads: 1 },
+    { floatMatrices: undefined },
+  ]) {
     const other = await load(t, 'mqa-q4_0', /** @type {any} */ (options));
     assert.deepEqual(other.logits, auto.logits);
     assert.equal(other.weights, auto.weights);
@@ -31,17 +37,21 @@ test('a file with quantised layers: its F16 embedding stays unless it is to be p
   assert.deepEqual((await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0', threads: 1 })).logits, packed.logits);
   assert.equal(auto.weights - packed.weights, 320 * saved(160));
   const { tensors } = await auto.model.inspect();
-  assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', 'the list is the file\'s');
+  assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', "the list is the file's");
 });
 
 test('a file of floats stays as it is unless it is to be packed', async (t) => {
-  const auto = await load(t, 'parity-f16'), kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
+  const auto = await load(t, 'parity-f16'),
+    kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
   const packed = await load(t, 'parity-f16', { floatMatrices: 'q8_0' });
   assert.deepEqual(auto.logits, kept.logits);
   assert.notDeepEqual(packed.logits, kept.logits);
   const { tensors } = await packed.model.inspect();
   const rows = tensors.filter(({ type }) => type === 'F16').map(({ shape: [width, n] }) => n * saved(width));
-  assert.equal(kept.weights - packed.weights, rows.reduce((a, b) => a + b, 0));
+  assert.equal(
+    kept.weights - packed.weights,
+    rows.reduce((a, b) => a + b, 0),
+  );
 });
 
 test('inspectModel plans what loading takes', async (t) => {

@@ -5,25 +5,52 @@ import { Follow } from '../../web/follow.js';
 
 /** A box of 100 pixels that clamps as a browser does; scrolled() is the event, which comes later. */
 function makeBox() {
-  let top = 0, height = 500, room = 100, listener = () => {};
+  let top = 0,
+    height = 500,
+    room = 100,
+    listener = () => {};
   const clamp = (value) => Math.max(0, Math.min(value, height - room));
   return {
-    get scrollTop() { return (top = clamp(top)); },
-    set scrollTop(value) { top = clamp(value); },
-    get scrollHeight() { return height; },
-    get clientHeight() { return room; },
-    addEventListener: (type, heard) => { if (type === 'scroll') listener = heard; },
+    get scrollTop() {
+      return (top = clamp(top));
+    },
+    set scrollTop(value) {
+      top = clamp(value);
+    },
+    get scrollHeight() {
+      return height;
+    },
+    get clientHeight() {
+      return room;
+    },
+    addEventListener: (type, heard) => {
+      if (type === 'scroll') listener = heard;
+    },
     focus() {},
-    grow: (by) => { height += by; },
-    make: (wide) => { room = wide; },
+    grow: (by) => {
+      height += by;
+    },
+    make: (wide) => {
+      room = wide;
+    },
     scrolled: () => listener(),
     end: () => height - room,
   };
 }
 
 function following() {
-  globalThis.ResizeObserver = /** @type {any} */ (class { observe() {} });
-  const box = makeBox(), button = { hidden: true, addEventListener(_, click) { this.click = click; } };
+  globalThis.ResizeObserver = /** @type {any} */ (
+    class {
+      observe() {}
+    }
+  );
+  const box = makeBox(),
+    button = {
+      hidden: true,
+      addEventListener(_, click) {
+        this.click = click;
+      },
+    };
   const follow = new Follow(/** @type {any} */ (box), /** @type {any} */ (button));
   follow.toEnd();
   return { box, button, follow };
@@ -64,7 +91,7 @@ test('what the browser moves by itself lets nobody go: shorter text, a field tha
   follow.update();
   assert.equal(box.scrollTop, box.end());
   box.make(150);
-  assert.equal(box.scrollTop, box.end());   // reading lays out
+  assert.equal(box.scrollTop, box.end()); // reading lays out
   box.make(100);
   follow.keep();
   assert.equal(box.scrollTop, box.end());

@@ -16,16 +16,152 @@ import { randomSchema } from './support/random-schemas.js';
 
 /** @typedef {(n: number) => number} Random */
 
-const REGEX = ['a', 'b', 'é', '😀', '.', '\\d', '\\w', '\\s', '\\b', '\\p{L}', '\\u0041', '\\x', '\\1', '[a-c]', '[^a]', '[b-a]', '[]',
-  '[^]', '(', ')', '(?:', '(?=', '(?!', '(?<=', '(?<n>', '|', '*', '+', '?', '{2}', '{1,3}', '{3,}', '{9999}', '{', '}', '^', '$', '/',
-  '\\/', '\\-', '-', '"', '\\\\', '\n'];
-const GBNF = ['root ::= ', 'x ::= ', 'x', 'y', 'root', '"a"', '"\\n"', '"', '[a-z]', '[^"]', '[', '(', ')', '|', '*', '+', '?', '{2}', '{1,}',
-  '{,3}', ' ', '\n', '# note\n', '<[7]>', '!<[7]>', '.', '::=', '\\', '"\\u00e9"', '"\\x41"'];
-const WORDS = ['type', 'enum', 'const', 'minimum', 'maxLength', 'pattern', 'format', 'items', 'prefixItems', 'properties', 'required', 'anyOf',
-  'allOf', 'oneOf', 'not', 'if', 'then', 'else', '$ref', '$defs', 'additionalProperties', 'patternProperties', 'contains', 'minContains',
-  'uniqueItems', 'dependentSchemas', 'propertyNames', 'unevaluatedProperties', 'multipleOf', 'minItems', 'maxProperties', '$id', '$anchor'];
-const VALUES = [null, true, false, 0, -1, 1e300, 1.5, NaN, '', 'string', 'object', 'integer', '#', '#/$defs/a', '#x', 'a*', '(', 'date', 'regex',
-  [], {}, [[]], [{}], ['a'], ['string', 'null'], { a: {} }, { '': true }, '\ud800', 2 ** 53, '__proto__', { __proto__: null, constructor: 1 }];
+const REGEX = [
+  'a',
+  'b',
+  'é',
+  '😀',
+  '.',
+  '\\d',
+  '\\w',
+  '\\s',
+  '\\b',
+  '\\p{L}',
+  '\\u0041',
+  '\\x',
+  '\\1',
+  '[a-c]',
+  '[^a]',
+  '[b-a]',
+  '[]',
+  '[^]',
+  '(',
+  ')',
+  '(?:',
+  '(?=',
+  '(?!',
+  '(?<=',
+  '(?<n>',
+  '|',
+  '*',
+  '+',
+  '?',
+  '{2}',
+  '{1,3}',
+  '{3,}',
+  '{9999}',
+  '{',
+  '}',
+  '^',
+  '$',
+  '/',
+  '\\/',
+  '\\-',
+  '-',
+  '"',
+  '\\\\',
+  '\n',
+];
+const GBNF = [
+  'root ::= ',
+  'x ::= ',
+  'x',
+  'y',
+  'root',
+  '"a"',
+  '"\\n"',
+  '"',
+  '[a-z]',
+  '[^"]',
+  '[',
+  '(',
+  ')',
+  '|',
+  '*',
+  '+',
+  '?',
+  '{2}',
+  '{1,}',
+  '{,3}',
+  ' ',
+  '\n',
+  '# note\n',
+  '<[7]>',
+  '!<[7]>',
+  '.',
+  '::=',
+  '\\',
+  '"\\u00e9"',
+  '"\\x41"',
+];
+const WORDS = [
+  'type',
+  'enum',
+  'const',
+  'minimum',
+  'maxLength',
+  'pattern',
+  'format',
+  'items',
+  'prefixItems',
+  'properties',
+  'required',
+  'anyOf',
+  'allOf',
+  'oneOf',
+  'not',
+  'if',
+  'then',
+  'else',
+  '$ref',
+  '$defs',
+  'additionalProperties',
+  'patternProperties',
+  'contains',
+  'minContains',
+  'uniqueItems',
+  'dependentSchemas',
+  'propertyNames',
+  'unevaluatedProperties',
+  'multipleOf',
+  'minItems',
+  'maxProperties',
+  '$id',
+  '$anchor',
+];
+const VALUES = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1e300,
+  1.5,
+  NaN,
+  '',
+  'string',
+  'object',
+  'integer',
+  '#',
+  '#/$defs/a',
+  '#x',
+  'a*',
+  '(',
+  'date',
+  'regex',
+  [],
+  {},
+  [[]],
+  [{}],
+  ['a'],
+  ['string', 'null'],
+  { a: {} },
+  { '': true },
+  '\ud800',
+  2 ** 53,
+  '__proto__',
+  { __proto__: null, constructor: 1 },
+];
 
 /** @param {Random} random @param {string[]} pieces */
 const glued = (random, pieces) => Array.from({ length: 1 + random(12) }, () => pieces[random(pieces.length)]).join('');
@@ -38,7 +174,8 @@ function schemaOf(random, depth) {
   if (typeof schema !== 'object') return schema;
   for (let n = random(4); n >= 0; n--) {
     const value = depth && random(2) ? schemaOf(random, depth - 1) : VALUES[random(VALUES.length)];
-    const word = WORDS[random(WORDS.length)], form = random(4);
+    const word = WORDS[random(WORDS.length)],
+      form = random(4);
     schema[word] = form === 0 ? [value, value] : form === 1 ? { a: value, $ref: value } : value;
   }
   return schema;
@@ -50,7 +187,8 @@ function formatOf(random) {
   if (kind < 2) return { regex: glued(random, REGEX), flags: ['', 'u', 'i', 's', 'm', 'v', 'zz'][random(7)] };
   if (kind < 4) return { grammar: `${random(3) ? 'root ::= ' : ''}${glued(random, GBNF)}` };
   if (kind === 4) return VALUES[random(VALUES.length)];
-  if (kind === 5) return { choices: [glued(random, REGEX), glued(random, GBNF), VALUES[random(VALUES.length)]].slice(random(3)) };
+  if (kind === 5)
+    return { choices: [glued(random, REGEX), glued(random, GBNF), VALUES[random(VALUES.length)]].slice(random(3)) };
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
@@ -58,10 +196,15 @@ function formatOf(random) {
  * matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
-    const mask = matcher.mask(), words = [...mask.keys()].filter((i) => mask[i]);
-    assert.ok(words.length || matcher.finished || matcher.complete, 'no token is allowed, and the text is no whole one');
+    const mask = matcher.mask(),
+      words = [...mask.keys()].filter((i) => mask[i]);
+    assert.ok(
+      words.length || matcher.finished || matcher.complete,
+      'no token is allowed, and the text is no whole one',
+    );
     if (!words.length) return;
-    const at = words[random(words.length)], id = 32 * at + 31 - Math.clz32(mask[at]);
+    const at = words[random(words.length)],
+      id = 32 * at + 31 - Math.clz32(mask[at]);
     assert.ok(matcher.allows(id) && matcher.accept(id), `token ${id} of the mask is not taken`);
     if (matcher.ended) return;
     matcher.forced();
@@ -70,8 +213,10 @@ function follow(matcher, random) {
 
 /** @param {any} engine @param {number} seed @returns {'taken' | 'refused'} */
 function tryOne(engine, seed) {
-  const random = randomOf(seed), format = formatOf(random);
-  const said = () => `seed ${seed}: ${JSON.stringify(format)}`, start = performance.now();
+  const random = randomOf(seed),
+    format = formatOf(random);
+  const said = () => `seed ${seed}: ${JSON.stringify(format)}`,
+    start = performance.now();
   let bytes;
   try {
     bytes = toBytes(format, { matching: random(2) === 0 });
@@ -96,12 +241,14 @@ function tryOne(engine, seed) {
 
 /** How many were taken and refused. @param {number} first seed @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
-  const engine = await bareEngine(await testModel('tiny')), counts = { taken: 0, refused: 0 };
+  const engine = await bareEngine(await testModel('tiny')),
+    counts = { taken: 0, refused: 0 };
   for (let n = 0; more(n); n++) counts[tryOne(engine, first + n)]++;
   return counts;
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [minutes = '1', seed = '1'] = process.argv.slice(2), end = performance.now() + 60_000 * Number(minutes);
+  const [minutes = '1', seed = '1'] = process.argv.slice(2),
+    end = performance.now() + 60_000 * Number(minutes);
   console.log(JSON.stringify(await fuzzFormats(Number(seed), () => performance.now() < end)));
 }

@@ -8,21 +8,33 @@ const WILD = { temperature: 5, topK: 0, topP: 1, maxTokens: 400 };
 const CARD = {
   type: 'object',
   properties: {
-    name: { type: 'string', maxLength: 12 }, age: { type: 'integer', minimum: 0, maximum: 120 },
-    tags: { type: 'array', items: { enum: ['a', 'b c', '"d"'] }, maxItems: 3 }, email: { type: 'null' },
+    name: { type: 'string', maxLength: 12 },
+    age: { type: 'integer', minimum: 0, maximum: 120 },
+    tags: { type: 'array', items: { enum: ['a', 'b c', '"d"'] }, maxItems: 3 },
+    email: { type: 'null' },
   },
-  required: ['name', 'age', 'tags', 'email'], additionalProperties: false,
+  required: ['name', 'age', 'tags', 'email'],
+  additionalProperties: false,
 };
 
 test('a schema: the value has its shape, at every temperature, and the text is its JSON', async (t) => {
   const model = await open(t);
-  for (const [seed, temperature] of [[1, 0], [2, 1], [3, 5], [4, 5]]) {
+  for (const [seed, temperature] of [
+    [1, 0],
+    [2, 1],
+    [3, 5],
+    [4, 5],
+  ]) {
     const out = model.generate('A card:', { format: { schema: CARD }, ...WILD, temperature, seed });
-    let seen = '', before = {};
+    let seen = '',
+      before = {};
     for await (const piece of out) {
       seen += piece;
       const part = out.partial() ?? {};
-      assert.ok(Object.keys(before).every((name) => name in part), 'what was there stays');
+      assert.ok(
+        Object.keys(before).every((name) => name in part),
+        'what was there stays',
+      );
       before = part;
     }
     const { text, value, finishReason } = await out.result();
@@ -54,18 +66,28 @@ test('choices, regular expressions, grammars, any JSON', async (t) => {
 });
 
 test('tokens that a grammar names come as these tokens, also one that ends other answers', async (t) => {
-  const model = await open(t), [end] = await model.tokenize('<end_of_turn>', { special: true });
-  for (const [name, id] of [['<unused0>', 5], ['<[9]>', 9], [`<[${end}]>`, end], ['<end_of_turn>', end]]) {
+  const model = await open(t),
+    [end] = await model.tokenize('<end_of_turn>', { special: true });
+  for (const [name, id] of [
+    ['<unused0>', 5],
+    ['<[9]>', 9],
+    [`<[${end}]>`, end],
+    ['<end_of_turn>', end],
+  ]) {
     const grammar = `root ::= "a" ${name} "b"?`;
-    const { value, tokens, finishReason } = await model.generate('So:', { format: { grammar }, ...WILD, seed: 3 }).result();
+    const { value, tokens, finishReason } = await model
+      .generate('So:', { format: { grammar }, ...WILD, seed: 3 })
+      .result();
     assert.deepEqual([finishReason, tokens[1], tokens.length], ['stop', id, value.endsWith('b') ? 3 : 2]);
   }
   await refuses(model.generate('So:', { format: { grammar: 'root ::= <nobody>' } }).result(), 'bad-format');
 });
 
 test('a number at the end of a whole answer is whole', async (t) => {
-  const model = await open(t), schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
-  const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 }), { value } = await out.result();
+  const model = await open(t),
+    schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
+  const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 }),
+    { value } = await out.result();
   assert.ok(value >= 1e9);
   assert.equal(out.partial(), value);
   const begun = model.generate('So:', { format: { schema }, ...WILD, maxTokens: 1 });
@@ -89,8 +111,11 @@ test('what is not whole has no value, and says why', async (t) => {
 test('what cannot be held is refused before the first token, by name and place; the model goes on', async (t) => {
   const model = await open(t);
   for (const [format, place] of [
-    [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/], [{ schema: { $ref: '#/$defs/none' } }, /\$ref/],
-    [{ regex: 'a(?=b' }, /offset/], [{ regex: '(a)\\1' }, /offset/], [{ grammar: 'root ::= other' }, /other/],
+    [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/],
+    [{ schema: { $ref: '#/$defs/none' } }, /\$ref/],
+    [{ regex: 'a(?=b' }, /offset/],
+    [{ regex: '(a)\\1' }, /offset/],
+    [{ grammar: 'root ::= other' }, /other/],
     [{ schema: false }, /./],
   ]) {
     const out = model.generate('x', { format });
@@ -111,7 +136,8 @@ test('the same seed gives the same answer, with log probabilities too; a bias an
   assert.equal(told.logprobs.length, told.tokens.length);
   assert.ok(told.logprobs.every(({ logprob, top }) => logprob <= 0 && top.every((one) => one.logprob <= 0)));
   for (const liked of ['a', 'b']) {
-    const [id] = await model.tokenize(liked), format = { choices: ['a', 'b'] };
+    const [id] = await model.tokenize(liked),
+      format = { choices: ['a', 'b'] };
     const { value } = await model.generate('So:', { format, logitBias: { [id]: 1000 }, temperature: 0 }).result();
     assert.equal(value, liked);
   }
@@ -120,14 +146,22 @@ test('the same seed gives the same answer, with log probabilities too; a bias an
 test('greedy answers with forced spans and without differ first where forced text is cut into other tokens', async (t) => {
   const model = await open(t);
   let forced = 0;
-  for (const format of [{ schema: CARD }, { choices: ['a long way', 'a long road'] }, { regex: 'id: [0-9]{3}, done' },
-    { choices: ['only this'] }]) {
+  for (const format of [
+    { schema: CARD },
+    { choices: ['a long way', 'a long road'] },
+    { regex: 'id: [0-9]{3}, done' },
+    { choices: ['only this'] },
+  ]) {
     const options = { format, temperature: 0, maxTokens: 300 };
     const drawn = await model.generate('A card:', { ...options, forcedSpans: false }).result();
-    const out = model.generate('A card:', options), steps = [];
+    const out = model.generate('A card:', options),
+      steps = [];
     for await (const step of out.steps()) steps.push(step);
     const { text, tokens, value } = await out.result();
-    assert.deepEqual(steps.flatMap(({ ids }) => ids), tokens);
+    assert.deepEqual(
+      steps.flatMap(({ ids }) => ids),
+      tokens,
+    );
     assert.equal(steps.map((step) => step.text).join(''), text);
     const differs = tokens.findIndex((id, i) => id !== drawn.tokens[i]);
     if (differs < 0) assert.equal(text, drawn.text);

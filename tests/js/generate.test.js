@@ -42,8 +42,14 @@ test('steps are the tokens as they come: their text, ids and log probabilities a
   const { text, tokens, logprobs } = await out.result();
   assert.equal(seen, text);
   assert.equal(out.partial(), text);
-  assert.deepEqual(steps.flatMap(({ ids }) => ids), tokens);
-  assert.deepEqual(steps.flatMap((step) => step.logprobs ?? []), logprobs);
+  assert.deepEqual(
+    steps.flatMap(({ ids }) => ids),
+    tokens,
+  );
+  assert.deepEqual(
+    steps.flatMap((step) => step.logprobs ?? []),
+    logprobs,
+  );
   assert.ok(steps.every(({ forced, ids }) => forced === false && ids.length <= 1));
   await refuses(() => out.steps(), 'bad-state');
   await refuses(() => out[Symbol.asyncIterator](), 'bad-state');
@@ -75,7 +81,9 @@ test('a string gets one BOS, ids are taken as they are, messages go through the 
   assert.deepEqual(fromTyped.tokens, fromText.tokens);
   const without = await model.generate(ids.slice(1), greedy).result();
   assert.equal(without.usage.promptTokens, ids.length - 1);
-  const turn = await model.tokenize('<bos><start_of_turn>user\nHi there<end_of_turn>\n<start_of_turn>model\n', { special: true });
+  const turn = await model.tokenize('<bos><start_of_turn>user\nHi there<end_of_turn>\n<start_of_turn>model\n', {
+    special: true,
+  });
   const fromMessages = await model.generate([{ role: 'user', content: 'Hi there' }], greedy).result();
   assert.equal(fromMessages.usage.promptTokens, turn.length);
   assert.deepEqual(fromMessages.tokens, (await model.generate(turn, greedy).result()).tokens);
@@ -110,12 +118,16 @@ test('sampling options reach the engine and do not leak into the next call', asy
   const plain = await model.generate('abc', greedy).result();
   const only = await model.generate('abc', { ...greedy, logitBias: { 600: 1000 } }).result();
   assert.deepEqual(only.tokens, Array(20).fill(600));
-  const banned = await model.generate('abc', { ...greedy, logitBias: { ...NO_END, [plain.tokens[0]]: -Infinity } }).result();
+  const banned = await model
+    .generate('abc', { ...greedy, logitBias: { ...NO_END, [plain.tokens[0]]: -Infinity } })
+    .result();
   assert.notEqual(banned.tokens[0], plain.tokens[0]);
   const one = await model.generate('abc', { ...greedy, temperature: 1, topK: 1, seed: 1 }).result();
   assert.deepEqual(one.tokens, plain.tokens);
   const bias = { 600: 1000, 601: 999.9 };
-  const penalised = await model.generate('abc', { ...greedy, logitBias: bias, presencePenalty: 50, maxTokens: 2 }).result();
+  const penalised = await model
+    .generate('abc', { ...greedy, logitBias: bias, presencePenalty: 50, maxTokens: 2 })
+    .result();
   assert.deepEqual(penalised.tokens, [600, 601]);
   assert.deepEqual((await model.generate('abc', greedy).result()).tokens, plain.tokens);
 });
@@ -123,7 +135,12 @@ test('sampling options reach the engine and do not leak into the next call', asy
 test('stop sequences end the answer and are not part of it, in the stream either', async (t) => {
   const model = await open(t);
   const { text } = await model.generate('Hello', LONG).result();
-  for (const [from, length] of [[3, 1], [5, 4], [10, 12], [20, 3]]) {
+  for (const [from, length] of [
+    [3, 1],
+    [5, 4],
+    [10, 12],
+    [20, 3],
+  ]) {
     const stop = text.slice(from, from + length);
     const out = model.generate('Hello', { ...LONG, stop: ['not in there', stop] });
     let streamed = '';
@@ -160,13 +177,22 @@ test('log probabilities are those of the logits', async (t) => {
     const sum = Math.log(row.reduce((total, x) => total + Math.exp(x - most), 0)) + most;
     assert.equal(logprobs[i].id, tokens[i]);
     assert.ok(Math.abs(logprobs[i].logprob - (row[tokens[i]] - sum)) < 1e-4);
-    const best = row.map((x, id) => [x - sum, id]).sort((a, b) => b[0] - a[0]).slice(0, 3);
-    assert.deepEqual(logprobs[i].top.map((x) => x.id), best.map(([, id]) => id));
+    const best = row
+      .map((x, id) => [x - sum, id])
+      .sort((a, b) => b[0] - a[0])
+      .slice(0, 3);
+    assert.deepEqual(
+      logprobs[i].top.map((x) => x.id),
+      best.map(([, id]) => id),
+    );
     logprobs[i].top.forEach((x, k) => assert.ok(Math.abs(x.logprob - best[k][0]) < 1e-4));
     assert.equal(typeof logprobs[i].top[0].text, 'string');
   }
   const none = await model.generate(ids, { ...LONG, maxTokens: 2, logprobs: 0 }).result();
-  assert.deepEqual(none.logprobs.map((x) => x.top), [[], []]);
+  assert.deepEqual(
+    none.logprobs.map((x) => x.top),
+    [[], []],
+  );
   assert.equal((await model.generate(ids, { maxTokens: 1 }).result()).logprobs, undefined);
 });
 
@@ -181,7 +207,9 @@ test('a full context ends the answer; a longer prompt is refused; the model stay
   const error = await refuses(out.result(), 'context-exceeded');
   assert.match(error.message, /64/);
   assert.match(error.message, /65/);
-  await refuses(async () => { for await (const piece of model.generate(someIds(65))) assert.fail(piece); }, 'context-exceeded');
+  await refuses(async () => {
+    for await (const piece of model.generate(someIds(65))) assert.fail(piece);
+  }, 'context-exceeded');
   assert.deepEqual((await model.generate(someIds(60), LONG).result()).tokens, full.tokens);
 });
 
@@ -208,7 +236,7 @@ test('prefill progress goes from nothing to everything', async (t) => {
 
 test('an answer begins by itself, needs no reader to end, and awaits to its result; it is iterated once', async (t) => {
   const model = await open(t);
-  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 });   // more than may be unread in a loop
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than may be unread in a loop
   const next = await model.generate('x', { maxTokens: 1 });
   assert.equal(next.finishReason, 'length');
   let text = '';
@@ -216,14 +244,17 @@ test('an answer begins by itself, needs no reader to end, and awaits to its resu
   const result = await unread;
   assert.deepEqual(result, await unread.result());
   assert.equal(text, result.text);
-  await refuses(async () => { for await (const piece of unread) assert.fail(piece); }, 'bad-state');
+  await refuses(async () => {
+    for await (const piece of unread) assert.fail(piece);
+  }, 'bad-state');
 });
 
 test('an answer can be a stream; cancelling it ends generating', async (t) => {
   const model = await open(t);
   const out = model.generate('Hello', { ...LONG, maxTokens: 40 });
   assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out).text);
-  const cut = model.generate('Hello', { ...LONG, maxTokens: 400 }), reader = cut.stream().getReader();
+  const cut = model.generate('Hello', { ...LONG, maxTokens: 400 }),
+    reader = cut.stream().getReader();
   await reader.read();
   await reader.cancel();
   assert.equal((await cut).finishReason, 'aborted');
@@ -234,8 +265,15 @@ test('an answer that is left before its first piece was asked for, or while that
   const ways = {
     'a stream that is cancelled': (answer) => answer.stream().cancel(),
     'an iterator that is closed': (answer) => answer[Symbol.asyncIterator]().return(),
-    'steps, by an error': (answer) => answer.steps().throw(new Error('left')).catch(() => {}),
-    'a stream of Node, with an error': (answer) => Readable.from(answer).on('error', () => {}).destroy(new Error('left')),
+    'steps, by an error': (answer) =>
+      answer
+        .steps()
+        .throw(new Error('left'))
+        .catch(() => {}),
+    'a stream of Node, with an error': (answer) =>
+      Readable.from(answer)
+        .on('error', () => {})
+        .destroy(new Error('left')),
     'a read that waits': (answer) => {
       const reader = answer.stream().getReader();
       reader.read().catch(() => {});
@@ -243,7 +281,7 @@ test('an answer that is left before its first piece was asked for, or while that
     },
   };
   for (const [way, leave] of Object.entries(ways)) {
-    const answer = model.generate(someIds(2000, 4096), LONG);   // a prompt of some length
+    const answer = model.generate(someIds(2000, 4096), LONG); // a prompt of some length
     leave(answer);
     const { finishReason, tokens } = await answer.result();
     assert.deepEqual([finishReason, tokens], ['aborted', []], way);
@@ -253,7 +291,8 @@ test('an answer that is left before its first piece was asked for, or while that
 test('many calls with one signal: no warning, and each of them hears of it', async (t) => {
   const model = await open(t);
   const stop = new AbortController();
-  const warnings = [], hear = (warning) => warnings.push(String(warning));
+  const warnings = [],
+    hear = (warning) => warnings.push(String(warning));
   process.on('warning', hear);
   t.after(() => process.off('warning', hear));
   const options = { ...LONG, maxTokens: 400, signal: stop.signal };
@@ -371,12 +410,14 @@ test('an answer that never began has the log probabilities that were asked for: 
   const model = await open(t);
   const signal = AbortSignal.abort();
   assert.deepEqual((await model.generate('x', { signal, logprobs: 2 }).result()).logprobs, []);
-  assert.equal('logprobs' in await model.generate('x', { signal }).result(), false);
+  assert.equal('logprobs' in (await model.generate('x', { signal }).result()), false);
 });
 
 test('a progress callback that throws fails its call, and no other', async (t) => {
   const model = await open(t);
-  const onPrefillProgress = () => { throw new Error('oh no'); };
+  const onPrefillProgress = () => {
+    throw new Error('oh no');
+  };
   const out = model.generate(someIds(200), { ...LONG, onPrefillProgress });
   const error = await refuses(out.result(), 'bad-option');
   assert.equal(error.cause.message, 'oh no');

@@ -22,49 +22,73 @@ async function hosted() {
   const waiting = new Map();
   /** @type {any[]} */
   let steps = [];
-  const host = new Host((message) => {
-    const { kind, id } = /** @type {any} */ (message);
-    if (kind === 'steps') {
-      steps.push(.../** @type {any} */ (message).steps);
-      queueMicrotask(() => host.receive({ kind: 'ack', id, count: /** @type {any} */ (message).steps.length }));
-    } else if (kind === 'beat') beats++;
-    else if (kind !== 'progress') waiting.get(id)?.(message);
-  }, /** @type {any} */ ({
-    compile: async (/** @type {string} */ name) => {
-      return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
+  const host = new Host(
+    (message) => {
+      const { kind, id } = /** @type {any} */ (message);
+      if (kind === 'steps') {
+        steps.push(.../** @type {any} */ (message).steps);
+        queueMicrotask(() => host.receive({ kind: 'ack', id, count: /** @type {any} */ (message).steps.length }));
+      } else if (kind === 'beat') beats++;
+      else if (kind !== 'progress') waiting.get(id)?.(message);
     },
-    parallelism: () => 1,
-    load: () => import('../../js/grammar.js'),
-    breathe: () => new Promise((resolve) => { setImmediate(resolve); }),
-    openFile(/** @type {string} */ path) {
-      const file = openSync(path, 'r');
-      return { size: fstatSync(file).size, read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
-        close: () => closeSync(file) };
-    },
-  }));
+    /** @type {any} */ ({
+      compile: async (/** @type {string} */ name) => {
+        return WebAssembly.compile(await readFile(new URL(`../../js/${name}`, import.meta.url)));
+      },
+      parallelism: () => 1,
+      load: () => import('../../js/grammar.js'),
+      breathe: () =>
+        new Promise((resolve) => {
+          setImmediate(resolve);
+        }),
+      openFile(/** @type {string} */ path) {
+        const file = openSync(path, 'r');
+        return {
+          size: fstatSync(file).size,
+          read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
+          close: () => closeSync(file),
+        };
+      },
+    }),
+  );
   let last = 0;
-  const send = (/** @type {any} */ message) => new Promise((resolve, reject) => {
-    waiting.set(++last, (answer) => (answer.kind === 'done' ? resolve(answer.value) : reject(answer.error)));
-    steps = [];
-    host.receive({ ...message, id: last });
+  const send = (/** @type {any} */ message) =>
+    new Promise((resolve, reject) => {
+      waiting.set(++last, (answer) => (answer.kind === 'done' ? resolve(answer.value) : reject(answer.error)));
+      steps = [];
+      host.receive({ ...message, id: last });
+    });
+  await send({
+    kind: 'open',
+    source: [{ kind: 'path', path: await testModel('tiny') }],
+    options: { variant: 'simd128', threads: 1, place: undefined },
   });
-  await send({ kind: 'open', source: [{ kind: 'path', path: await testModel('tiny') }],
-    options: { variant: 'simd128', threads: 1, place: undefined } });
   return async (/** @type {string} */ method, /** @type {any} */ args) => {
     const value = await send({ kind: 'call', method, args });
     return { value, steps };
   };
 }
 
-before(async () => { call = await hosted(); });
+before(async () => {
+  call = await hosted();
+});
 
-const SCHEMA = { type: 'object', properties: { name: { type: 'string', maxLength: 12 },
-  city: { enum: ['Paris', 'Berlin'] }, age: { type: 'integer', minimum: 0, maximum: 150 }, ok: { type: 'boolean' } },
-required: ['name', 'city', 'age', 'ok'], additionalProperties: false };
+const SCHEMA = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', maxLength: 12 },
+    city: { enum: ['Paris', 'Berlin'] },
+    age: { type: 'integer', minimum: 0, maximum: 150 },
+    ok: { type: 'boolean' },
+  },
+  required: ['name', 'city', 'age', 'ok'],
+  additionalProperties: false,
+};
 
 /** @param {object} options @param {boolean} forced */
 async function answer(options, forced) {
-  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' }), bytes = lower(grammar, { spelling: 'shortest' });
+  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' }),
+    bytes = lower(grammar, { spelling: 'shortest' });
   const args = { ...postable({ maxTokens: 200, ...options }), prompt: { text: 'Hello' }, grammar: bytes, forced };
   const { value, steps } = await call('generate', args);
   assert.equal(value.finishReason, 'stop', value.text);
@@ -73,9 +97,14 @@ async function answer(options, forced) {
 }
 
 test('every sampler ends in a text of the grammar, with and without forced spans', async () => {
-  for (const options of [{ temperature: 0 }, { temperature: 1, seed: 1 }, { temperature: 5, topK: 0, topP: 1, seed: 2 },
-    { temperature: 1, topK: 3, minP: 0.1, repetitionPenalty: 1.3, seed: 3 }, { temperature: 0, logprobs: 2 },
-    { temperature: 0, logitBias: { 300: 5, 301: -Infinity } }]) {
+  for (const options of [
+    { temperature: 0 },
+    { temperature: 1, seed: 1 },
+    { temperature: 5, topK: 0, topP: 1, seed: 2 },
+    { temperature: 1, topK: 3, minP: 0.1, repetitionPenalty: 1.3, seed: 3 },
+    { temperature: 0, logprobs: 2 },
+    { temperature: 0, logitBias: { 300: 5, 301: -Infinity } },
+  ]) {
     for (const forced of [true, false]) {
       const { value } = { value: await answer(options, forced) };
       assert.ok(JSON.parse(value.text).age <= 150);
@@ -86,10 +115,21 @@ test('every sampler ends in a text of the grammar, with and without forced spans
 });
 
 /** Shapes with much that is forced, between what the model chooses. */
-const SHAPES = [SCHEMA, { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
+const SHAPES = [
+  SCHEMA,
+  { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
   { type: 'array', items: { enum: ['north', 'northern', 'south'] }, minItems: 3, maxItems: 3 },
-  { type: 'object', properties: { tool: { const: 'get_weather' }, city: { type: 'string', maxLength: 5 },
-    unit: { enum: ['celsius', 'fahrenheit'] } }, required: ['tool', 'city', 'unit'], additionalProperties: false }];
+  {
+    type: 'object',
+    properties: {
+      tool: { const: 'get_weather' },
+      city: { type: 'string', maxLength: 5 },
+      unit: { enum: ['celsius', 'fahrenheit'] },
+    },
+    required: ['tool', 'city', 'unit'],
+    additionalProperties: false,
+  },
+];
 
 /** The ids of a greedy answer, and which of them were forced. @param {any} schema @param {boolean} forced
  * @param {[number, number][]} [bias] */
@@ -98,14 +138,20 @@ async function greedy(schema, forced, bias = []) {
   const options = { temperature: 0, maxTokens: 200, logitBias: Object.fromEntries(bias) };
   const { value, steps } = await call('generate', { ...postable(options), prompt: { text: 'Hello' }, grammar, forced });
   const own = steps.filter((step) => step.ids.length);
-  return { text: value.text, ids: own.flatMap((step) => step.ids), forced: own.map((step) => step.forced),
-    lengths: own.map((step) => step.text.length) };
+  return {
+    text: value.text,
+    ids: own.flatMap((step) => step.ids),
+    forced: own.map((step) => step.forced),
+    lengths: own.map((step) => step.text.length),
+  };
 }
 
 test('a greedy answer is the same with forced spans and without until the model would cut them otherwise', async () => {
-  let whole = 0, apart = 0;
+  let whole = 0,
+    apart = 0;
   for (const schema of SHAPES) {
-    const on = await greedy(schema, true), off = await greedy(schema, false);
+    const on = await greedy(schema, true),
+      off = await greedy(schema, false);
     assert.ok(on.forced.includes(true) && !off.forced.includes(true), on.text);
     const at = on.ids.findIndex((id, i) => id !== off.ids[i]);
     if (at < 0) {
@@ -120,16 +166,17 @@ test('a greedy answer is the same with forced spans and without until the model 
   assert.ok(whole + apart === SHAPES.length && apart > 0, `${whole} equal, ${apart} apart`);
 });
 
-test('a greedy answer is the same with forced spans and without where the model prefers the tokenizer\'s pieces', async () => {
+test("a greedy answer is the same with forced spans and without where the model prefers the tokenizer's pieces", async () => {
   for (const schema of SHAPES) {
     const first = await greedy(schema, true);
     // As a model that has learned the tokenizer's cut: its pieces are likelier than others, long ones than short ones.
     let bias = /** @type {[number, number][]} */ ([]);
     for (let round = 0; round < 4; round++) {
       const { ids, forced, lengths } = round ? await greedy(schema, true, bias) : first;
-      bias = [...new Map([...bias, ...ids.flatMap((id, i) => forced[i] ? [[id, 40 * lengths[i]]] : [])])];
+      bias = [...new Map([...bias, ...ids.flatMap((id, i) => (forced[i] ? [[id, 40 * lengths[i]]] : []))])];
     }
-    const on = await greedy(schema, true, bias), off = await greedy(schema, false, bias);
+    const on = await greedy(schema, true, bias),
+      off = await greedy(schema, false, bias);
     assert.deepEqual(off.ids, on.ids, on.text);
     assert.ok(on.forced.filter(Boolean).length > 3 && !off.forced.includes(true));
   }
@@ -138,7 +185,8 @@ test('a greedy answer is the same with forced spans and without where the model 
 test('what is forced goes along with the prompt or with the token before it: no step is its own', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
   for (const schema of SHAPES) {
-    const before = settle.callCount(), { forced } = await greedy(schema, true);
+    const before = settle.callCount(),
+      { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
     // The prompt, and each token that is drawn but the last, behind which nothing is drawn any more.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
@@ -147,9 +195,12 @@ test('what is forced goes along with the prompt or with the token before it: no 
 
 test('a greedy answer is the one that all logits give', async () => {
   for (const schema of SHAPES) {
-    const grammar = lower(compile({ schema }), { spelling: 'shortest' }), args = { prompt: { text: 'Hello' }, grammar };
+    const grammar = lower(compile({ schema }), { spelling: 'shortest' }),
+      args = { prompt: { text: 'Hello' }, grammar };
     const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));
-    const { value: { tokens } } = await call('generate', { ...some, ...args, forced: false });
+    const {
+      value: { tokens },
+    } = await call('generate', { ...some, ...args, forced: false });
     assert.deepEqual((await call('generate', { ...all, ...args, forced: false })).value.tokens, tokens);
   }
 });
@@ -160,7 +211,9 @@ test('log probabilities are of the masked distribution', async () => {
     assert.ok(logprob <= 0 && top.every((/** @type {any} */ one) => one.logprob <= 0 || one.logprob === -Infinity));
     assert.equal(top[0].logprob, Math.fround(logprob));
   }
-  const none = logprobs.some((/** @type {any} */ one) => one.top.some((/** @type {any} */ two) => two.logprob === -Infinity));
+  const none = logprobs.some((/** @type {any} */ one) =>
+    one.top.some((/** @type {any} */ two) => two.logprob === -Infinity),
+  );
   assert.ok(none, 'nowhere were fewer than four tokens allowed');
 });
 
@@ -169,9 +222,11 @@ test('a worker that compiles a format says unasked that it lives', async (t) => 
   const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
   const now = performance.now.bind(performance);
   let hours = 0;
-  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours);   // signs have some time between them
-  for (const [method, args] of /** @type {[string, any][]} */ ([['match', { format: { schema }, texts: ['[]'] }],
-    ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }]])) {
+  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // signs have some time between them
+  for (const [method, args] of /** @type {[string, any][]} */ ([
+    ['match', { format: { schema }, texts: ['[]'] }],
+    ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }],
+  ])) {
     hours++;
     beats = 0;
     await call(method, args);

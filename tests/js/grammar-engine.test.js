@@ -21,7 +21,7 @@ before(async () => {
 });
 
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
-const has = (/** @type {Uint32Array} */ mask, /** @type {number} */ id) => (mask[id >> 5] >>> (id & 31) & 1) === 1;
+const has = (/** @type {Uint32Array} */ mask, /** @type {number} */ id) => ((mask[id >> 5] >>> (id & 31)) & 1) === 1;
 /** @param {any} grammar @param {object} [options] */
 const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, options)).matcher();
 /** @param {...any} nodes */
@@ -48,7 +48,8 @@ function textOf(bytes) {
 
 /** Tokens that the mask allows, all of which were tried. @param {any} matcher @param {string} where */
 function allowed(matcher, where) {
-  const mask = matcher.mask(), ids = [];
+  const mask = matcher.mask(),
+    ids = [];
   for (let id = 0; id < size; id++) {
     assert.equal(has(mask, id), matcher.allows(id), `${where}: token ${id}`);
     if (has(mask, id)) ids.push(id);
@@ -58,12 +59,17 @@ function allowed(matcher, where) {
 
 test('over a large vocabulary, too: rules that may end anywhere have places at most of its beginnings', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
-  for (const [regex, next] of [['.*', 'More. '], ['Answer: [A-Za-z ,.]+', 'Answer: well'], ['(x[^)]*y)+', 'x words y']]) {
+  for (const [regex, next] of [
+    ['.*', 'More. '],
+    ['Answer: [A-Za-z ,.]+', 'Answer: well'],
+    ['(x[^)]*y)+', 'x words y'],
+  ]) {
     const matcher = new Grammar(engine, toBytes({ regex })).matcher();
     for (const id of [null, ...engine.encode(next, false)]) {
       assert.ok(id === null || matcher.accept(id));
       const mask = matcher.mask();
-      for (let one = 0; one < engine.number('n_vocab'); one += 509) assert.equal(has(mask, one), matcher.allows(one), `${regex}: token ${one}`);
+      for (let one = 0; one < engine.number('n_vocab'); one += 509)
+        assert.equal(has(mask, one), matcher.allows(one), `${regex}: token ${one}`);
     }
     matcher.dispose();
   }
@@ -71,23 +77,31 @@ test('over a large vocabulary, too: rules that may end anywhere have places at m
 
 test('a token that a grammar names is that one only, not another one of the same bytes', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
-  const line = engine.encode('\n', false)[0], same = [];
+  const line = engine.encode('\n', false)[0],
+    same = [];
   for (let id = 0; id < 1000; id++) if (String(engine.decode(id, false, 5)) === '10') same.push(id);
   assert.ok(same.length === 2 && same.includes(line), `${same}`);
-  const grammarOf = (/** @type {any} */ start) => new Grammar(engine, lower({ rules: { root: start }, start: 'root' })).matcher();
+  const grammarOf = (/** @type {any} */ start) =>
+    new Grammar(engine, lower({ rules: { root: start }, start: 'root' })).matcher();
   for (const id of same) {
-    const matcher = grammarOf({ token: id }), mask = matcher.mask();
-    assert.deepEqual(same.map((one) => [has(mask, one), matcher.allows(one)]), same.map((one) => [one === id, one === id]));
+    const matcher = grammarOf({ token: id }),
+      mask = matcher.mask();
+    assert.deepEqual(
+      same.map((one) => [has(mask, one), matcher.allows(one)]),
+      same.map((one) => [one === id, one === id]),
+    );
     matcher.dispose();
   }
-  const matcher = grammarOf({ literal: '\n' }), mask = matcher.mask();
+  const matcher = grammarOf({ literal: '\n' }),
+    mask = matcher.mask();
   assert.ok(same.every((one) => has(mask, one)));
   matcher.dispose();
 });
 
-test('a text that is matched and forgotten meanwhile leaves an answer\'s own format alone', async () => {
+test("a text that is matched and forgotten meanwhile leaves an answer's own format alone", async () => {
   const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
-  const ids = Array.from({ length: 10 }, (_, i) => 300 + i * 7919 % 200000), drawn = [];
+  const ids = Array.from({ length: 10 }, (_, i) => 300 + ((i * 7919) % 200000)),
+    drawn = [];
   engine.resetSampler();
   engine.setOption('temperature', 0);
   for (const other of [false, true]) {
@@ -105,16 +119,22 @@ test('a text that is matched and forgotten meanwhile leaves an answer\'s own for
 });
 
 test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {
-  let masks = 0, complete = 0, refused = 0;
+  let masks = 0,
+    complete = 0,
+    refused = 0;
   for (let seed = 1; seed <= 160; seed++) {
-    const random = randomOf(seed), grammar = randomGrammar(random), matcher = tried(grammar);
+    const random = randomOf(seed),
+      grammar = randomGrammar(random),
+      matcher = tried(grammar);
     refused += Number(!matcher);
     if (!matcher) continue;
     /** @type {number[]} */
     const bytes = [];
     for (let step = 0; step < 12; step++, masks++) {
-      const ids = allowed(matcher, `seed ${seed}, step ${step}`), text = textOf(bytes);
-      if (text !== null) assert.equal(matcher.complete, accepts(grammar, text), `seed ${seed}: ${JSON.stringify(text)}`);
+      const ids = allowed(matcher, `seed ${seed}, step ${step}`),
+        text = textOf(bytes);
+      if (text !== null)
+        assert.equal(matcher.complete, accepts(grammar, text), `seed ${seed}: ${JSON.stringify(text)}`);
       complete += Number(matcher.complete);
       assert.ok(ids.length || matcher.ended, `seed ${seed}, step ${step}: nothing is allowed`);
       if (!ids.length) break;
@@ -128,23 +148,29 @@ test('masks are what each token tried alone says, and a text is complete where a
 });
 
 test('texts are taken and refused as the other acceptor does', () => {
-  let yes = 0, no = 0;
+  let yes = 0,
+    no = 0;
   for (let seed = 1000; seed < 1180; seed++) {
-    const random = randomOf(seed), grammar = randomGrammar(random), matcher = tried(grammar);
+    const random = randomOf(seed),
+      grammar = randomGrammar(random),
+      matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
       // What masks lead to, and the same with a letter changed, put in or left out.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];
       for (let step = 0; step < 8 && !matcher.finished; step++) {
-        const mask = matcher.mask(), start = random(size);
+        const mask = matcher.mask(),
+          start = random(size);
         let id = start;
-        do id = (id + 1) % size; while (id !== start && !has(mask, id));
+        do id = (id + 1) % size;
+        while (id !== start && !has(mask, id));
         if (!matcher.accept(id) || matcher.ended) break;
         bytes.push(...engine.decode(id, false, 5));
       }
-      const letters = [...textOf(bytes) ?? ''];
-      if (i % 2) letters.splice(random(letters.length + 1), random(2), ...random(2) ? [LETTERS[random(LETTERS.length)]] : []);
+      const letters = [...(textOf(bytes) ?? '')];
+      if (i % 2)
+        letters.splice(random(letters.length + 1), random(2), ...(random(2) ? [LETTERS[random(LETTERS.length)]] : []));
       const text = letters.join('');
       matcher.reset();
       const got = matcher.acceptBytes(bytesOf(text)) && matcher.complete;
@@ -159,14 +185,21 @@ test('texts are taken and refused as the other acceptor does', () => {
 
 test('memory that runs full is emptied, and nothing is lost', () => {
   // A register of its own for each depth, and far more states than there is room for.
-  const list = { start: 'list', rules: {
-    list: sequence({ literal: '[' }, { repeat: { choice: [{ rule: 'list' }, { rule: 'word' }] }, min: 0, max: 3000 },
-      { literal: ']' }),
-    word: { repeat: { chars: [[97, 122]] }, min: 900, max: 100000 },
-  } };
-  const matcher = matcherOf(list), letters = 'abcdefghij'.repeat(40);
+  const list = {
+    start: 'list',
+    rules: {
+      list: sequence(
+        { literal: '[' },
+        { repeat: { choice: [{ rule: 'list' }, { rule: 'word' }] }, min: 0, max: 3000 },
+        { literal: ']' },
+      ),
+      word: { repeat: { chars: [[97, 122]] }, min: 900, max: 100000 },
+    },
+  };
+  const matcher = matcherOf(list),
+    letters = 'abcdefghij'.repeat(40);
   let text = '[';
-  for (let round = 0; round < 60; round++) text += `[${letters.repeat(3 + round % 3)}[`;
+  for (let round = 0; round < 60; round++) text += `[${letters.repeat(3 + (round % 3))}[`;
   for (let at = 0; at < text.length; at += 64) {
     assert.ok(matcher.acceptBytes(bytesOf(text.slice(at, at + 64))));
     matcher.mask();
@@ -178,9 +211,12 @@ test('memory that runs full is emptied, and nothing is lost', () => {
 });
 
 test('nesting is as deep as the text is long', () => {
-  const grammar = { start: 'list', rules: { list: sequence({ literal: '[' },
-    { repeat: { rule: 'list' }, min: 0, max: Infinity }, { literal: ']' }) } };
-  const matcher = matcherOf(grammar), deep = 200_000;
+  const grammar = {
+    start: 'list',
+    rules: { list: sequence({ literal: '[' }, { repeat: { rule: 'list' }, min: 0, max: Infinity }, { literal: ']' }) },
+  };
+  const matcher = matcherOf(grammar),
+    deep = 200_000;
   assert.ok(matcher.acceptBytes(bytesOf('['.repeat(deep))));
   matcher.mask();
   assert.ok(matcher.acceptBytes(bytesOf(']'.repeat(deep - 1))));
@@ -192,16 +228,49 @@ test('nesting is as deep as the text is long', () => {
 test('grammars that are hostile end in an answer or a refusal, and the engine goes on', () => {
   const letter = { chars: [[97, 98]] };
   const hostile = {
-    ambiguous: { start: 's', rules: { s: sequence({ literal: 'a' }, { repeat: sequence({ rule: 's' },
-      { repeat: { rule: 's' }, min: 0, max: 1 }), min: 0, max: 1 }) } },
-    endings: { start: 's', rules: { s: sequence({ literal: 'a' }, { repeat: { rule: 's' }, min: 0, max: 1 },
-      { repeat: { literal: 'b' }, min: 0, max: 1 }) } },
-    subsets: { start: 's', rules: { s: sequence({ repeat: letter, min: 0, max: Infinity }, { literal: 'a' },
-      ...Array.from({ length: 40 }, () => letter)) } },
-    counters: { start: 's', rules: { s: { repeat: { choice: [{ literal: 'a' }, { literal: 'aa' }] }, min: 5000,
-      max: 10000 } } },
-    empty: { start: 's', rules: { s: { repeat: { repeat: { repeat: { literal: 'a' }, min: 0, max: 1 }, min: 0,
-      max: Infinity }, min: 3, max: 100000 } } },
+    ambiguous: {
+      start: 's',
+      rules: {
+        s: sequence(
+          { literal: 'a' },
+          { repeat: sequence({ rule: 's' }, { repeat: { rule: 's' }, min: 0, max: 1 }), min: 0, max: 1 },
+        ),
+      },
+    },
+    endings: {
+      start: 's',
+      rules: {
+        s: sequence(
+          { literal: 'a' },
+          { repeat: { rule: 's' }, min: 0, max: 1 },
+          { repeat: { literal: 'b' }, min: 0, max: 1 },
+        ),
+      },
+    },
+    subsets: {
+      start: 's',
+      rules: {
+        s: sequence(
+          { repeat: letter, min: 0, max: Infinity },
+          { literal: 'a' },
+          ...Array.from({ length: 40 }, () => letter),
+        ),
+      },
+    },
+    counters: {
+      start: 's',
+      rules: { s: { repeat: { choice: [{ literal: 'a' }, { literal: 'aa' }] }, min: 5000, max: 10000 } },
+    },
+    empty: {
+      start: 's',
+      rules: {
+        s: {
+          repeat: { repeat: { repeat: { literal: 'a' }, min: 0, max: 1 }, min: 0, max: Infinity },
+          min: 3,
+          max: 100000,
+        },
+      },
+    },
   };
   for (const [name, grammar] of Object.entries(hostile)) {
     const matcher = tried(grammar);
@@ -219,21 +288,39 @@ test('grammars that are hostile end in an answer or a refusal, and the engine go
 
 test('what is refused is named', () => {
   const left = { start: 'a', rules: { a: { choice: [sequence({ rule: 'a' }, { literal: 'x' }), { literal: 'y' }] } } };
-  assert.throws(() => lower(left), (error) => error instanceof Unsupported && /left recursion: a/.test(error.message));
+  assert.throws(
+    () => lower(left),
+    (error) => error instanceof Unsupported && /left recursion: a/.test(error.message),
+  );
   const hidden = { start: 'a', rules: { a: sequence({ repeat: { literal: 'z' }, min: 0, max: 1 }, { rule: 'a' }) } };
   assert.throws(() => lower(hidden), Unsupported);
-  const inside = { start: 'a', rules: { a: { both: [{ rule: 'b' }, { literal: '()' }] },
-    b: sequence({ literal: '(' }, { repeat: { rule: 'b' }, min: 0, max: 1 }, { literal: ')' }) } };
+  const inside = {
+    start: 'a',
+    rules: {
+      a: { both: [{ rule: 'b' }, { literal: '()' }] },
+      b: sequence({ literal: '(' }, { repeat: { rule: 'b' }, min: 0, max: 1 }, { literal: ')' }),
+    },
+  };
   assert.throws(() => lower(inside), /recursion inside an intersection: b/);
   const nothing = { start: 'a', rules: { a: { both: [{ literal: 'x' }, { literal: 'y' }] } } };
   assert.throws(() => lower(nothing), /nothing can match/);
 });
 
 test('bytes that are no grammar are refused, each with a code', () => {
-  const good = lower({ start: 'a', rules: { a: sequence({ jsonString: { repeat: { chars: [[32, 0x10ffff]] }, min: 0, max: 900 } },
-    { repeat: { rule: 'a' }, min: 0, max: 1 }) } });
-  const refused = (/** @type {Uint8Array} */ bytes) => assert.throws(() => new Grammar(engine, bytes).matcher(),
-    (error) => /** @type {any} */ (error).code === 'bad-format' && /** @type {any} */ (error).expected !== '');
+  const good = lower({
+    start: 'a',
+    rules: {
+      a: sequence(
+        { jsonString: { repeat: { chars: [[32, 0x10ffff]] }, min: 0, max: 900 } },
+        { repeat: { rule: 'a' }, min: 0, max: 1 },
+      ),
+    },
+  });
+  const refused = (/** @type {Uint8Array} */ bytes) =>
+    assert.throws(
+      () => new Grammar(engine, bytes).matcher(),
+      (error) => /** @type {any} */ (error).code === 'bad-format' && /** @type {any} */ (error).expected !== '',
+    );
   refused(new Uint8Array(0));
   for (const n of [4, 44, good.length - 4, good.length - 1]) refused(good.subarray(0, n));
   refused(Uint8Array.from([...good, 0, 0, 0, 0]));
@@ -254,8 +341,12 @@ test('bytes that are no grammar are refused, each with a code', () => {
 });
 
 test('forced bytes are those that must come, as tokens of the whole text', () => {
-  const schema = { type: 'object', properties: { city: { type: 'string' }, zip: { enum: ['abcdefgh'] } },
-    required: ['city', 'zip'], additionalProperties: false };
+  const schema = {
+    type: 'object',
+    properties: { city: { type: 'string' }, zip: { enum: ['abcdefgh'] } },
+    required: ['city', 'zip'],
+    additionalProperties: false,
+  };
   const matcher = matcherOf(compile({ schema, whitespace: 'compact' }), { spelling: 'shortest' });
   const before = new TextDecoder().decode(matcher.forced());
   assert.ok('{"city":"'.startsWith(before) || '{"zip":"'.startsWith(before) || before === '{"', before);

@@ -17,24 +17,89 @@ function judges(format, good, bad, options) {
 
 /** @param {any} format @param {RegExp} what @param {string | number} place */
 function refuses(format, what, place) {
-  assert.throws(() => compile(format), (error) => {
-    assert.ok(error instanceof Unsupported, String(error));
-    assert.match(error.what, what);
-    assert.equal(error.place, place);
-    return true;
-  });
+  assert.throws(
+    () => compile(format),
+    (error) => {
+      assert.ok(error instanceof Unsupported, String(error));
+      assert.match(error.what, what);
+      assert.equal(error.place, place);
+      return true;
+    },
+  );
 }
 
-const WORDS = ['', 'a', 'b', 'ab', 'abc', 'foo', 'foo bar', 'xfoo', 'Afoo1', '1234', 'a,b', 'a1b2', 'xx', 'é', 'É',
-  '2020-01-01', 'http://x.y', 'A_B', 'v1.2.3', 'x\n', '😀ab', 'foo-bar', '/x/y', '$ref', '^x', 'zbc', 'b,a', 'a\u2028b'];
-const PATTERNS = ['^a|b$', '(^a|b)c', '\\bfoo\\b', '^(?!x)[a-z]+$', '^(?=.*\\d)(?=.*[a-z]).{4,8}$', 'a(?=b)', '^\\S+$',
-  '(^|,)a($|,)', '^$', '\\p{Lu}', '\\P{L}', '[^a]', '.{3}', '\\Bfoo', '^(foo\\b)?.*x', '(?!^)a', '[\\d\\-_]', 'a??b',
-  '^(?:a|b|ab)(?:c|)$', '\\u0061\\x62', '\\u{1F600}', '[\\u{1F600}-\\u{1F610}]', '(?<name>o)o', '^.$', 'a{2,}|b{0}c',
-  '^(a?){20}a{0,20}$', '[\\w.]+@', '\\$', '[$^]', '(?=a)b|c', '^(?!.*a).*b', '\\b', '^\\B$'];
+const WORDS = [
+  '',
+  'a',
+  'b',
+  'ab',
+  'abc',
+  'foo',
+  'foo bar',
+  'xfoo',
+  'Afoo1',
+  '1234',
+  'a,b',
+  'a1b2',
+  'xx',
+  'é',
+  'É',
+  '2020-01-01',
+  'http://x.y',
+  'A_B',
+  'v1.2.3',
+  'x\n',
+  '😀ab',
+  'foo-bar',
+  '/x/y',
+  '$ref',
+  '^x',
+  'zbc',
+  'b,a',
+  'a\u2028b',
+];
+const PATTERNS = [
+  '^a|b$',
+  '(^a|b)c',
+  '\\bfoo\\b',
+  '^(?!x)[a-z]+$',
+  '^(?=.*\\d)(?=.*[a-z]).{4,8}$',
+  'a(?=b)',
+  '^\\S+$',
+  '(^|,)a($|,)',
+  '^$',
+  '\\p{Lu}',
+  '\\P{L}',
+  '[^a]',
+  '.{3}',
+  '\\Bfoo',
+  '^(foo\\b)?.*x',
+  '(?!^)a',
+  '[\\d\\-_]',
+  'a??b',
+  '^(?:a|b|ab)(?:c|)$',
+  '\\u0061\\x62',
+  '\\u{1F600}',
+  '[\\u{1F600}-\\u{1F610}]',
+  '(?<name>o)o',
+  '^.$',
+  'a{2,}|b{0}c',
+  '^(a?){20}a{0,20}$',
+  '[\\w.]+@',
+  '\\$',
+  '[$^]',
+  '(?=a)b|c',
+  '^(?!.*a).*b',
+  '\\b',
+  '^\\B$',
+];
 
 test('patterns judge as the platform does', () => {
   for (const pattern of PATTERNS) {
-    const budget = new Budget(), languages = new Languages(budget), node = searchNode(pattern, budget), own = new RegExp(pattern, 'u');
+    const budget = new Budget(),
+      languages = new Languages(budget),
+      node = searchNode(pattern, budget),
+      own = new RegExp(pattern, 'u');
     for (const word of WORDS) assert.equal(languages.matches(node, word), own.test(word), `/${pattern}/ of '${word}'`);
   }
 });
@@ -49,18 +114,27 @@ test('regular expressions of whole answers', () => {
 });
 
 test('numbers of a range, digit by digit', () => {
-  const values = [0, 1, 2, 7, 9, 10, 11, 19, 20, 99, 100, 101, 250, 999, 1000, 0.1, 0.01, 0.5, 2.5, 9.99, 10.01, 12.34,
-    1e21, 1.5e22, 1e-7, 2.5e-9].flatMap((value) => [value, -value]);
+  const values = [
+    0, 1, 2, 7, 9, 10, 11, 19, 20, 99, 100, 101, 250, 999, 1000, 0.1, 0.01, 0.5, 2.5, 9.99, 10.01, 12.34, 1e21, 1.5e22,
+    1e-7, 2.5e-9,
+  ].flatMap((value) => [value, -value]);
   const languages = new Languages(new Budget({ milliseconds: 60000, steps: 1e9 }));
   for (const lo of [-Infinity, -10.01, -2, 0, 0.5, 9, 1e-7]) {
     for (const hi of [-0.01, 0, 2.5, 10, 999, 1.5e22, Infinity]) {
       if (lo >= hi) continue;
-      for (const [loOpen, hiOpen] of [[false, false], [true, true]]) {
+      for (const [loOpen, hiOpen] of [
+        [false, false],
+        [true, true],
+      ]) {
         const interval = { lo, loOpen, hi, hiOpen };
         const node = numberNode({ intervals: [interval], multiples: [], notMultiples: [] }, true, new Budget());
         for (const value of values) {
           const inside = (value > lo || (value === lo && !loOpen)) && (value < hi || (value === hi && !hiOpen));
-          assert.equal(languages.matches(node, JSON.stringify(value)), inside, `${value} in ${JSON.stringify(interval)}`);
+          assert.equal(
+            languages.matches(node, JSON.stringify(value)),
+            inside,
+            `${value} in ${JSON.stringify(interval)}`,
+          );
         }
       }
     }
@@ -76,10 +150,16 @@ test('multiples, exactly in decimals', () => {
 
 test('members in any order, each once', () => {
   const schema = { type: 'object', properties: { a: { type: 'integer' }, b: { enum: ['x', null] } }, required: ['b'] };
-  judges({ schema }, ['{"a":1,"b":"x"}', '{"b":null,"a":1}', '{"b":null,"c":[{}]}'],
-    ['{"a":1}', '{"b":"x","b":"x"}', '{"a":"1","b":null}', '{ "b":null}', '{"b":null,}', '[]']);
-  judges({ schema: { ...schema, additionalProperties: false }, whitespace: 'pretty' }, ['{\n  "a": 1,\n  "b": "x"\n}'],
-    ['{"b":null}', '{\n  "b": null,\n  "c": 1\n}']);
+  judges(
+    { schema },
+    ['{"a":1,"b":"x"}', '{"b":null,"a":1}', '{"b":null,"c":[{}]}'],
+    ['{"a":1}', '{"b":"x","b":"x"}', '{"a":"1","b":null}', '{ "b":null}', '{"b":null,}', '[]'],
+  );
+  judges(
+    { schema: { ...schema, additionalProperties: false }, whitespace: 'pretty' },
+    ['{\n  "a": 1,\n  "b": "x"\n}'],
+    ['{"b":null}', '{\n  "b": null,\n  "c": 1\n}'],
+  );
   judges({ schema, whitespace: 'any' }, [' {"b"\t:\nnull } '], ['{"b":nul l}']);
 });
 
@@ -105,7 +185,10 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
   refuses({ grammar: 'root ::= x' }, /the rule x is missing/, 9);
   refuses({ grammar: 'root ::= "a' }, /not closed/, 9);
   refuses({ grammar: 'root ::= <think>' }, /the vocabulary has none/, 9);
-  const grammar = compile({ grammar: 'root ::= <think> <[7]>' }, { tokenOf: (text) => text === '<think>' ? 3 : undefined });
+  const grammar = compile(
+    { grammar: 'root ::= <think> <[7]>' },
+    { tokenOf: (text) => (text === '<think>' ? 3 : undefined) },
+  );
   assert.deepEqual(grammar.rules.root, { sequence: [{ token: 3 }, { token: 7 }] });
 });
 

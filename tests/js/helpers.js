@@ -36,7 +36,9 @@ export async function refuses(f, code) {
 /** An HTTP server for one test. handler(request, response) @returns its URL */
 export async function serveWith(t, handler) {
   const server = createServer(handler);
-  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  await new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
   t.after(() => {
     server.closeAllConnections();
     server.close();
@@ -45,9 +47,15 @@ export async function serveWith(t, handler) {
 }
 
 /** A prompt of n plain ids. */
-export const someIds = (n, vocabSize = 1024) => [2, ...Array.from({ length: n - 1 }, (_, i) => 300 + (i * 37) % (vocabSize - 300))];
+export const someIds = (n, vocabSize = 1024) => [
+  2,
+  ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 37) % (vocabSize - 300))),
+];
 
-export const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+export const sleep = (ms) =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
 
 /** Everything of a generation that must be the same when it is repeated. */
 export function essence({ text, tokens, finishReason, seed }) {

@@ -12,8 +12,13 @@ const MOST_HEAP = 32 * 2 ** 20;
 /** Tokens of an answer. */
 const STEPS = 20;
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
-const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) => Array.from({ length: n }, (_, i) => make(i));
-const object = (/** @type {any} */ properties, /** @type {any} */ more = {}) => ({ type: 'object', properties, ...more });
+const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
+  Array.from({ length: n }, (_, i) => make(i));
+const object = (/** @type {any} */ properties, /** @type {any} */ more = {}) => ({
+  type: 'object',
+  properties,
+  ...more,
+});
 
 /** @param {number} depth @param {(inner: any) => any} around @param {any} inner */
 function nested(depth, around, inner) {
@@ -31,8 +36,12 @@ const HOSTILE = {
   'a megabyte of choices': () => ({ choices: times(60_000, (i) => `choice number ${i * 7919}`) }),
   'a megabyte of an enum': () => ({ schema: { enum: times(60_000, (i) => `value ${i * 7919}`) } }),
   'a megabyte of one text': () => ({ schema: { const: tail('long "text" ', 90_000) } }),
-  'a megabyte of allOf': () => ({ schema: { allOf: times(20_000, (i) => object({ [`a${i}`]: { type: 'integer' } })) } }),
-  'a megabyte of anyOf': () => ({ schema: { anyOf: times(12_000, (i) => object({ k: { const: i } }, { required: ['k'] })) } }),
+  'a megabyte of allOf': () => ({
+    schema: { allOf: times(20_000, (i) => object({ [`a${i}`]: { type: 'integer' } })) },
+  }),
+  'a megabyte of anyOf': () => ({
+    schema: { anyOf: times(12_000, (i) => object({ k: { const: i } }, { required: ['k'] })) },
+  }),
   'a megabyte of a pattern': () => ({ schema: { type: 'string', pattern: tail('(a|b)?c*', 120_000) } }),
   'a megabyte of GBNF': () => ({ grammar: `root ::= ${times(30_000, (i) => `"text ${i}"`).join(' | ')}` }),
   'deep arrays': () => ({ schema: nested(5000, (items) => ({ type: 'array', items, minItems: 1 }), { type: 'null' }) }),
@@ -40,48 +49,99 @@ const HOSTILE = {
   'deep anyOf': () => ({ schema: nested(4000, (one) => ({ anyOf: [one, { type: 'null' }] }), {}) }),
   'deep not': () => ({ schema: nested(4001, (not) => ({ not }), { type: 'string' }) }),
   'deep groups': () => ({ regex: tail('(', 30_000) + 'a' + tail(')', 30_000) }),
-  'recursion through all': () => ({ schema: { $defs: { n: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/n' } },
-    object({ a: { $ref: '#/$defs/n' }, b: { $ref: '#/$defs/n' } })] } }, $ref: '#/$defs/n' } }),
+  'recursion through all': () => ({
+    schema: {
+      $defs: {
+        n: {
+          anyOf: [
+            { type: 'array', items: { $ref: '#/$defs/n' } },
+            object({ a: { $ref: '#/$defs/n' }, b: { $ref: '#/$defs/n' } }),
+          ],
+        },
+      },
+      $ref: '#/$defs/n',
+    },
+  }),
   'a reference to itself': () => ({ schema: { $defs: { a: { allOf: [{ $ref: '#/$defs/a' }] } }, $ref: '#/$defs/a' } }),
-  'unions of unions': () => ({ schema: { allOf: times(24, (i) => ({ anyOf: [object({ [`a${i}`]: { const: 1 } }),
-    object({ [`b${i}`]: { const: 2 } })] })) } }),
-  'oneOf that overlap': () => ({ schema: { oneOf: times(40, (i) => object({ a: { minimum: i }, b: { maximum: -i } })) } }),
-  'not of allOf': () => ({ schema: { not: { allOf: times(30, (i) => ({ not: object({ [`a${i}`]: { enum: [1, 'x', null] } }) })) } } }),
-  'dependencies': () => ({ schema: { dependentRequired: Object.fromEntries(times(40, (i) => [`a${i}`, [`a${(i + 1) % 40}`, `b${i}`]])) } }),
-  'patterns of names': () => ({ schema: { patternProperties: Object.fromEntries(times(30, (i) => [`a.{${i}}b`, { const: i }])) } }),
-  'counted items': () => ({ schema: { type: 'array', minItems: 999_999, maxItems: 10_000_000, items: { type: 'integer' } } }),
-  'counted letters': () => ({ schema: { type: 'string', minLength: 1_000_000, maxLength: 9_000_000, pattern: '^(ab|ba)*$' } }),
-  'contains': () => ({ schema: { type: 'array', contains: { minimum: 5 }, minContains: 900, maxContains: 1000, maxItems: 5000 } }),
-  'subsets': () => ({ regex: '(a|b)*a(a|b){40}' }),
-  'subsets in a string': () => ({ schema: { type: 'string', pattern: '^(a|b)*a(a|b){30}$', not: { pattern: 'b{9}$' } } }),
-  'catastrophes': () => ({ regex: '((a*)*)*b|(a|a)*c|(a+)+d|(.*)*e' }),
+  'unions of unions': () => ({
+    schema: {
+      allOf: times(24, (i) => ({ anyOf: [object({ [`a${i}`]: { const: 1 } }), object({ [`b${i}`]: { const: 2 } })] })),
+    },
+  }),
+  'oneOf that overlap': () => ({
+    schema: { oneOf: times(40, (i) => object({ a: { minimum: i }, b: { maximum: -i } })) },
+  }),
+  'not of allOf': () => ({
+    schema: { not: { allOf: times(30, (i) => ({ not: object({ [`a${i}`]: { enum: [1, 'x', null] } }) })) } },
+  }),
+  dependencies: () => ({
+    schema: { dependentRequired: Object.fromEntries(times(40, (i) => [`a${i}`, [`a${(i + 1) % 40}`, `b${i}`]])) },
+  }),
+  'patterns of names': () => ({
+    schema: { patternProperties: Object.fromEntries(times(30, (i) => [`a.{${i}}b`, { const: i }])) },
+  }),
+  'counted items': () => ({
+    schema: { type: 'array', minItems: 999_999, maxItems: 10_000_000, items: { type: 'integer' } },
+  }),
+  'counted letters': () => ({
+    schema: { type: 'string', minLength: 1_000_000, maxLength: 9_000_000, pattern: '^(ab|ba)*$' },
+  }),
+  contains: () => ({
+    schema: { type: 'array', contains: { minimum: 5 }, minContains: 900, maxContains: 1000, maxItems: 5000 },
+  }),
+  subsets: () => ({ regex: '(a|b)*a(a|b){40}' }),
+  'subsets in a string': () => ({
+    schema: { type: 'string', pattern: '^(a|b)*a(a|b){30}$', not: { pattern: 'b{9}$' } },
+  }),
+  catastrophes: () => ({ regex: '((a*)*)*b|(a|a)*c|(a+)+d|(.*)*e' }),
   'optional by the hundred': () => ({ regex: `${tail('a?', 600)}${tail('a', 600)}` }),
   'repeats of repeats': () => ({ regex: '((((a{0,99}){0,99}){0,99}){0,99}){0,99}' }),
   'large repeats': () => ({ regex: '(ab{1,9999}c){5000,99999}' }),
   'any text at all': () => ({ regex: '[^]*' }),
-  'a range of many digits': () => ({ schema: { type: 'number', minimum: 1.2345678901234567e-300, exclusiveMaximum: 1.7e308 } }),
-  'large multiples': () => ({ schema: { type: 'integer', multipleOf: 3999, minimum: -1e21, maximum: 1e21, not: { multipleOf: 7 } } }),
+  'a range of many digits': () => ({
+    schema: { type: 'number', minimum: 1.2345678901234567e-300, exclusiveMaximum: 1.7e308 },
+  }),
+  'large multiples': () => ({
+    schema: { type: 'integer', multipleOf: 3999, minimum: -1e21, maximum: 1e21, not: { multipleOf: 7 } },
+  }),
   'multiples that are no number': () => ({ schema: { multipleOf: 1e-300 } }),
-  'lookaheads': () => ({ regex: `${times(25, (i) => `(?=.*${String.fromCharCode(97 + i)})`).join('')}.*` }),
-  'rules of GBNF that grow': () => ({ grammar: `root ::= r0\n${times(40, (i) => `r${i} ::= r${i + 1} r${i + 1}`).join('\n')}\nr40 ::= "a"?` }),
+  lookaheads: () => ({ regex: `${times(25, (i) => `(?=.*${String.fromCharCode(97 + i)})`).join('')}.*` }),
+  'rules of GBNF that grow': () => ({
+    grammar: `root ::= r0\n${times(40, (i) => `r${i} ::= r${i + 1} r${i + 1}`).join('\n')}\nr40 ::= "a"?`,
+  }),
   'one member in allOf': () => ({ schema: { allOf: times(25_000, (i) => object({ a: { minimum: i } })) } }),
   'multiples in allOf': () => ({ schema: { allOf: times(20_000, (i) => ({ multipleOf: i + 1 })) } }),
-  'tuples in allOf': () => ({ schema: { allOf: times(500, (i) => ({ prefixItems: times(100, (k) => ({ minimum: i + k })) })) } }),
+  'tuples in allOf': () => ({
+    schema: { allOf: times(500, (i) => ({ prefixItems: times(100, (k) => ({ minimum: i + k })) })) },
+  }),
   'properties of Unicode': () => ({ regex: tail('\\p{L}', 100_000) }),
   'sets without case': () => ({ regex: tail('[^\\p{L}\\d]', 50_000), flags: 'iu' }),
-  'names and patterns': () => ({ schema: object(named(5000, (i) => ({ const: i })),
-    { patternProperties: Object.fromEntries(times(20, (i) => [`^m.*${i}$`, { minimum: i }])) }) }),
+  'names and patterns': () => ({
+    schema: object(
+      named(5000, (i) => ({ const: i })),
+      { patternProperties: Object.fromEntries(times(20, (i) => [`^m.*${i}$`, { minimum: i }])) },
+    ),
+  }),
   'objects in an enum': () => ({ schema: { enum: times(20_000, (i) => ({ a: i, b: [i] })) } }),
   'oneOf by value': () => ({ schema: { oneOf: times(1000, (i) => ({ const: `value ${i}` })) } }),
-  'rules that use one rule': () => ({ grammar: `root ::= ${times(20_000, (i) => `r${i}`).join('|')}\n${times(20_000, (i) =>
-    `r${i} ::= x "${i}"`).join('\n')}\nx ::= "a" | "b" x` }),
+  'rules that use one rule': () => ({
+    grammar: `root ::= ${times(20_000, (i) => `r${i}`).join('|')}\n${times(20_000, (i) => `r${i} ::= x "${i}"`).join(
+      '\n',
+    )}\nx ::= "a" | "b" x`,
+  }),
   'alternatives in a star': () => ({ regex: `(${times(20_000, (i) => `w${i}x`).join('|')})*` }),
   'optional classes': () => ({ regex: tail('[a-f]?', 900) }),
-  'many ranges': () => ({ schema: object(named(3000, (i) => ({ type: 'number', minimum: 1.2345678901234567e-300 * (i + 1) }))) }),
-  'many multiples': () => ({ schema: object(named(8000, (i) => ({ type: 'integer', multipleOf: 3900 - i % 3000, minimum: i }))) }),
-  'many formats': () => ({ schema: object(named(9000, (i) => ({ format: ['uri', 'email', 'ipv6'][i % 3], maxLength: 10 + i }))) }),
+  'many ranges': () => ({
+    schema: object(named(3000, (i) => ({ type: 'number', minimum: 1.2345678901234567e-300 * (i + 1) }))),
+  }),
+  'many multiples': () => ({
+    schema: object(named(8000, (i) => ({ type: 'integer', multipleOf: 3900 - (i % 3000), minimum: i }))),
+  }),
+  'many formats': () => ({
+    schema: object(named(9000, (i) => ({ format: ['uri', 'email', 'ipv6'][i % 3], maxLength: 10 + i }))),
+  }),
   'lookaheads of counts': () => ({ regex: `${times(400, (i) => `(?=.*a{${i}})`).join('')}.*` }),
-  'boundaries': () => ({ regex: tail('\\b\\w+\\b.', 40) }),
+  boundaries: () => ({ regex: tail('\\b\\w+\\b.', 40) }),
   'a count between boundaries': () => ({ regex: '.$\\p{L}{3,}[^a]{9999}\\bé\\b' }),
   'parts that are shared': () => ({ schema: { const: nested(60, (part) => [part, part], 1) } }),
   'counts of counts': () => ({ regex: '(.{0,999}a){0,999}b' }),
@@ -106,7 +166,8 @@ function tried(engine, bytes) {
   try {
     matcher = new Grammar(engine, bytes).matcher();
     for (let i = 0; i < STEPS; i++) {
-      const mask = matcher.mask(), at = mask.findIndex((word) => word);
+      const mask = matcher.mask(),
+        at = mask.findIndex((word) => word);
       if (at < 0) break;
       matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
       matcher.forced();

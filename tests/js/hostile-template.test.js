@@ -11,22 +11,30 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-const CONTROL = new Map([['<bos>', 2], ['<end_of_turn>', 106]]);
+const CONTROL = new Map([
+  ['<bos>', 2],
+  ['<end_of_turn>', 106],
+]);
 const BASE = 1000;
 const encode = (text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
 const make = (source, control = CONTROL) => new ChatTemplate(source, { control, encode, bos: 2, variables: {} });
-const render = (source, content = 'hi') => make(source).apply([{ role: 'user', content }]).ids
-  .map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`)).join('');
+const render = (source, content = 'hi') =>
+  make(source)
+    .apply([{ role: 'user', content }])
+    .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
+    .join('');
 
 /** Far above the limit of two seconds: the machine may be busy. What was unlimited took minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
 /** A variable `s` of about 2^n characters. */
-const long = (n, unit = 'a') => `{% set ns = namespace(s='${unit}', l=['a']) %}`
-  + `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
+const long = (n, unit = 'a') =>
+  `{% set ns = namespace(s='${unit}', l=['a']) %}` +
+  `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
 /** A list of 2^n times the same. */
-const many = (n, item) => `{% set ns.l = [${item}] %}{% for i in range(${n}) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`;
+const many = (n, item) =>
+  `{% set ns.l = [${item}] %}{% for i in range(${n}) %}{% set ns.l = ns.l + ns.l %}{% endfor %}`;
 const spaces = (n) => ' '.repeat(n);
 
 const RUNAWAYS = {
@@ -38,11 +46,15 @@ const RUNAWAYS = {
   'a loop over one list, again and again': `{% set l = range(100000) %}${'{% for a in l %}{% endfor %}'.repeat(1000)}`,
   'doubled text': `${long(60)}{{ ns.s }}`,
   'a doubled list': `${long(1)}${many(60, '1')}`,
-  'a list of itself': '{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a | tojson }}',
-  'an object of itself': '{% set ns = namespace(a={}) %}{% for i in range(60) %}{% set ns.a = {"x": ns.a, "y": ns.a} %}{% endfor %}{{ ns.a }}',
-  'namespaces in each other': '{% set n = namespace() %}{% set m = namespace() %}{% set n.x = m %}{% set m.x = [n, n] %}{{ n | tojson }}',
-  'namespaces filled later': `${Array.from({ length: 40 }, (_, i) => `{% set n${i} = namespace() %}`).join('')}`
-    + `${Array.from({ length: 39 }, (_, i) => `{% set n${i}.x = [n${i + 1}, n${i + 1}] %}`).join('')}{{ n0 | tojson }}`,
+  'a list of itself':
+    '{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a | tojson }}',
+  'an object of itself':
+    '{% set ns = namespace(a={}) %}{% for i in range(60) %}{% set ns.a = {"x": ns.a, "y": ns.a} %}{% endfor %}{{ ns.a }}',
+  'namespaces in each other':
+    '{% set n = namespace() %}{% set m = namespace() %}{% set n.x = m %}{% set m.x = [n, n] %}{{ n | tojson }}',
+  'namespaces filled later':
+    `${Array.from({ length: 40 }, (_, i) => `{% set n${i} = namespace() %}`).join('')}` +
+    `${Array.from({ length: 39 }, (_, i) => `{% set n${i}.x = [n${i + 1}, n${i + 1}] %}`).join('')}{{ n0 | tojson }}`,
   'a macro that calls itself': '{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}',
   'macros that call each other twice': `${Array.from({ length: 40 }, (_, i) => `{% macro f${i}() %}{{ f${i + 1}() }}{{ f${i + 1}() }}{% endmacro %}`).join('')}{{ f0() }}`,
   'sorting one long text many times': `${long(18)}${many(16, 'ns.s')}{{ (ns.l | sort) | length }}`,
@@ -75,12 +87,15 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
     // For all but one the two seconds are over ten times as soon.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
-    assert.throws(() => render(source), (error) => {
-      assert.ok(error instanceof GemmaError, error?.stack);
-      assert.equal(error.code, 'template-error');
-      assert.ok(error.message.length < 1000, `a message of ${error.message.length} characters`);
-      return true;
-    });
+    assert.throws(
+      () => render(source),
+      (error) => {
+        assert.ok(error instanceof GemmaError, error?.stack);
+        assert.equal(error.code, 'template-error');
+        assert.ok(error.message.length < 1000, `a message of ${error.message.length} characters`);
+        return true;
+      },
+    );
     assert.ok(clock() - before < LONGEST_MS);
   });
 }
@@ -102,31 +117,63 @@ test('messages of errors are short, whatever the template says', () => {
 
 test('nothing outside the template can be reached', () => {
   const nothing = [
-    'constructor', '__proto__', 'prototype', 'globalThis', 'process', 'self', 'require', 'Function', 'toString',
-    '__class__', 'value', 'builtins', 'hasOwnProperty', 'valueOf', 'variables', 'parent',
+    'constructor',
+    '__proto__',
+    'prototype',
+    'globalThis',
+    'process',
+    'self',
+    'require',
+    'Function',
+    'toString',
+    '__class__',
+    'value',
+    'builtins',
+    'hasOwnProperty',
+    'valueOf',
+    'variables',
+    'parent',
   ];
   for (const name of nothing) {
-    for (const base of ['messages', 'messages[0]', 'messages[0].content', 'range', 'raise_exception', '1', 'true', '{}', '[]', 'namespace()']) {
-      assert.equal(render(`{{ (${base}).${name} is defined }},{{ (${base})["${name}"] is defined }}`), '{2}false,false', `${base}.${name}`);
+    for (const base of [
+      'messages',
+      'messages[0]',
+      'messages[0].content',
+      'range',
+      'raise_exception',
+      '1',
+      'true',
+      '{}',
+      '[]',
+      'namespace()',
+    ]) {
+      assert.equal(
+        render(`{{ (${base}).${name} is defined }},{{ (${base})["${name}"] is defined }}`),
+        '{2}false,false',
+        `${base}.${name}`,
+      );
     }
     assert.equal(render(`{{ ${name} is defined }}`), '{2}false', name);
   }
   assert.equal(render('{{ range.constructor("return 1") is defined if range.constructor else "no" }}'), '{2}no');
   assert.throws(() => render('{{ messages.constructor.constructor("return process")() }}'), { code: 'template-error' });
-  assert.equal(({}).x, undefined, 'no prototype was touched');
+  assert.equal({}.x, undefined, 'no prototype was touched');
 });
 
-test('a template that builds control tokens out of user text and its own makes none of the user\'s', () => {
+test("a template that builds control tokens out of user text and its own makes none of the user's", () => {
   const attack = '<end_of_turn>';
   for (const [source, text] of [
-    ['{{ messages[0].content | replace("x", "") }}', 'x<end_xof_turn>'], ['{{ "<" ~ messages[0].content }}', 'end_of_turn>'],
+    ['{{ messages[0].content | replace("x", "") }}', 'x<end_xof_turn>'],
+    ['{{ "<" ~ messages[0].content }}', 'end_of_turn>'],
     ['{{ messages[0].content.split("|") | join("") }}', '<end_|of_turn>'],
-    ['{{ messages[0].content | tojson }}', attack], ['{{ messages[0].content.lower() }}', '<END_OF_TURN>'],
+    ['{{ messages[0].content | tojson }}', attack],
+    ['{{ messages[0].content.lower() }}', '<END_OF_TURN>'],
     ['{% for c in messages[0].content.split("|") %}{{ c }}{% endfor %}', '<|end_of_turn>'],
-    ['{{ [messages[0].content] | join }}', attack], ['{{ messages[0].content[::1] }}', attack],
+    ['{{ [messages[0].content] | join }}', attack],
+    ['{{ messages[0].content[::1] }}', attack],
   ]) {
     const shown = render(source, text);
-    if (/replace|split/.test(source)) continue;   // here the template itself puts the parts together
+    if (/replace|split/.test(source)) continue; // here the template itself puts the parts together
     assert.ok(!shown.includes('{106}'), `${source} made ${shown}`);
   }
 });
@@ -138,15 +185,25 @@ test('what real templates do stays within the limits', () => {
     {%- for n in messages[::-1] -%}{%- if loop.index0 < 2 and 'tool' in n.role -%}{%- set ns.seen = ns.seen + 1 -%}{%- endif -%}{%- endfor -%}
     {{ '<b>' + m.role + '\\n' }}{{ ns.text | replace('<image>', '') }}{{ '<end_of_turn>\\n' }}
   {%- endfor -%}{{ {'a': [1, 2.5, none], 'b': 10000000000 | int} | tojson(indent=2) }}`;
-  const messages = Array.from({ length: 61 }, (_, i) => ({ role: i % 2 ? 'assistant' : 'user', content: 'text '.repeat(1000) }));
+  const messages = Array.from({ length: 61 }, (_, i) => ({
+    role: i % 2 ? 'assistant' : 'user',
+    content: 'text '.repeat(1000),
+  }));
   assert.ok(make(source).apply(messages).ids.length > 61 * 4999);
   assert.equal(render('{% set x = [] | first %}{{ x is defined }}'), '{2}false');
 });
 
 test('hostile control tokens: too many are refused, many are matched in time', () => {
   const names = (n, f) => new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
-  assert.throws(() => make('x', names(100_000, (i) => `<token ${i}>`)), { code: 'template-error' });
-  const nested = names(300, (i) => `${"a".repeat(i + 1)}b`);
+  assert.throws(
+    () =>
+      make(
+        'x',
+        names(100_000, (i) => `<token ${i}>`),
+      ),
+    { code: 'template-error' },
+  );
+  const nested = names(300, (i) => `${'a'.repeat(i + 1)}b`);
   const before = performance.now();
   make(`${long(15)}{{ ns.s }}`, nested).apply([{ role: 'user', content: 'a'.repeat(3000) }]);
   assert.ok(performance.now() - before < LONGEST_MS);
@@ -164,13 +221,17 @@ async function withTemplate(t, chatTemplate) {
 
 const BUSY = '{% for a in range(100000) %}{% for b in range(100000) %}{{ a }}{% endfor %}{% endfor %}';
 
-for (const [kind, template] of [['a slow', BUSY], ['an endless', RUNAWAYS['a range without end']]]) {
+for (const [kind, template] of [
+  ['a slow', BUSY],
+  ['an endless', RUNAWAYS['a range without end']],
+]) {
   test(`a model with ${kind} template says so, and does everything else`, async (t) => {
     const model = await withTemplate(t, template);
     const messages = [{ role: 'user', content: 'hi' }];
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
-    if (template !== BUSY) {   // each would take its two seconds
+    if (template !== BUSY) {
+      // each would take its two seconds
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
     }

@@ -29,7 +29,10 @@ test('malformed files: each gives its error, and a sound model loads after it', 
       assert.ok(code in CODES);
       const bytes = readFileSync(path(`fuzz/corpus/malformed/${name}.gguf`));
       const error = await refuses(loadModel(bytes, { threads: 1 }), code);
-      assert.ok(error.what && error.expected !== '' && error.got !== '', `${error.what}|${error.expected}|${error.got}`);
+      assert.ok(
+        error.what && error.expected !== '' && error.got !== '',
+        `${error.what}|${error.expected}|${error.got}`,
+      );
       if (n++ % 16 === 0) assert.deepEqual(await sound(), before);
     });
   }
@@ -41,10 +44,13 @@ test('damaged models are refused from a stream of odd pieces too', async (t) => 
     await t.test(name, async () => {
       const { bytes, codes } = await badModel(name);
       const pieces = (function* cut() {
-        for (let at = 0, n = 1; at < bytes.length; at += n, n = n * 3 % 7919 + 1) yield bytes.slice(at, at + n);
+        for (let at = 0, n = 1; at < bytes.length; at += n, n = ((n * 3) % 7919) + 1) yield bytes.slice(at, at + n);
       })();
       const error = await refuses(loadModel(pieces, { threads: 1 }), codes);
-      assert.ok(error.what && error.expected !== '' && error.got !== '', `${error.what}|${error.expected}|${error.got}`);
+      assert.ok(
+        error.what && error.expected !== '' && error.got !== '',
+        `${error.what}|${error.expected}|${error.got}`,
+      );
     });
   }
 });

@@ -10,7 +10,14 @@ import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.j
 import { refuses } from './helpers.js';
 import { testModel } from './models.js';
 
-const FILES = ['README.md', 'mmproj-Q8_0.gguf', 'tiny-Q4_K_M.gguf', 'tiny-Q4_K.gguf', 'big/tiny-q8_0.gguf', 'tiny-F16-00002-of-00002.gguf'];
+const FILES = [
+  'README.md',
+  'mmproj-Q8_0.gguf',
+  'tiny-Q4_K_M.gguf',
+  'tiny-Q4_K.gguf',
+  'big/tiny-q8_0.gguf',
+  'tiny-F16-00002-of-00002.gguf',
+];
 
 /** A hub with one repository, whose files are all the same model. Remembers what was asked. */
 async function hub(t) {
@@ -30,8 +37,13 @@ async function hub(t) {
     if (first) response.setHeader('content-range', `bytes ${from}-${from + piece.length - 1}/${bytes.length}`);
     response.writeHead(first ? 206 : 200, { 'content-length': piece.length }).end(piece);
   });
-  await new Promise((done) => { server.listen(0, '127.0.0.1', () => done(null)); });
-  const close = () => { server.close(); server.closeAllConnections(); };
+  await new Promise((done) => {
+    server.listen(0, '127.0.0.1', () => done(null));
+  });
+  const close = () => {
+    server.close();
+    server.closeAllConnections();
+  };
   t.after(close);
   return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
 }
@@ -45,7 +57,8 @@ async function emptyCache(t) {
 
 test('a repository and a quantisation name a file, on a mirror; without a network too, once it is kept', async (t) => {
   const { asked, close, address } = await hub(t);
-  const cache = await emptyCache(t), options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
+  const cache = await emptyCache(t),
+    options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
   await (await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options)).dispose();
   assert.equal(asked[0], '/api/models/a/b/revision/main Bearer secret');
   assert.equal(asked[1], '/a/b/resolve/main/tiny-Q4_K.gguf Bearer secret');
@@ -65,7 +78,8 @@ test('a repository and a quantisation name a file, on a mirror; without a networ
 
 test('an entry of the cache is a source, without a network too', async (t) => {
   const { close, address } = await hub(t);
-  const cache = await emptyCache(t), options = { cache, threads: 1 };
+  const cache = await emptyCache(t),
+    options = { cache, threads: 1 };
   await (await loadModel(`${address}/a/b/resolve/main/tiny-Q4_K.gguf`, options)).dispose();
   close();
   const [entry] = await cache.list();
@@ -76,9 +90,13 @@ test('an entry of the cache is a source, without a network too', async (t) => {
 
 test('an abort while the hub is asked has the name that the platform gives it', async (t) => {
   const { address } = await hub(t);
-  const error = await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.abort() }), 'aborted');
+  const error = await refuses(
+    loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.abort() }),
+    'aborted',
+  );
   assert.equal(error.name, 'AbortError');
-  const stop = new AbortController(), late = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: stop.signal });
+  const stop = new AbortController(),
+    late = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: stop.signal });
   stop.abort();
   assert.equal((await refuses(late, 'aborted')).name, 'AbortError');
   const slow = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.timeout(0) });
@@ -86,7 +104,8 @@ test('an abort while the hub is asked has the name that the platform gives it', 
 });
 
 test('probe tells what loadModel would take', async () => {
-  const here = probe(), model = await loadModel(await testModel('tiny'));
+  const here = probe(),
+    model = await loadModel(await testModel('tiny'));
   assert.equal(model.info.variant, `${here.variant}${here.threads > 1 ? '+threads' : ''}`);
   assert.equal(model.info.threads, here.threads);
   assert.deepEqual([here.reason, here.isolated], [model.info.reason, model.info.isolated]);

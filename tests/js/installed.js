@@ -3,7 +3,15 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,8 +63,10 @@ function digest() {
 function install() {
   const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
   try {
-    const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder],
-    { ...QUIET, cwd: ROOT });
+    const packed = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+      ...QUIET,
+      cwd: ROOT,
+    });
     const archives = JSON.parse(packed).map((/** @type {{ filename: string }} */ { filename }) => `./${filename}`);
     writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }');
     execFileSync('npm', ['install', '--offline', '--ignore-scripts', ...archives], { ...QUIET, cwd: folder });

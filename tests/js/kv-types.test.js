@@ -41,7 +41,8 @@ for (const kvType of KV_TYPES) {
   });
 
   test(`${kvType}: going back, within the window and past it, is as a fresh start`, async (t) => {
-    const model = await open(t, 'parity-q4_0', { kvType }), fresh = await open(t, 'parity-q4_0', { kvType });
+    const model = await open(t, 'parity-q4_0', { kvType }),
+      fresh = await open(t, 'parity-q4_0', { kvType });
     const long = idsOf(150);
     await model.logits(long);
     for (const kept of [149, 140, 60, 5]) {
@@ -65,8 +66,10 @@ test('a cloned chat answers as the chat itself', async (t) => {
   const chat = model.chat();
   await chat.send('Hello', { maxTokens: 20, temperature: 0 }).text();
   const clone = chat.clone();
-  const [a, b] = [await clone.send('More', { maxTokens: 20, temperature: 0 }).text(),
-    await chat.send('More', { maxTokens: 20, temperature: 0 }).text()];
+  const [a, b] = [
+    await clone.send('More', { maxTokens: 20, temperature: 0 }).text(),
+    await chat.send('More', { maxTokens: 20, temperature: 0 }).text(),
+  ];
   assert.equal(a, b);
 });
 
@@ -82,13 +85,15 @@ test('perplexity of a trained model hardly moves', async (t) => {
 
 test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one and 16 for a head', async () => {
   const path = await testModel('mqa-q4_0');
-  const [auto, f32, i16, q8] = await Promise.all(KV_TYPES.map(async (kvType) => {
-    const { info } = await inspectModel(path, { kvType });
-    const model = await loadModel(path, { kvType });
-    await model.dispose();
-    assert.equal(model.info.memory.kv, info.memory.kv);
-    return info.memory.kv;
-  }));
+  const [auto, f32, i16, q8] = await Promise.all(
+    KV_TYPES.map(async (kvType) => {
+      const { info } = await inspectModel(path, { kvType });
+      const model = await loadModel(path, { kvType });
+      await model.dispose();
+      assert.equal(model.info.memory.kv, info.memory.kv);
+      return info.memory.kv;
+    }),
+  );
   assert.ok(Math.abs(i16 / f32 - (2 * 256 + 16) / 1024) < 1e-3 && Math.abs(q8 / f32 - 34 / 128) < 1e-3);
   assert.ok(i16 < auto && auto < f32);
 });
@@ -98,5 +103,5 @@ test('auto keeps what the weights are worth: floats in a file of floats, unless 
   /** @param {import('../../js/model.js').LoadOptions} options */
   const kv = async (options) => (await inspectModel(path, options)).info.memory.kv;
   assert.equal(await kv({}), await kv({ kvType: 'f32' }));
-  assert.ok(await kv({ floatMatrices: 'q8_0' }) < await kv({ kvType: 'f32' }));
+  assert.ok((await kv({ floatMatrices: 'q8_0' })) < (await kv({ kvType: 'f32' })));
 });

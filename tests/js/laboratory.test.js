@@ -22,7 +22,10 @@ test('each run ends with a right model or a coded error, no complete copy is los
   // Behind the first cycle of kinds: those are all with an engine.
   const numbers = KINDS.flatMap(({ name }, i) => (i % 3 || SLOW.test(name) ? [] : [KINDS.length + i]));
   const rows = await experiment(bytes, { place: new NodePlace(), numbers, seed: 7 });
-  assert.deepEqual(Object.values(rows).flatMap(({ broken }) => broken), []);
+  assert.deepEqual(
+    Object.values(rows).flatMap(({ broken }) => broken),
+    [],
+  );
   assert.equal(Object.keys(rows).length, numbers.length);
   assert.match(tableOf(rows, { runs: numbers.length, seed: 7 }), / 0 broken rules/);
 });

@@ -15,11 +15,19 @@ const VERSION = { etag: '"1"', modified: 'Sat', total: 10 };
 
 test('two versions are the same, others, or nobody can tell', () => {
   const verdicts = [
-    [{}, 'same'], [{ etag: '"2"' }, 'changed'], [{ etag: '"2"', modified: 'Sun' }, 'changed'], [{ modified: 'Sun' }, 'same'],
-    [{ etag: '' }, 'same'], [{ etag: '', modified: 'Sun' }, 'changed'], [{ etag: '', modified: '' }, 'unknown'],
-    [{ total: 11 }, 'changed'], [{ total: undefined }, 'same'], [{ etag: '', modified: '', total: 11 }, 'changed'],
+    [{}, 'same'],
+    [{ etag: '"2"' }, 'changed'],
+    [{ etag: '"2"', modified: 'Sun' }, 'changed'],
+    [{ modified: 'Sun' }, 'same'],
+    [{ etag: '' }, 'same'],
+    [{ etag: '', modified: 'Sun' }, 'changed'],
+    [{ etag: '', modified: '' }, 'unknown'],
+    [{ total: 11 }, 'changed'],
+    [{ total: undefined }, 'same'],
+    [{ etag: '', modified: '', total: 11 }, 'changed'],
   ];
-  for (const [change, verdict] of verdicts) assert.equal(compare(VERSION, { ...VERSION, ...change }), verdict, JSON.stringify(change));
+  for (const [change, verdict] of verdicts)
+    assert.equal(compare(VERSION, { ...VERSION, ...change }), verdict, JSON.stringify(change));
 });
 
 test('the first version counts, and the first size', () => {
@@ -40,7 +48,7 @@ test('what a URL names: its address and its query without what signs it', () => 
   assert.equal(named.length, 24);
   const whole = (/** @type {string} */ query) => {
     let text = '';
-    keyOf(`https://x.org/a.gguf${query}`, (given) => text = given);
+    keyOf(`https://x.org/a.gguf${query}`, (given) => (text = given));
     return text;
   };
   assert.equal(whole('?v=1&X-Amz-Signature=2'), whole('?v=1'));
@@ -63,7 +71,9 @@ function lanesOf(total, pause = async () => {}, size = 100) {
     while (range.at < Math.min(range.end, total)) {
       await pause(range);
       const room = range.room(Math.min(7, total - range.at));
-      room.forEach((_, i) => { room[i] = range.at + i; });
+      room.forEach((_, i) => {
+        room[i] = range.at + i;
+      });
       range.came(room.length);
     }
     await before;
@@ -75,15 +85,22 @@ function lanesOf(total, pause = async () => {}, size = 100) {
 test('ranges are filled side by side and given in order, however long each takes', async () => {
   const random = randoms(3);
   const { lanes, seen } = lanesOf(950, () => sleep(random() * 2));
-  let many = 1, at = 0;
+  let many = 1,
+    at = 0;
   for (let piece; (piece = await lanes.next(0, () => ({ lanes: many, end: 950 }))); at += piece.length) {
-    assert.ok([...piece].every((value, i) => value === (at + i) % 256), `at ${at}`);
+    assert.ok(
+      [...piece].every((value, i) => value === (at + i) % 256),
+      `at ${at}`,
+    );
     if (at === 0) assert.equal(seen.most, 1);
     if (at > 300) many = 3;
   }
   assert.equal(at, 950);
   assert.equal(seen.most, 3);
-  assert.deepEqual(seen.starts, Array.from({ length: 10 }, (_, i) => i * 100));
+  assert.deepEqual(
+    seen.starts,
+    Array.from({ length: 10 }, (_, i) => i * 100),
+  );
   // The rooms of ranges that were given are used again.
   assert.equal(seen.rooms, 3);
 });
@@ -92,7 +109,10 @@ test('ranges begin where the bytes before them came another way', async () => {
   const { lanes, seen } = lanesOf(300);
   const got = [];
   for (let piece; (piece = await lanes.next(130, () => ({ lanes: 2, end: 300 }))); ) got.push(...piece);
-  assert.deepEqual(got, Array.from({ length: 170 }, (_, i) => (130 + i) % 256));
+  assert.deepEqual(
+    got,
+    Array.from({ length: 170 }, (_, i) => (130 + i) % 256),
+  );
   assert.deepEqual(seen.starts, [130, 230]);
 });
 
@@ -111,14 +131,16 @@ test('a range that fails is told when its turn comes, after the bytes that came'
 /** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
 async function shelfWith(broken) {
   /** @type {string[]} */
-  const told = [], removed = [];
+  const told = [],
+    removed = [];
   const memory = memoryStore();
   await memory.write('a', 0, Uint8Array.of(0, 1, 2, 3, 0, 0, 0, 0, 0, 0));
   const remove = async (/** @type {string} */ name) => {
     removed.push(name);
     await memory.remove(name);
   };
-  const store = { ...memory, remove, ...broken }, means = { sum: checksum, readOnly: false };
+  const store = { ...memory, remove, ...broken },
+    means = { sum: checksum, readOnly: false };
   const shelf = new Shelf({ ...means, store, notice: (code) => told.push(code) }, 1000);
   const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
   return { shelf, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
@@ -148,7 +170,11 @@ test('a shelf tells what it holds, and whether it was kept', async () => {
 
 for (const method of ['read', 'write', 'list', 'remove']) {
   test(`a shelf never throws: ${method} fails`, async () => {
-    const { shelf, told, removed, entry } = await shelfWith({ [method]: async () => { throw new Error('out of order'); } });
+    const { shelf, told, removed, entry } = await shelfWith({
+      [method]: async () => {
+        throw new Error('out of order');
+      },
+    });
     if (method === 'list') assert.deepEqual(await shelf.find('a'), []);
     await shelf.use(entry);
     assert.equal(await shelf.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
@@ -162,8 +188,14 @@ for (const method of ['read', 'write', 'list', 'remove']) {
 
 test('a connection that falls silent again and again gets its attempts back only for a quarter of a range', async () => {
   const tuning = { ...TUNING, segment: 4000, backoffMs: 0, longestMs: 1 };
-  for (const [stalled, gained, calls] of [[true, 999, 3], [true, 1000, 9], [false, 1, 9], [false, 0, 3]]) {
-    let at = 0, asked = 0;
+  for (const [stalled, gained, calls] of [
+    [true, 999, 3],
+    [true, 1000, 9],
+    [false, 1, 9],
+    [false, 0, 3],
+  ]) {
+    let at = 0,
+      asked = 0;
     const receive = async () => {
       at += gained;
       if (++asked < 9) throw Object.assign(new Passing('truncated', 'it ended'), { stalled });
@@ -190,7 +222,7 @@ function endured(tuning, bytes, { lanes, total }) {
   }
 }
 
-test('a server that falls silent again and again is not waited for longer than ten seconds by the laboratory\'s tuning', () => {
+test("a server that falls silent again and again is not waited for longer than ten seconds by the laboratory's tuning", () => {
   const tuning = { attempts: TUNING.attempts, stallMs: 400, segment: 1 << 18 };
   for (const lanes of [1, 3]) {
     for (let bytes = 0; bytes < 1 << 20; bytes += 9973) {
@@ -201,7 +233,8 @@ test('a server that falls silent again and again is not waited for longer than t
 });
 
 test('silences of a file: as many as attempts, one more for four ranges that came; of several connections at once, one', () => {
-  const file = { lanes: 1, total: 720e6 }, { segment, stallMs, attempts } = TUNING;
+  const file = { lanes: 1, total: 720e6 },
+    { segment, stallMs, attempts } = TUNING;
   assert.deepEqual(endured(TUNING, 0, file), { ms: attempts * stallMs, whole: false });
   assert.deepEqual(endured(TUNING, segment, file), { ms: (attempts + 3) * stallMs, whole: false });
   assert.ok(endured(TUNING, 4 * segment, file).whole);

@@ -22,17 +22,22 @@ const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinit
 test('two models at once do not disturb each other', async (t) => {
   const [a, b] = await Promise.all([open(t, 'tiny', { threads: 2 }), open(t, 'parity-q8_0', { threads: 2 })]);
   const alone = [await a.generate(someIds(30), OPTIONS).result(), await b.generate([2, 5, 6], OPTIONS).result()];
-  const together = await Promise.all([a.generate(someIds(30), OPTIONS).result(), b.generate([2, 5, 6], OPTIONS).result()]);
+  const together = await Promise.all([
+    a.generate(someIds(30), OPTIONS).result(),
+    b.generate([2, 5, 6], OPTIONS).result(),
+  ]);
   assert.deepEqual(together.map(essence), alone.map(essence));
 });
 
 test('calls are answered in order', async (t) => {
   const model = await open(t);
   const finished = [];
-  await Promise.all([60, 1, 20].map(async (maxTokens) => {
-    await model.generate('x', { ...OPTIONS, maxTokens }).result();
-    finished.push(maxTokens);
-  }));
+  await Promise.all(
+    [60, 1, 20].map(async (maxTokens) => {
+      await model.generate('x', { ...OPTIONS, maxTokens }).result();
+      finished.push(maxTokens);
+    }),
+  );
   assert.deepEqual(finished, [60, 1, 20]);
 });
 
@@ -52,7 +57,9 @@ for (const threads of [1, 2]) {
     const model = await open(t, 'tiny', { threads });
     const waiting = [model.generate('x', OPTIONS).result(), model.logits([2, 300]), model.tokenize('x')];
     const failures = Promise.all(waiting.map((call) => refuses(call, 'disposed')));
-    const iterating = refuses(async () => { for await (const piece of model.generate('y', OPTIONS)) void piece; }, 'disposed');
+    const iterating = refuses(async () => {
+      for await (const piece of model.generate('y', OPTIONS)) void piece;
+    }, 'disposed');
     await model.dispose();
     await failures;
     await iterating;
@@ -72,17 +79,24 @@ test('await using disposes, where the platform has it', { skip: !Symbol.asyncDis
 test('a process ends by itself, whether a model was disposed of or not', async () => {
   const path = await testModel('tiny');
   const entry = new URL('../../js/index.node.js', import.meta.url).href;
-  for (const [last, threads] of [['await model.dispose();', 2], ['', 1], ['', 2]]) {
+  for (const [last, threads] of [
+    ['await model.dispose();', 2],
+    ['', 1],
+    ['', 2],
+  ]) {
     const script = `const { loadModel } = await import('${entry}');
       const model = await loadModel(${JSON.stringify(path)}, { threads: ${threads} });
       console.log((await model.generate('x', { maxTokens: 2 }).result()).finishReason.length > 0); ${last}`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+      timeout: 20000,
+    });
     assert.equal(stdout.trim(), 'true');
   }
 });
 
 test('a worker ends by itself after dispose: one that is terminated while V8 compiles for it aborts Node 20', async (t) => {
-  const file = await testModel('medium'), { url } = await faultyServer(t, await readFile(file));
+  const file = await testModel('medium'),
+    { url } = await faultyServer(t, await readFile(file));
   const script = `const { Worker } = await import('node:worker_threads');
     const { emit } = Worker.prototype, statuses = [];
     Worker.prototype.emit = function (name, ...rest) {
@@ -94,8 +108,12 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
       generate: (model) => model.generate('x', { maxTokens: 4000 }).text(),
       perplexity: (model) => model.perplexity('some words '.repeat(9000)),
     };
-    for (const [source, threads, how] of ${JSON.stringify([[file, 1, 'generate'], [file, 2, 'generate'], [url, 1, 'generate'],
-    [file, 1, 'perplexity']])}) {
+    for (const [source, threads, how] of ${JSON.stringify([
+      [file, 1, 'generate'],
+      [file, 2, 'generate'],
+      [url, 1, 'generate'],
+      [file, 1, 'perplexity'],
+    ])}) {
       const model = await loadModel(source, { threads, cache: false });
       await model.generate('x', { maxTokens: 4 }).text();
       void midst[how](model).catch(() => {});
@@ -103,18 +121,29 @@ test('a worker ends by itself after dispose: one that is terminated while V8 com
       await model.dispose();
     }
     console.log(statuses.join());`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], { timeout: 20000 });
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+    timeout: 20000,
+  });
   assert.equal(stdout.trim(), '0,0,0,0');
 });
 
 /** A worker that a test plays. */
 function fakePort() {
   const port = {
-    sent: [], ended: false, hear: (message) => void message, fail: (reason) => void reason,
+    sent: [],
+    ended: false,
+    hear: (message) => void message,
+    fail: (reason) => void reason,
     post: (message) => void port.sent.push(message),
-    onMessage: (handler) => { port.hear = handler; },
-    onFailure: (handler) => { port.fail = handler; },
-    terminate: () => { port.ended = true; },
+    onMessage: (handler) => {
+      port.hear = handler;
+    },
+    onFailure: (handler) => {
+      port.fail = handler;
+    },
+    terminate: () => {
+      port.ended = true;
+    },
     keepAlive() {},
   };
   return port;
@@ -123,7 +152,8 @@ function fakePort() {
 test('when the worker dies, all calls fail, later ones too', async () => {
   for (const kill of [
     (port) => port.fail(new Error('boom')),
-    (port) => port.hear({ kind: 'fatal', error: { code: 'worker-failed', what: 'boom', expected: '', got: '', cause: '' } }),
+    (port) =>
+      port.hear({ kind: 'fatal', error: { code: 'worker-failed', what: 'boom', expected: '', got: '', cause: '' } }),
   ]) {
     const port = fakePort();
     const connection = new Connection(port);
@@ -172,7 +202,9 @@ test('many models, one after the other, leave nothing behind', async () => {
 test('a message that cannot be posted fails its call, and does not hold the process open', async () => {
   const port = fakePort();
   let held = false;
-  port.keepAlive = (on) => { held = on; };
+  port.keepAlive = (on) => {
+    held = on;
+  };
   port.post = (message) => void structuredClone(message);
   await refuses(new Connection(port).call('tokenize', { text: Symbol('x') }).answer, 'bad-option');
   assert.equal(held, false);
@@ -192,7 +224,8 @@ test('dispose waits for the end of the worker, the second time too, and leaves n
 });
 
 test('a part that is not there is told by its name, and ends its call alone', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-')), js = fileURLToPath(new URL('../../js/', import.meta.url));
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-')),
+    js = fileURLToPath(new URL('../../js/', import.meta.url));
   t.after(() => rm(folder, { recursive: true }));
   for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
   const model = await open(t, 'tiny', { assets: folder, variant: 'simd128', threads: 1 });
@@ -202,17 +235,23 @@ test('a part that is not there is told by its name, and ends its call alone', as
 });
 
 test('dispose ends what is computed, for a worker thread ends when its work does', async () => {
-  const port = fakePort(), connection = new Connection(port), reason = new Error('over');
+  const port = fakePort(),
+    connection = new Connection(port),
+    reason = new Error('over');
   const call = assert.rejects(connection.call('perplexity', {}).answer, reason);
   const closed = connection.close(reason);
-  assert.deepEqual(port.sent.map(({ kind }) => kind), ['call', 'abort', 'dispose']);
+  assert.deepEqual(
+    port.sent.map(({ kind }) => kind),
+    ['call', 'abort', 'dispose'],
+  );
   port.hear({ kind: 'disposed' });
   await Promise.all([call, closed]);
 });
 
 test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const worker = new EventEmitter(), { leave } = nodePort(/** @type {any} */ (worker));
+  const worker = new EventEmitter(),
+    { leave } = nodePort(/** @type {any} */ (worker));
   worker.emit('exit', 0);
   await leave?.();
 });
@@ -222,11 +261,20 @@ test('helper threads that are ready leave no timer behind', async () => {
   const before = timers();
   const port = () => ({
     post() {},
-    onMessage: (handler) => handler(true), onFailure() {}, terminate() {}, keepAlive() {},
+    onMessage: (handler) => handler(true),
+    onFailure() {},
+    terminate() {},
+    keepAlive() {},
   });
-  const { engine } = await createEngine({ threads: 2 }, {
-    compile: async (name) => WebAssembly.compile(await readFile(Object(MODULES)[name])), load: async () => {}, parallelism: () => 2, createThread: port,
-  });
+  const { engine } = await createEngine(
+    { threads: 2 },
+    {
+      compile: async (name) => WebAssembly.compile(await readFile(Object(MODULES)[name])),
+      load: async () => {},
+      parallelism: () => 2,
+      createThread: port,
+    },
+  );
   assert.equal(engine.threads, 2);
   assert.equal(timers(), before);
 });
@@ -240,16 +288,28 @@ test('a worker that gives no sign is given up after so many beats: more while it
     assert.equal(connection.broken, true, `after ${beats + 1} beats`);
   };
   const opened = () => {
-    const port = fakePort(), connection = new Connection(port);
-    connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+    const port = fakePort(),
+      connection = new Connection(port);
+    connection
+      .open(
+        [],
+        /** @type {any} */ ({}),
+        () => {},
+        () => {},
+      )
+      .catch(() => {});
     return { port, connection, load: () => port.hear({ kind: 'done', id: 1, value: {} }) };
   };
   dies(opened().connection, 120);
-  for (const [text, beats] of [['short', 16], ['x'.repeat(1_000_000), 36]]) {
+  for (const [text, beats] of [
+    ['short', 16],
+    ['x'.repeat(1_000_000), 36],
+  ]) {
     const { port, connection, load } = opened();
     load();
     connection.call('tokenize', { text }).answer.catch(() => {});
-    for (let i = 0; i < 10; i++) {   // signs keep it alive
+    for (let i = 0; i < 10; i++) {
+      // signs keep it alive
       t.mock.timers.tick(250);
       port.hear({ kind: 'beat' });
     }
@@ -260,10 +320,25 @@ test('a worker that gives no sign is given up after so many beats: more while it
 
 test('a machine that is slow while the model loads is not taken for dead afterwards; its disk counts for so much only', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const pass = (/** @type {number} */ beats) => { for (let i = 0; i < beats; i++) t.mock.timers.tick(250); };
-  for (const [silent, enough] of [[1, 16], [2, 16], [5, 30], [100, 48]]) {
-    const port = fakePort(), connection = new Connection(port);
-    connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+  const pass = (/** @type {number} */ beats) => {
+    for (let i = 0; i < beats; i++) t.mock.timers.tick(250);
+  };
+  for (const [silent, enough] of [
+    [1, 16],
+    [2, 16],
+    [5, 30],
+    [100, 48],
+  ]) {
+    const port = fakePort(),
+      connection = new Connection(port);
+    connection
+      .open(
+        [],
+        /** @type {any} */ ({}),
+        () => {},
+        () => {},
+      )
+      .catch(() => {});
     pass(silent);
     port.hear({ kind: 'done', id: 1, value: {} });
     connection.call('generate', {}).answer.catch(() => {});
@@ -278,12 +353,20 @@ test('a thread that was busy itself does not take its worker for dead, whose sig
   let now = 0;
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.mock.method(performance, 'now', () => now);
-  const port = fakePort(), connection = new Connection(port);
+  const port = fakePort(),
+    connection = new Connection(port);
   const busy = (/** @type {number} */ ms) => {
     now += ms;
     t.mock.timers.tick(750);
   };
-  connection.open([], /** @type {any} */ ({}), () => {}, () => {}).catch(() => {});
+  connection
+    .open(
+      [],
+      /** @type {any} */ ({}),
+      () => {},
+      () => {},
+    )
+    .catch(() => {});
   port.hear({ kind: 'done', id: 1, value: {} });
   for (let i = 0; i < 3; i++) {
     busy(3000);
@@ -292,5 +375,5 @@ test('a thread that was busy itself does not take its worker for dead, whose sig
     port.hear({ kind: 'beat' });
   }
   for (let i = 0; i < 5; i++) busy(3000);
-  assert.equal(connection.broken, true);   // nothing came
+  assert.equal(connection.broken, true); // nothing came
 });

@@ -20,11 +20,17 @@ export function barePlatform(compile) {
       compiled.set(name, module);
       return module;
     },
-    load() { throw new Error('no parts here'); },
+    load() {
+      throw new Error('no parts here');
+    },
     parallelism: () => 2,
-    createThread() { throw new Error('no helpers here'); },
+    createThread() {
+      throw new Error('no helpers here');
+    },
     breathe: async () => {},
-    openStore() { throw new Error('no store here'); },
+    openStore() {
+      throw new Error('no store here');
+    },
   };
 }
 
@@ -34,13 +40,26 @@ export async function openLocal(source, platform, options = {}) {
   /** @type {(message: any) => void} */
   let receive = () => {};
   const host = new Host((message) => queueMicrotask(() => receive(message)), platform);
-  const connection = new Connection({ post: (message) => host.receive(message), onMessage: (f) => { receive = f; },
-    onFailure() {}, keepAlive() {}, terminate() {} });
+  const connection = new Connection({
+    post: (message) => host.receive(message),
+    onMessage: (f) => {
+      receive = f;
+    },
+    onFailure() {},
+    keepAlive() {},
+    terminate() {},
+  });
   const close = () => connection.close(new GemmaError('disposed', 'done'));
-  const parts = describeSource(source, (text) => (/^https?:/.test(text) ? { kind: 'url', url: text } : { kind: 'path', path: text }));
+  const parts = describeSource(source, (text) =>
+    /^https?:/.test(text) ? { kind: 'url', url: text } : { kind: 'path', path: text },
+  );
   try {
-    const info = await connection.open(parts.map(({ descriptor }) => descriptor),
-      /** @type {any} */ ({ ...options, cache: undefined }), answersOf(new Feeders(parts)), () => {});
+    const info = await connection.open(
+      parts.map(({ descriptor }) => descriptor),
+      /** @type {any} */ ({ ...options, cache: undefined }),
+      answersOf(new Feeders(parts)),
+      () => {},
+    );
     const logits = (/** @type {number[]} */ ids, all = false) => connection.call('logits', { ids, all }).answer;
     return { info, logits, close };
   } catch (error) {
@@ -50,7 +69,7 @@ export async function openLocal(source, platform, options = {}) {
 }
 
 /** Ids that all test models have. @param {number} n */
-export const idsOf = (n) => Array.from({ length: n }, (_, i) => (i ? 3 + i * 37 % 250 : 2));
+export const idsOf = (n) => Array.from({ length: n }, (_, i) => (i ? 3 + ((i * 37) % 250) : 2));
 
 /** @param {Float32Array} rows */
 async function digest(rows) {
@@ -61,7 +80,8 @@ async function digest(rows) {
 /** Of logits: of a prompt in one go, then token by token.
  * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
 export async function digestsOf(logits) {
-  const ids = idsOf(37), rows = [await digest(await logits(ids, true))];
+  const ids = idsOf(37),
+    rows = [await digest(await logits(ids, true))];
   for (let n = 1; n <= 6; n++) rows.push(await digest(await logits(ids.slice(0, n))));
   return rows.join(' ');
 }

@@ -23,7 +23,10 @@ after(() => clearInterval(alive));
 let doomed;
 environment.createWorker = () => {
   const { port1, port2 } = new MessageChannel();
-  const worker = new Worker(new URL('./doomed-worker.js', import.meta.url), { workerData: { port: port2 }, transferList: [port2] });
+  const worker = new Worker(new URL('./doomed-worker.js', import.meta.url), {
+    workerData: { port: port2 },
+    transferList: [port2],
+  });
   port1.unref();
   doomed = { worker, harm: (how) => (how === 'terminate' ? void worker.terminate() : port1.postMessage(how)) };
   return nodePort(worker);
@@ -38,7 +41,11 @@ async function open(t, options = {}, name = 'tiny') {
 
 /** Enough before a call that it waits when harm is done, however slow that is. @param {any} model */
 function busy(model) {
-  for (let i = 0; i < 30; i++) model.generate('x', LONG).result().catch(() => {});
+  for (let i = 0; i < 30; i++)
+    model
+      .generate('x', LONG)
+      .result()
+      .catch(() => {});
 }
 
 /** How long a call takes to fail as lost ones do. @param {Promise<unknown>} call */
@@ -71,7 +78,8 @@ for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
 for (const how of ['terminate', 'exit', 'freeze']) {
   test(`${how} while nobody waits: the model says so by itself, and with restart it is back for the next call`, async (t) => {
     const model = await open(t, { restart: true });
-    const expected = essence(await model.generate('x', SHORT).result()), before = performance.now();
+    const expected = essence(await model.generate('x', SHORT).result()),
+      before = performance.now();
     doomed.harm(how);
     assert.equal((await model.lost).code, 'worker-failed');
     assert.ok(performance.now() - before < WITHIN_MS);
@@ -83,10 +91,14 @@ test('threads that die in the middle of their work end the calls; when they have
   const model = await open(t, { threads: 3 });
   let lost = 0;
   for (let i = 0; i < 4; i++) {
-    const call = model.perplexity('some words and more words '.repeat(60)), before = performance.now();
+    const call = model.perplexity('some words and more words '.repeat(60)),
+      before = performance.now();
     await sleep(5 + 10 * i);
     doomed.harm(i % 2 ? 'thread' : 'threads');
-    const error = await call.then(() => null, (error) => error);
+    const error = await call.then(
+      () => null,
+      (error) => error,
+    );
     if (error) {
       assert.equal(error.code, 'worker-failed');
       assert.ok(performance.now() - before < WITHIN_MS + 100, error.message);
@@ -103,11 +115,13 @@ test('with restart, what had given nothing is repeated, once', async (t) => {
   const [ids, logits] = [await model.tokenize('some text'), await model.logits([2, 300])];
   const expected = essence(await model.generate('x', SHORT).result());
   const given = [];
-  const broken = (async () => { for await (const piece of model.generate('y', LONG)) given.push(piece); })();
+  const broken = (async () => {
+    for await (const piece of model.generate('y', LONG)) given.push(piece);
+  })();
   while (!given.length) await sleep(5);
   const waiting = [model.generate('x', SHORT).result(), model.tokenize('some text'), model.logits([2, 300])];
   doomed.harm('terminate');
-  await lostAfter(broken);   // it had given something
+  await lostAfter(broken); // it had given something
   const [again, tokens, more] = await Promise.all(waiting);
   assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
   const chat = model.chat(SHORT);
@@ -143,9 +157,13 @@ test('a call that kills two workers fails; aborts and dispose end what waits for
 });
 
 test('what is read once cannot be read again, and bytes only where that was asked for', async (t) => {
-  const path = await testModel('tiny'), bytes = readFileSync(path);
-  for (const [source, options, code] of [[createReadStream(path), { restart: true }, 'unsupported-source'],
-    [bytes, {}, 'unsupported-source'], [bytes, { restart: true }, '']]) {
+  const path = await testModel('tiny'),
+    bytes = readFileSync(path);
+  for (const [source, options, code] of [
+    [createReadStream(path), { restart: true }, 'unsupported-source'],
+    [bytes, {}, 'unsupported-source'],
+    [bytes, { restart: true }, ''],
+  ]) {
     const model = await loadModel(/** @type {any} */ (source), { threads: 1, ...options });
     t.after(() => model.dispose());
     if (code) await refuses(model.restart(), code);
@@ -154,22 +172,34 @@ test('what is read once cannot be read again, and bytes only where that was aske
   }
 });
 
-test(`${MOMENTS} random moments: each call ends in time, and the next answer is right`, { timeout: MOMENTS * 15_000 }, async (t) => {
+test(`${MOMENTS} random moments: each call ends in time, and the next answer is right`, {
+  timeout: MOMENTS * 15_000,
+}, async (t) => {
   const model = await open(t, { restart: true, threads: 3 });
   const expected = essence(await model.generate('a prompt of some length', SHORT).result());
   const harms = ['terminate', 'thread', 'exit', 'throw', 'thread', 'terminate', 'threads', 'freeze'];
   for (let i = 0; i < MOMENTS; i++) {
-    const { harm } = doomed, how = harms[i % harms.length];
-    const calls = [model.generate('y', { ...LONG, maxTokens: 3000 }), model.generate('z', SHORT)].map((g) => g.result());
+    const { harm } = doomed,
+      how = harms[i % harms.length];
+    const calls = [model.generate('y', { ...LONG, maxTokens: 3000 }), model.generate('z', SHORT)].map((g) =>
+      g.result(),
+    );
     calls.push(model.perplexity('some text '.repeat(30)));
     await sleep(Math.random() * 150);
     harm(how);
     const before = performance.now();
     // A thread that dies while it has nothing to do is not missed.
-    const ended = await Promise.all(calls.map((call) => call.then(() => 'right', (error) => {
-      assert.ok(error instanceof GemmaError && error.code === 'worker-failed', String(error?.stack));
-      return performance.now() - before;
-    })));
+    const ended = await Promise.all(
+      calls.map((call) =>
+        call.then(
+          () => 'right',
+          (error) => {
+            assert.ok(error instanceof GemmaError && error.code === 'worker-failed', String(error?.stack));
+            return performance.now() - before;
+          },
+        ),
+      ),
+    );
     const late = ended.filter((ms) => ms !== 'right' && ms > WITHIN_MS);
     assert.deepEqual(late, [], how);
     t.diagnostic(`${how}: ${ended.map((ms) => (ms === 'right' ? ms : `${Math.round(ms)} ms`)).join(', ')}`);

@@ -21,8 +21,12 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-const schema = { type: 'object', properties: { name: { type: 'string', maxLength: 5 }, age: { type: 'integer', minimum: 0 } },
-  required: ['name'], additionalProperties: false };
+const schema = {
+  type: 'object',
+  properties: { name: { type: 'string', maxLength: 5 }, age: { type: 'integer', minimum: 0 } },
+  required: ['name'],
+  additionalProperties: false,
+};
 
 test('a text is accepted, or refused where it goes wrong', async () => {
   const fine = await model.matches({ schema }, ' { "age": 7, "name": "Lily" } ');
@@ -40,39 +44,66 @@ test('a text is accepted, or refused where it goes wrong', async () => {
 
 /* Members in any order, and objects told apart by what they lack: there are more ways back out of one than 512. */
 test('a text is judged where very many ways lead on', async () => {
-  const whole = { type: 'integer', minimum: 0 }, some = { type: 'string', minLength: 1 };
+  const whole = { type: 'integer', minimum: 0 },
+    some = { type: 'string', minLength: 1 };
   const one = (/** @type {string} */ kind) => ({ enum: [kind] });
   const named = { type: 'object', required: ['name'], properties: { name: { type: 'string' } } };
-  const sent = { allOf: [named, { required: ['by', 'to'], properties: { by: some, to: some }, oneOf: [
-    { required: ['kind', 'grams', 'code'],
-      properties: { kind: one('box'), grams: whole, code: { type: 'string', pattern: '^[0-7]{3,4}$' } } },
-    { required: ['kind', 'grams', 'code', 'stamps'],
-      properties: { kind: one('bag'), grams: whole, code: { type: 'string', pattern: '^[0-4]?[0-7]{3}$' }, stamps: whole } },
-    { required: ['kind'], properties: { kind: one('tube') } },
-  ] }] };
+  const sent = {
+    allOf: [
+      named,
+      {
+        required: ['by', 'to'],
+        properties: { by: some, to: some },
+        oneOf: [
+          {
+            required: ['kind', 'grams', 'code'],
+            properties: { kind: one('box'), grams: whole, code: { type: 'string', pattern: '^[0-7]{3,4}$' } },
+          },
+          {
+            required: ['kind', 'grams', 'code', 'stamps'],
+            properties: {
+              kind: one('bag'),
+              grams: whole,
+              code: { type: 'string', pattern: '^[0-4]?[0-7]{3}$' },
+              stamps: whole,
+            },
+          },
+          { required: ['kind'], properties: { kind: one('tube') } },
+        ],
+      },
+    ],
+  };
   const lost = { allOf: [named, { required: ['kind'], properties: { kind: one('lost') } }] };
-  const kept = { allOf: [named, { required: ['kind'], not: sent,
-    properties: { kind: { enum: ['box', 'bag', 'tube', 'lost'] } } }] };
+  const kept = {
+    allOf: [named, { required: ['kind'], not: sent, properties: { kind: { enum: ['box', 'bag', 'tube', 'lost'] } } }],
+  };
   const list = (/** @type {object[]} */ ...items) => ({ type: 'array', minItems: 1, items: { anyOf: items } });
   const parcels = { oneOf: [list(sent, lost), list(kept, lost)] };
   const format = { schema: { type: 'object', properties: { parcels } } };
-  const text = (/** @type {string} */ code) => JSON.stringify({ parcels: [
-    { name: 'books', kind: 'box', by: 'Ana', to: 'Bo', grams: 900, code },
-    { name: 'maps', kind: 'tube', by: 'Cy', to: 'Di' },
-  ] });
+  const text = (/** @type {string} */ code) =>
+    JSON.stringify({
+      parcels: [
+        { name: 'books', kind: 'box', by: 'Ana', to: 'Bo', grams: 900, code },
+        { name: 'maps', kind: 'tube', by: 'Cy', to: 'Di' },
+      ],
+    });
   assert.equal((await model.matches(format, text('644'))).accepted, true);
   assert.equal((await model.matches(format, text('9'))).accepted, false);
 });
 
 test('what is not held is said so', async () => {
-  const { compiled, reason, accepted } = await model.matches({ schema: { properties: { a: { format: 'regex' } } } }, '{}');
+  const { compiled, reason, accepted } = await model.matches(
+    { schema: { properties: { a: { format: 'regex' } } } },
+    '{}',
+  );
   assert.deepEqual([compiled, accepted], [false, false]);
   assert.match(String(reason), /format regex.*#\/properties\/a\/format/);
   await assert.rejects(model.matches(/** @type {any} */ ({ scheme: {} }), '{}'), { code: 'bad-option' });
 });
 
 /** @param {string[]} args */
-const run = (...args) => execFileSync(process.execPath, [here('../../js/cli.js'), 'match', MODEL, ...args], { encoding: 'utf8' });
+const run = (...args) =>
+  execFileSync(process.execPath, [here('../../js/cli.js'), 'match', MODEL, ...args], { encoding: 'utf8' });
 /** @param {string} name @param {string} text */
 function file(name, text) {
   writeFileSync(join(folder, name), text);
@@ -85,21 +116,44 @@ test('the command line: one text, and cases', () => {
   assert.deepEqual([one.compiled, one.accepted], [true, true]);
   const accepts = (/** @type {string[]} */ ...shape) => JSON.parse(run(...shape, '--json')).accepted;
   const [none, ab] = [file('none.txt', ''), file('ab.txt', 'ab')];
-  assert.deepEqual([none, ab].map((text) => accepts('--regex', '', '--text', text)), [true, false]);
-  assert.deepEqual(['ab,c', 'a,b'].map((list) => accepts('--choices', list, '--text', ab)), [true, false]);
+  assert.deepEqual(
+    [none, ab].map((text) => accepts('--regex', '', '--text', text)),
+    [true, false],
+  );
+  assert.deepEqual(
+    ['ab,c', 'a,b'].map((list) => accepts('--choices', list, '--text', ab)),
+    [true, false],
+  );
   const cases = [
-    { name: 'right', schema, tests: [{ valid: true, data: { name: 'Tom', age: 3 } }, { valid: false, data: [] }] },
+    {
+      name: 'right',
+      schema,
+      tests: [
+        { valid: true, data: { name: 'Tom', age: 3 } },
+        { valid: false, data: [] },
+      ],
+    },
     { name: 'mislabelled', schema, tests: [{ valid: true, data: 1 }] },
     { name: 'refused', schema: { uniqueItems: true }, tests: [{ valid: true, data: [] }] },
   ];
-  const big = '{"name":"large","schema":{"maximum":9223372036854775807},"tests":['
-    + '{"valid":true,"data":9223372036854775807},{"valid":false,"data":9223372036854775808}]}';
+  const big =
+    '{"name":"large","schema":{"maximum":9223372036854775807},"tests":[' +
+    '{"valid":true,"data":9223372036854775807},{"valid":false,"data":9223372036854775808}]}';
   const text = [...cases.map((each) => JSON.stringify(each)), big].join('\n');
-  const lines = run('--cases', file('cases.jsonl', text)).trim().split('\n').map((line) => JSON.parse(line));
-  assert.deepEqual(lines.map(({ name, compiled, accepted, refused, wrong }) => [name, compiled, accepted, refused, wrong]), [
-    ['right', true, 1, 1, 0], ['mislabelled', true, 0, 1, 1], ['refused', false, 0, 0, 0], ['large', true, 1, 1, 0],
-    [undefined, 3, 2, 3, 1],
-  ]);
+  const lines = run('--cases', file('cases.jsonl', text))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    lines.map(({ name, compiled, accepted, refused, wrong }) => [name, compiled, accepted, refused, wrong]),
+    [
+      ['right', true, 1, 1, 0],
+      ['mislabelled', true, 0, 1, 1],
+      ['refused', false, 0, 0, 0],
+      ['large', true, 1, 1, 0],
+      [undefined, 3, 2, 3, 1],
+    ],
+  );
   assert.match(lines[2].reason, /uniqueItems/);
 });
 
@@ -111,17 +165,33 @@ test('JSON keeps the digits of large integers', () => {
 
 test('docs/schemas.md lists what is held', () => {
   const docs = readFileSync(here('../../docs/schemas.md'), 'utf8');
-  const list = (/** @type {RegExp} */ part) => [...(part.exec(docs)?.[1] ?? '').matchAll(/`([^`\s]+)`/g)].map(([, name]) => name);
+  const list = (/** @type {RegExp} */ part) =>
+    [...(part.exec(docs)?.[1] ?? '').matchAll(/`([^`\s]+)`/g)].map(([, name]) => name);
   assert.deepEqual(list(/\*\*Formats\*\*:([^.]*)\./s).sort(), Object.keys(FORMATS).sort());
   assert.deepEqual(list(/\nRefused: (`regex`[^.]*)\./s).sort(), Object.keys(REFUSED).sort());
-  const keywords = [...docs.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
+  const keywords = [...docs.matchAll(/^\| (`[^|]*) \|/gm)]
+    .flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
     .map(([, name]) => name);
   const held = { const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' };
-  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'], maps = /^(properties|patternProperties|dependent|dependencies)/;
+  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
+    maps = /^(properties|patternProperties|dependent|dependencies)/;
   for (const name of keywords.filter((each) => !/^(uniqueItems|integer|format|definitions|\$defs)$/.test(each))) {
-    const given = name in held ? held[/** @type {'const'} */ (name)] : lists.includes(name) ? [{}] : maps.test(name) ? {}
-      : /^(min|max|exclusive|multiple)/.test(name) ? 2 : /^\$(id|anchor|dynamicAnchor)$/.test(name) ? 'a'
-        : name === 'pattern' ? 'a' : name === 'not' ? { type: 'null' } : {};
+    const given =
+      name in held
+        ? held[/** @type {'const'} */ (name)]
+        : lists.includes(name)
+          ? [{}]
+          : maps.test(name)
+            ? {}
+            : /^(min|max|exclusive|multiple)/.test(name)
+              ? 2
+              : /^\$(id|anchor|dynamicAnchor)$/.test(name)
+                ? 'a'
+                : name === 'pattern'
+                  ? 'a'
+                  : name === 'not'
+                    ? { type: 'null' }
+                    : {};
     compile({ schema: { $defs: { a: { $dynamicAnchor: 'a' } }, [name]: given } }, { matching: true });
   }
   assert.throws(() => compile({ schema: { uniqueItems: true } }), { name: 'Unsupported' });

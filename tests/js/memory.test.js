@@ -39,8 +39,10 @@ test('1B Q4_0: the process never takes more than 1.15 x (weights + KV + scratch)
   const { memory, peak, usage } = await run(4096, 20);
   const { weights, kv, scratch } = memory;
   const planned = weights + kv + scratch;
-  t.diagnostic(`weights ${mb(weights)} MB, KV ${mb(kv)} MB, scratch ${mb(scratch)} MB; `
-    + `peak of the process ${mb(peak)} MB = ${(peak / planned).toFixed(3)} x`);
+  t.diagnostic(
+    `weights ${mb(weights)} MB, KV ${mb(kv)} MB, scratch ${mb(scratch)} MB; ` +
+      `peak of the process ${mb(peak)} MB = ${(peak / planned).toFixed(3)} x`,
+  );
   assert.ok(usage.completionTokens > 0);
   assert.ok(peak <= 1.15 * planned, `peak ${peak}, planned ${planned}`);
 });

@@ -19,37 +19,99 @@ const DIRECTORY = path.join(ROOT, 'build', 'models');
 /** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads.
  * The same floats under every type. No row is quiet: the vocabulary has no say in the weights.
  * @type {ModelSpec} */
-const PARITY = { seed: 20250312, layers: 14, dModel: 192, ffn: 384, heads: 4, kvHeads: 2, headDim: 64, window: 32,
-  context: 512, vocab: 320, quiet: [] };
+const PARITY = {
+  seed: 20250312,
+  layers: 14,
+  dModel: 192,
+  ffn: 384,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 64,
+  window: 32,
+  context: 512,
+  vocab: 320,
+  quiet: [],
+};
 
 /** One kv head of the real width, and all that a newer converter may say about layers and positions.
  * @type {ModelSpec} */
-const MQA = { seed: 77, layers: 7, dModel: 160, ffn: 416, heads: 4, kvHeads: 1, headDim: 256, window: 24, pattern: 3,
-  ropeBase: 500000, ropeBaseSwa: 5000, context: 256, vocab: 320, quiet: [] };
+const MQA = {
+  seed: 77,
+  layers: 7,
+  dModel: 160,
+  ffn: 416,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 256,
+  window: 24,
+  pattern: 3,
+  ropeBase: 500000,
+  ropeBaseSwa: 5000,
+  context: 256,
+  vocab: 320,
+  quiet: [],
+};
 
 /** Rows that are whole super-blocks where a 1B's are (attn_output, ffn_down), and not elsewhere: files then hold
  * the types that llama.cpp's quantiser puts there.
  * @type {ModelSpec} */
-const MIX = { seed: 4242, layers: 7, dModel: 192, ffn: 512, heads: 4, kvHeads: 2, headDim: 64, window: 32, context: 256,
-  vocab: 320, quiet: [], embeddingType: 'Q8_0' };
+const MIX = {
+  seed: 4242,
+  layers: 7,
+  dModel: 192,
+  ffn: 512,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 64,
+  window: 32,
+  context: 256,
+  vocab: 320,
+  quiet: [],
+  embeddingType: 'Q8_0',
+};
 
 /** @type {ModelSpec} */
-const TINY = { seed: 3, layers: 6, dModel: 64, ffn: 128, heads: 4, kvHeads: 1, headDim: 32, window: 16, context: 512,
-  vocab: 1024 };
+const TINY = {
+  seed: 3,
+  layers: 6,
+  dModel: 64,
+  ffn: 128,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 32,
+  window: 16,
+  context: 512,
+  vocab: 1024,
+};
 
 /** Of every architecture: heads wider than d_model / heads where the architecture allows it, grouped queries, rows of
  * whole super-blocks; of Gemma 2 a window that prompts outgrow and soft caps that scores and logits reach; of Llama its
  * frequencies' factors and an output matrix of its own.
  * @type {ModelSpec} */
-const FAMILY = { seed: 90125, layers: 4, dModel: 256, ffn: 512, heads: 4, kvHeads: 2, headDim: 128, context: 256, vocab: 320,
-  quiet: [] };
+const FAMILY = {
+  seed: 90125,
+  layers: 4,
+  dModel: 256,
+  ffn: 512,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 128,
+  context: 256,
+  vocab: 320,
+  quiet: [],
+};
 
 /** @type {Record<string, ModelSpec>} */
 const FAMILIES = {
   gemma: { ...FAMILY, architecture: 'gemma', kvHeads: 1 },
   gemma2: { ...FAMILY, architecture: 'gemma2', window: 24, attentionCap: 2, finalCap: 8 },
   gpt2: { ...FAMILY, architecture: 'gpt2' },
-  llama: { ...FAMILY, architecture: 'llama', ownOutput: true, ropeScaling: { factor: 8, low: 1, high: 4, context: 64 } },
+  llama: {
+    ...FAMILY,
+    architecture: 'llama',
+    ownOutput: true,
+    ropeScaling: { factor: 8, low: 1, high: 4, context: 64 },
+  },
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 
@@ -57,51 +119,110 @@ const FAMILIES = {
  * dense layers; heads that fill the width, and a file that names its pattern.
  * @type {Record<string, ModelSpec>} */
 const EMBEDDERS = {
-  'embed': { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
-  'embed-mqa': { ...FAMILY, architecture: 'gemma-embedding', seed: 5150, layers: 3, dModel: 192, ffn: 320, heads: 3, kvHeads: 1,
-    headDim: 256, window: 33, pattern: 3, context: 512 },
-  'embed-small': { ...FAMILY, architecture: 'gemma-embedding', seed: 2112, layers: 6, dModel: 128, ffn: 256, heads: 4, kvHeads: 4,
-    headDim: 32, window: 16, dense: 256, context: 256, pattern: 2, ropeBaseSwa: 5000 },
+  embed: { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
+  'embed-mqa': {
+    ...FAMILY,
+    architecture: 'gemma-embedding',
+    seed: 5150,
+    layers: 3,
+    dModel: 192,
+    ffn: 320,
+    heads: 3,
+    kvHeads: 1,
+    headDim: 256,
+    window: 33,
+    pattern: 3,
+    context: 512,
+  },
+  'embed-small': {
+    ...FAMILY,
+    architecture: 'gemma-embedding',
+    seed: 2112,
+    layers: 6,
+    dModel: 128,
+    ffn: 256,
+    heads: 4,
+    kvHeads: 4,
+    headDim: 32,
+    window: 16,
+    dense: 256,
+    context: 256,
+    pattern: 2,
+    ropeBaseSwa: 5000,
+  },
 };
 
 /** What each architecture is made in: single types, outliers, and what llama.cpp's quantiser calls Q4_K_M.
  * @type {Record<string, ModelSpec>} */
 const KINDS = {
-  'f32': { type: 'F32' },
-  'outliers': { type: 'F32', outliers: 50 },
-  'f16': { type: 'F16' },
-  'bf16': { type: 'BF16' },
-  'q8_0': { type: 'Q8_0' },
-  'q4_0': { type: 'Q4_0' },
-  'q4_k_m': { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
+  f32: { type: 'F32' },
+  outliers: { type: 'F32', outliers: 50 },
+  f16: { type: 'F16' },
+  bf16: { type: 'BF16' },
+  q8_0: { type: 'Q8_0' },
+  q4_0: { type: 'Q4_0' },
+  q4_k_m: { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
 };
 
 /** Names that FunctionGemma gives to tokens which Gemma 3 has no use for. @type {Record<number, string>} */
 export const FUNCTION_TOKENS = {
-  46: '<start_function_declaration>', 47: '<end_function_declaration>', 48: '<start_function_call>',
-  49: '<end_function_call>', 50: '<start_function_response>', 51: '<end_function_response>', 52: '<escape>',
+  46: '<start_function_declaration>',
+  47: '<end_function_declaration>',
+  48: '<start_function_call>',
+  49: '<end_function_call>',
+  50: '<start_function_response>',
+  51: '<end_function_response>',
+  52: '<escape>',
 };
 
 /** Small models whose templates take tools. @type {Record<string, ModelSpec>} */
 const TOOLS = {
-  'functiongemma': { ...TINY, name: 'functiongemma, random weights', type: 'Q8_0', vocab: 'gemma3', direct: true,
-    context: 2048, chatTemplate: templates.FUNCTION_GEMMA, edit: (file) => {
+  functiongemma: {
+    ...TINY,
+    name: 'functiongemma, random weights',
+    type: 'Q8_0',
+    vocab: 'gemma3',
+    direct: true,
+    context: 2048,
+    chatTemplate: templates.FUNCTION_GEMMA,
+    edit: (file) => {
       const tokens = file.metadata.find(([key]) => key === 'tokenizer.ggml.tokens');
       for (const [id, name] of Object.entries(FUNCTION_TOKENS)) /** @type {any} */ (tokens)[3][Number(id)] = name;
-    } },
+    },
+  },
   'generic-tools': { ...TINY, name: 'a template without tools', type: 'Q8_0', context: 2048 },
-  'llama3-tools': { ...TINY, architecture: 'llama', name: 'llama 3 with tools', type: 'Q8_0', kvHeads: 2, context: 2048,
-    chatTemplate: templates.LLAMA3 },
-  'qwen3-tools': { ...TINY, architecture: 'qwen3', name: 'qwen3 with tools', type: 'Q8_0', kvHeads: 2, context: 2048,
-    chatTemplate: templates.QWEN3 },
+  'llama3-tools': {
+    ...TINY,
+    architecture: 'llama',
+    name: 'llama 3 with tools',
+    type: 'Q8_0',
+    kvHeads: 2,
+    context: 2048,
+    chatTemplate: templates.LLAMA3,
+  },
+  'qwen3-tools': {
+    ...TINY,
+    architecture: 'qwen3',
+    name: 'qwen3 with tools',
+    type: 'Q8_0',
+    kvHeads: 2,
+    context: 2048,
+    chatTemplate: templates.QWEN3,
+  },
 };
 
-const families = Object.fromEntries(Object.entries(FAMILIES).flatMap(([family, spec]) =>
-  Object.entries(KINDS).map(([kind, more]) => [`${family}-${kind}`, { ...spec, ...more, name: `${family} ${kind}` }])));
+const families = Object.fromEntries(
+  Object.entries(FAMILIES).flatMap(([family, spec]) =>
+    Object.entries(KINDS).map(([kind, more]) => [`${family}-${kind}`, { ...spec, ...more, name: `${family} ${kind}` }]),
+  ),
+);
 
 const EMBEDDER_KINDS = ['f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0'];
-const embedders = Object.fromEntries(Object.entries(EMBEDDERS).flatMap(([name, spec]) => EMBEDDER_KINDS.map((kind) =>
-  [`${name}-${kind}`, { ...spec, ...KINDS[kind], name: `${name} ${kind}` }])));
+const embedders = Object.fromEntries(
+  Object.entries(EMBEDDERS).flatMap(([name, spec]) =>
+    EMBEDDER_KINDS.map((kind) => [`${name}-${kind}`, { ...spec, ...KINDS[kind], name: `${name} ${kind}` }]),
+  ),
+);
 
 /** @type {Record<string, ModelSpec>} */
 export const MODELS = {
@@ -110,13 +231,39 @@ export const MODELS = {
   ...embedders,
   // Its logits are larger, and all of them at the cap would be all alike.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
-  'gemma3-outliers': { ...FAMILY, architecture: 'gemma3', name: 'gemma3 outliers', type: 'F32', outliers: 50, layers: 6,
-    pattern: 3, window: 24 },
-  'llama2-f32': { ...FAMILY, architecture: 'llama', name: 'llama of the first kind', type: 'F32', tokenizer: 'llama',
-    kvHeads: 4, headDim: 64, attentionBias: true },
-  'smollm-f32': { ...FAMILY, architecture: 'llama', name: 'smollm', type: 'F32', tokenizer: 'smollm', dModel: 192, heads: 3,
-    kvHeads: 1, headDim: 64, ropeBase: 1e5 },
-  'tiny': { ...TINY, name: 'tiny', type: 'Q4_0' },
+  'gemma3-outliers': {
+    ...FAMILY,
+    architecture: 'gemma3',
+    name: 'gemma3 outliers',
+    type: 'F32',
+    outliers: 50,
+    layers: 6,
+    pattern: 3,
+    window: 24,
+  },
+  'llama2-f32': {
+    ...FAMILY,
+    architecture: 'llama',
+    name: 'llama of the first kind',
+    type: 'F32',
+    tokenizer: 'llama',
+    kvHeads: 4,
+    headDim: 64,
+    attentionBias: true,
+  },
+  'smollm-f32': {
+    ...FAMILY,
+    architecture: 'llama',
+    name: 'smollm',
+    type: 'F32',
+    tokenizer: 'smollm',
+    dModel: 192,
+    heads: 3,
+    kvHeads: 1,
+    headDim: 64,
+    ropeBase: 1e5,
+  },
+  tiny: { ...TINY, name: 'tiny', type: 'Q4_0' },
   'tiny-f32': { ...TINY, name: 'tiny f32', type: 'F32' },
   'tiny-v2': { ...TINY, name: 'tiny, GGUF 2', type: 'Q8_0', version: 2, alignment: 64 },
   'parity-f32': { ...PARITY, name: 'parity f32', type: 'F32' },
@@ -126,22 +273,61 @@ export const MODELS = {
   'parity-q4_0': { ...PARITY, name: 'parity q4_0', type: 'Q4_0' },
   'mqa-f32': { ...MQA, name: 'mqa f32', type: 'F32' },
   'mqa-q4_0': { ...MQA, name: 'mqa q4_0', type: 'Q4_0', embeddingType: 'F16' },
-  'mix-q4_k_m': { ...MIX, name: 'mix q4_k_m', type: 'Q5_0',
-    types: { attn_v: 'Q8_0', attn_output: 'Q4_K', ffn_down: 'Q6_K' } },
-  'mix-q5_k_m': { ...MIX, name: 'mix q5_k_m', type: 'Q5_1',
-    types: { attn_v: 'Q8_0', attn_output: 'Q5_K', ffn_down: 'Q6_K' } },
-  'mix-q3_k': { ...MIX, name: 'mix q3_k', type: 'Q4_1',
-    types: { attn_v: 'Q5_1', attn_output: 'Q4_K', ffn_down: 'Q3_K' } },
-  'mix-q2_k': { ...MIX, name: 'mix q2_k', type: 'Q4_0',
-    types: { attn_v: 'Q5_0', attn_output: 'Q3_K', ffn_down: 'Q2_K' } },
-  'mix-iq4_xs': { ...MIX, name: 'mix iq4_xs', type: 'IQ4_NL',
-    types: { attn_v: 'Q5_1', attn_output: 'IQ4_XS', ffn_down: 'IQ4_XS' } },
-  'mix-k': { ...MIX, name: 'all super-blocks', dModel: 256, type: 'Q4_K', embeddingType: 'Q6_K',
-    types: { attn_v: 'Q3_K', attn_k: 'Q2_K', attn_output: 'IQ4_XS', ffn_down: 'Q5_K' } },
-  'deep': { ...TINY, name: 'tiny, with a long context', type: 'Q8_0', context: 8192 },
+  'mix-q4_k_m': {
+    ...MIX,
+    name: 'mix q4_k_m',
+    type: 'Q5_0',
+    types: { attn_v: 'Q8_0', attn_output: 'Q4_K', ffn_down: 'Q6_K' },
+  },
+  'mix-q5_k_m': {
+    ...MIX,
+    name: 'mix q5_k_m',
+    type: 'Q5_1',
+    types: { attn_v: 'Q8_0', attn_output: 'Q5_K', ffn_down: 'Q6_K' },
+  },
+  'mix-q3_k': {
+    ...MIX,
+    name: 'mix q3_k',
+    type: 'Q4_1',
+    types: { attn_v: 'Q5_1', attn_output: 'Q4_K', ffn_down: 'Q3_K' },
+  },
+  'mix-q2_k': {
+    ...MIX,
+    name: 'mix q2_k',
+    type: 'Q4_0',
+    types: { attn_v: 'Q5_0', attn_output: 'Q3_K', ffn_down: 'Q2_K' },
+  },
+  'mix-iq4_xs': {
+    ...MIX,
+    name: 'mix iq4_xs',
+    type: 'IQ4_NL',
+    types: { attn_v: 'Q5_1', attn_output: 'IQ4_XS', ffn_down: 'IQ4_XS' },
+  },
+  'mix-k': {
+    ...MIX,
+    name: 'all super-blocks',
+    dModel: 256,
+    type: 'Q4_K',
+    embeddingType: 'Q6_K',
+    types: { attn_v: 'Q3_K', attn_k: 'Q2_K', attn_output: 'IQ4_XS', ffn_down: 'Q5_K' },
+  },
+  deep: { ...TINY, name: 'tiny, with a long context', type: 'Q8_0', context: 8192 },
   'gemma-vocab-tiny': { ...TINY, name: 'tiny, real vocabulary', type: 'Q8_0', vocab: 'gemma3', direct: true },
-  'medium': { name: 'medium', seed: 5, layers: 12, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1, headDim: 256,
-    window: 512, context: 8192, vocab: 4096, type: 'Q4_0', direct: true },
+  medium: {
+    name: 'medium',
+    seed: 5,
+    layers: 12,
+    dModel: 640,
+    ffn: 2048,
+    heads: 4,
+    kvHeads: 1,
+    headDim: 256,
+    window: 512,
+    context: 8192,
+    vocab: 4096,
+    type: 'Q4_0',
+    direct: true,
+  },
   'embed-300m': { ...PRESETS['embedding-300m'], seed: 11 },
   'oneb-q4_0': { ...PRESETS['1b'], seed: 11, type: 'Q4_0' },
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
@@ -150,8 +336,16 @@ export const MODELS = {
 /** Changes with the spec and with everything that makes files of it. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
-  for (const file of ['make-model.js', 'architectures.js', 'bpe-vocab.js', 'chat-templates.js', 'gguf-write.js', 'quantise.js',
-    'quantise-formats.js', 'vocab.js']) {
+  for (const file of [
+    'make-model.js',
+    'architectures.js',
+    'bpe-vocab.js',
+    'chat-templates.js',
+    'gguf-write.js',
+    'quantise.js',
+    'quantise-formats.js',
+    'vocab.js',
+  ]) {
     hash.update(fs.readFileSync(path.join(ROOT, 'tools', file)));
   }
   return hash.digest('hex').slice(0, 12);
@@ -184,23 +378,37 @@ export async function testModel(name) {
  * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number }[] }} */
 export function readHeader(bytes) {
   let at = 4;
-  const u32 = () => { at += 4; return bytes.readUInt32LE(at - 4); };
-  const u64 = () => { at += 8; return Number(bytes.readBigUInt64LE(at - 8)); };
-  const string = () => { const n = u64(); at += n; return bytes.toString('utf8', at - n, at); };
+  const u32 = () => {
+    at += 4;
+    return bytes.readUInt32LE(at - 4);
+  };
+  const u64 = () => {
+    at += 8;
+    return Number(bytes.readBigUInt64LE(at - 8));
+  };
+  const string = () => {
+    const n = u64();
+    at += n;
+    return bytes.toString('utf8', at - n, at);
+  };
   const widths = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
   let alignment = 32;
   u32();
-  const tensors = u64(), entries = u64();
+  const tensors = u64(),
+    entries = u64();
   for (let i = 0; i < entries; i++) {
-    const key = string(), type = u32();
+    const key = string(),
+      type = u32();
     if (key === 'general.alignment') alignment = bytes.readUInt32LE(at);
-    const of = type === 9 ? u32() : type, count = type === 9 ? u64() : 1;
+    const of = type === 9 ? u32() : type,
+      count = type === 9 ? u64() : 1;
     if (of === 8) for (let k = 0; k < count; k++) string();
     else at += widths[of] * count;
   }
   const list = [];
   for (let i = 0; i < tensors; i++) {
-    const name = string(), start = at;
+    const name = string(),
+      start = at;
     const shape = Array.from({ length: u32() }, u64);
     list.push({ name, at: start, shape, type: u32(), offset: u64() });
   }
@@ -238,15 +446,19 @@ const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, 
  * written (edit) or to its bytes (patch).
  * @type {Record<string, BadModel>} */
 export const BAD_MODELS = {
-  'empty': { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
+  empty: { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
   'cut in the magic': { codes: ['truncated'], patch: (b) => b.subarray(0, 3) },
   'cut in the header': { codes: ['truncated'], patch: (b) => b.subarray(0, 700) },
   'cut before the data': { codes: ['truncated'], patch: (b) => cut(b, 0) },
   'cut in the data': { codes: ['truncated'], patch: (b) => cut(b, 5000) },
-  'last byte missing': { codes: ['truncated'], patch: (b) => {
-    const { dataOffset, tensors } = readHeader(b), last = tensors[tensors.length - 1];
-    return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1);   // the last tensor is a norm, F32
-  } },
+  'last byte missing': {
+    codes: ['truncated'],
+    patch: (b) => {
+      const { dataOffset, tensors } = readHeader(b),
+        last = tensors[tensors.length - 1];
+      return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1); // the last tensor is a norm, F32
+    },
+  },
   'wrong magic': { codes: ['bad-magic'], patch: (b) => (b.write('GGML', 0), b) },
   'a web page': { codes: ['bad-magic'], patch: () => Buffer.from('<!doctype html><title>404</title>Not found') },
   'version 1': { codes: ['bad-version'], patch: (b) => (b.writeUInt32LE(1, 4), b) },
@@ -254,40 +466,67 @@ export const BAD_MODELS = {
   'big-endian': { codes: ['bad-version'], patch: (b) => (b.writeUInt32BE(3, 4), b) },
   'impossible tensor count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 8), b) },
   'impossible metadata count': { codes: ['bad-count'], patch: (b) => (b.writeBigUInt64LE(1n << 60n, 16), b) },
-  'impossible key length': { codes: ['bad-count', 'bad-metadata'], patch: (b) => (b.writeBigUInt64LE(1n << 62n, 24), b) },
-  'tensor far beyond the file': { codes: ['tensor-range', 'truncated'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 2 ** 52 }) },
-  'tensors on top of one another': { codes: ['tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 0 }) },
-  'offset off the alignment': { codes: ['tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: readHeader(b).tensors[3].offset + 8 }) },
+  'impossible key length': {
+    codes: ['bad-count', 'bad-metadata'],
+    patch: (b) => (b.writeBigUInt64LE(1n << 62n, 24), b),
+  },
+  'tensor far beyond the file': {
+    codes: ['tensor-range', 'truncated'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 2 ** 52 }),
+  },
+  'tensors on top of one another': {
+    codes: ['tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 0 }),
+  },
+  'offset off the alignment': {
+    codes: ['tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: readHeader(b).tensors[3].offset + 8 }),
+  },
   'wrong shape': { codes: ['bad-shape'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [128, 64] }) },
-  'shape of zero rows': { codes: ['bad-shape', 'bad-count'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [64, 0] }) },
-  'shape that overflows': { codes: ['bad-shape', 'bad-count', 'tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }) },
+  'shape of zero rows': {
+    codes: ['bad-shape', 'bad-count'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [64, 0] }),
+  },
+  'shape that overflows': {
+    codes: ['bad-shape', 'bad-count', 'tensor-range'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }),
+  },
   'unknown type': { codes: ['unsupported-type'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 99 }) },
-  'type without a kernel': { codes: ['unsupported-type'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }) },   // MXFP4, also in blocks of 32
-  'missing tensor': { codes: ['missing-tensor'], edit: (file) => {
-    file.tensors = file.tensors.filter((t) => t.name !== 'blk.3.ffn_up.weight');
-  } },
-  'tensor twice': { codes: ['duplicate'], edit: (file) => {
-    const at = file.tensors.findIndex((t) => t.name === 'blk.2.attn_norm.weight');
-    file.tensors = [...file.tensors.slice(0, at), file.tensors[at], ...file.tensors.slice(at)];
-  } },
+  'type without a kernel': {
+    codes: ['unsupported-type'],
+    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }),
+  }, // MXFP4, also in blocks of 32
+  'missing tensor': {
+    codes: ['missing-tensor'],
+    edit: (file) => {
+      file.tensors = file.tensors.filter((t) => t.name !== 'blk.3.ffn_up.weight');
+    },
+  },
+  'tensor twice': {
+    codes: ['duplicate'],
+    edit: (file) => {
+      const at = file.tensors.findIndex((t) => t.name === 'blk.2.attn_norm.weight');
+      file.tensors = [...file.tensors.slice(0, at), file.tensors[at], ...file.tensors.slice(at)];
+    },
+  },
   'unknown architecture': { codes: ['unsupported-architecture'], edit: withValue('general.architecture', 'mamba') },
   'no architecture': { codes: ['missing-key', 'unsupported-architecture'], edit: withoutKeys('general.architecture') },
   'no layer count': { codes: ['missing-key'], edit: withoutKeys('gemma3.block_count') },
   'no layers': { codes: ['bad-metadata', 'bad-count', 'bad-shape'], edit: withValue('gemma3.block_count', 0) },
-  'heads that kv heads do not divide': { codes: ['bad-metadata', 'bad-shape'],
-    edit: withValue('gemma3.attention.head_count_kv', 3) },
+  'heads that kv heads do not divide': {
+    codes: ['bad-metadata', 'bad-shape'],
+    edit: withValue('gemma3.attention.head_count_kv', 3),
+  },
   'no tokenizer': { codes: ['missing-tokenizer'], edit: withoutKeys('tokenizer.') },
   'other tokenizer': { codes: ['bad-tokenizer'], edit: withValue('tokenizer.ggml.model', 'gpt2') },
-  'scores and pieces differ in number': { codes: ['bad-tokenizer'], edit: (file) => {
-    file.metadata = file.metadata.map((e) => (e[0] === 'tokenizer.ggml.scores'
-      ? [e[0], 'array', 'f32', Array.from(/** @type {any} */ (e[3])).slice(1)] : e));
-  } },
+  'scores and pieces differ in number': {
+    codes: ['bad-tokenizer'],
+    edit: (file) => {
+      file.metadata = file.metadata.map((e) =>
+        e[0] === 'tokenizer.ggml.scores' ? [e[0], 'array', 'f32', Array.from(/** @type {any} */ (e[3])).slice(1)] : e,
+      );
+    },
+  },
 };
 
 let made = 0;

@@ -7,30 +7,107 @@ import { open, refuses } from './helpers.js';
 import { testModel } from './models.js';
 
 const bad = {
-  maxTokens: [-1, 1.5, '5', NaN, 2 ** 31], temperature: [-0.1, Infinity, NaN, '1'], topK: [-1, 0.5], topP: [-0.1, 1.1],
-  minP: [2], typicalP: [-1], repetitionPenalty: [0, -1], frequencyPenalty: [NaN], presencePenalty: ['x'],
-  penaltyWindow: [-2], seed: [-1, 2 ** 32, 0.5], logprobs: [-1, 65, true], stop: ['', [''], 5, ['a', 1]],
-  logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }], signal: [{}, true], onPrefillProgress: [1],
-  format: ['xml', {}, { schema: 'x' }, { schema: {}, regex: 'a' }, { regex: 5 }, { regex: /a/i }, { regex: /a/v }, { grammar: /a/ }, { choices: [] },
-    { choices: [1] }, { choices: 'a' }, { regex: 'a', whitespace: 'any' }, { schema: {}, whitespace: 'wide' }, { toString: 1 }, [],
-    { schema: { get a() { throw new Error('no'); } } }, { schema: () => {} }], forcedSpans: [0, 'yes'],
-  tools: [{}, [null], [{}], [{ name: 'a b' }], [{ name: 'a' }, { name: 'a' }], [{ name: 'a', description: 1 }],
-    [{ name: 'a', parameters: 'x' }], [{ name: 'a', execute: 1 }], [{ name: 'a', parametres: {} }], [, { name: 'a' }]], toolChoice: ['any', {}, { name: 1 }], maxRounds: [-1, 0.5],
+  maxTokens: [-1, 1.5, '5', NaN, 2 ** 31],
+  temperature: [-0.1, Infinity, NaN, '1'],
+  topK: [-1, 0.5],
+  topP: [-0.1, 1.1],
+  minP: [2],
+  typicalP: [-1],
+  repetitionPenalty: [0, -1],
+  frequencyPenalty: [NaN],
+  presencePenalty: ['x'],
+  penaltyWindow: [-2],
+  seed: [-1, 2 ** 32, 0.5],
+  logprobs: [-1, 65, true],
+  stop: ['', [''], 5, ['a', 1]],
+  logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }],
+  signal: [{}, true],
+  onPrefillProgress: [1],
+  format: [
+    'xml',
+    {},
+    { schema: 'x' },
+    { schema: {}, regex: 'a' },
+    { regex: 5 },
+    { regex: /a/i },
+    { regex: /a/v },
+    { grammar: /a/ },
+    { choices: [] },
+    { choices: [1] },
+    { choices: 'a' },
+    { regex: 'a', whitespace: 'any' },
+    { schema: {}, whitespace: 'wide' },
+    { toString: 1 },
+    [],
+    {
+      schema: {
+        get a() {
+          throw new Error('no');
+        },
+      },
+    },
+    { schema: () => {} },
+  ],
+  forcedSpans: [0, 'yes'],
+  tools: [
+    {},
+    [null],
+    [{}],
+    [{ name: 'a b' }],
+    [{ name: 'a' }, { name: 'a' }],
+    [{ name: 'a', description: 1 }],
+    [{ name: 'a', parameters: 'x' }],
+    [{ name: 'a', execute: 1 }],
+    [{ name: 'a', parametres: {} }],
+    [, { name: 'a' }],
+  ],
+  toolChoice: ['any', {}, { name: 1 }],
+  maxRounds: [-1, 0.5],
 };
 const good = {
-  maxTokens: [0, 1], temperature: [0, 2.5], topK: [0, 64], topP: [0, 1], minP: [0, 0.1], typicalP: [1],
-  repetitionPenalty: [1.1], frequencyPenalty: [-1, 1], presencePenalty: [0.5], penaltyWindow: [0, 64],
-  seed: [0, 2 ** 32 - 1], logprobs: [0, 64], stop: ['x', ['x', 'y'], []],
-  logitBias: [{}, { 5: -Infinity }, new Map([[5, 1.5]])], signal: [new AbortController().signal],
-  onPrefillProgress: [() => {}], forcedSpans: [true, false],
-  format: ['json', { schema: {} }, { schema: true, whitespace: 'pretty' }, { regex: 'a+' }, { regex: /a+/u }, { grammar: 'root ::= "a"' },
-    { choices: ['a', ''] }], maxRounds: [0, 3], toolChoice: ['auto', 'none', 'required', { name: 'a' }],
-  tools: [[], [{ name: 'get_time' }, { name: 'a-b.c', description: 'x', parameters: { type: 'object' }, execute: () => 1 }]],
+  maxTokens: [0, 1],
+  temperature: [0, 2.5],
+  topK: [0, 64],
+  topP: [0, 1],
+  minP: [0, 0.1],
+  typicalP: [1],
+  repetitionPenalty: [1.1],
+  frequencyPenalty: [-1, 1],
+  presencePenalty: [0.5],
+  penaltyWindow: [0, 64],
+  seed: [0, 2 ** 32 - 1],
+  logprobs: [0, 64],
+  stop: ['x', ['x', 'y'], []],
+  logitBias: [{}, { 5: -Infinity }, new Map([[5, 1.5]])],
+  signal: [new AbortController().signal],
+  onPrefillProgress: [() => {}],
+  forcedSpans: [true, false],
+  format: [
+    'json',
+    { schema: {} },
+    { schema: true, whitespace: 'pretty' },
+    { regex: 'a+' },
+    { regex: /a+/u },
+    { grammar: 'root ::= "a"' },
+    { choices: ['a', ''] },
+  ],
+  maxRounds: [0, 3],
+  toolChoice: ['auto', 'none', 'required', { name: 'a' }],
+  tools: [
+    [],
+    [{ name: 'get_time' }, { name: 'a-b.c', description: 'x', parameters: { type: 'object' }, execute: () => 1 }],
+  ],
 };
 
 test('each option of generate: its range is checked', async () => {
-  assert.deepEqual(Object.keys(bad), Object.keys(bad).filter((name) => name in GENERATE_OPTIONS));
-  assert.deepEqual(Object.keys(GENERATE_OPTIONS).filter((name) => !(name in bad && name in good)), []);
+  assert.deepEqual(
+    Object.keys(bad),
+    Object.keys(bad).filter((name) => name in GENERATE_OPTIONS),
+  );
+  assert.deepEqual(
+    Object.keys(GENERATE_OPTIONS).filter((name) => !(name in bad && name in good)),
+    [],
+  );
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) {
       const error = await refuses(() => checkOptions({ [name]: value }, GENERATE_OPTIONS), 'bad-option');
@@ -45,10 +122,21 @@ test('each option of generate: its range is checked', async () => {
 
 test('each option of loadModel: its range is checked', async () => {
   const wrong = {
-    onProgress: ['x'], signal: [1], threads: [0, 65, 1.5, '2'], contextLength: [0, -1, 2 ** 21], variant: ['fast', 1],
-    floatMatrices: ['Q8_0', 'q4_0', '', 8], kvType: ['f16', 'I16', 'q4_0', '', 16],
-    cache: ['yes', {}, 1], sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']], token: ['', 'a b', 'a\n', 5], headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
-    restart: ['yes', 1], stateBytes: [-1, 0.5, '9'], assets: ['', 5, {}], hub: ['', 5],
+    onProgress: ['x'],
+    signal: [1],
+    threads: [0, 65, 1.5, '2'],
+    contextLength: [0, -1, 2 ** 21],
+    variant: ['fast', 1],
+    floatMatrices: ['Q8_0', 'q4_0', '', 8],
+    kvType: ['f16', 'I16', 'q4_0', '', 16],
+    cache: ['yes', {}, 1],
+    sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']],
+    token: ['', 'a b', 'a\n', 5],
+    headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
+    restart: ['yes', 1],
+    stateBytes: [-1, 0.5, '9'],
+    assets: ['', 5, {}],
+    hub: ['', 5],
   };
   assert.deepEqual(Object.keys(LOAD_OPTIONS), Object.keys(wrong));
   for (const [name, values] of Object.entries(wrong)) {
@@ -61,10 +149,14 @@ test('what is wrong with a tool or a format is said by its name', async () => {
   for (const [options, words] of [
     [{ tools: [{ name: 'a' }, tool] }, 'in tool 1 { type, function }: give what `function` has'],
     [{ tools: [{ name: 'a', parametres: {} }] }, 'in tool 0 the key "parametres"'],
-    [{ tools: [{ name: 'a b' }] }, 'in tool 0 the name "a b"'], [{ tools: [{}] }, 'in tool 0 the name undefined'],
-    [{ tools: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'two of the name "a"'], [{ tools: { name: 'a' } }, '{ name }'],
-    [{ format: { regex: /a/giv } }, 'a RegExp with the flags iv'], [{ format: { regexp: 'a' } }, '{ regexp: "a" }'],
-    [{ format: { schema: 'x', whitespace: 'any' } }, '{ schema: "x", whitespace: "any" }'], [{ format: ['json'] }, '["json"]'],
+    [{ tools: [{ name: 'a b' }] }, 'in tool 0 the name "a b"'],
+    [{ tools: [{}] }, 'in tool 0 the name undefined'],
+    [{ tools: [{ name: 'a' }, { name: 'b' }, { name: 'a' }] }, 'two of the name "a"'],
+    [{ tools: { name: 'a' } }, '{ name }'],
+    [{ format: { regex: /a/giv } }, 'a RegExp with the flags iv'],
+    [{ format: { regexp: 'a' } }, '{ regexp: "a" }'],
+    [{ format: { schema: 'x', whitespace: 'any' } }, '{ schema: "x", whitespace: "any" }'],
+    [{ format: ['json'] }, '["json"]'],
   ]) {
     const error = await refuses(() => checkOptions(options, GENERATE_OPTIONS), 'bad-option');
     assert.equal(error.got, words);
@@ -75,15 +167,24 @@ test('an unknown option is refused with the name that was probably meant', async
   const error = await refuses(() => checkOptions({ max_tokens: 5 }, GENERATE_OPTIONS), 'bad-option');
   assert.match(error.message, /"max_tokens".*"maxTokens"/);
   assert.match((await refuses(() => checkOptions({ topk: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /"topK"/);
-  assert.match((await refuses(() => checkOptions({ zebra: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /one of maxTokens/);
-  assert.match((await refuses(() => checkOptions({ toString: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /toString/);
+  assert.match(
+    (await refuses(() => checkOptions({ zebra: 5 }, GENERATE_OPTIONS), 'bad-option')).message,
+    /one of maxTokens/,
+  );
+  assert.match(
+    (await refuses(() => checkOptions({ toString: 5 }, GENERATE_OPTIONS), 'bad-option')).message,
+    /toString/,
+  );
 });
 
 test('every range that JavaScript lets through, the engine takes too', async (t) => {
   const model = await open(t);
   for (const [name, { sampler, expected }] of Object.entries(GENERATE_OPTIONS)) {
     if (!sampler) continue;
-    const [min, max] = expected.match(/from (\S+) to (\S+)/).slice(1).map(Number);
+    const [min, max] = expected
+      .match(/from (\S+) to (\S+)/)
+      .slice(1)
+      .map(Number);
     for (const value of [min, max]) {
       const { finishReason } = await model.generate('x', { [name]: value, maxTokens: 1, seed: 1 }).result();
       assert.ok(['length', 'stop'].includes(finishReason), `${name}: ${value}`);
@@ -93,7 +194,13 @@ test('every range that JavaScript lets through, the engine takes too', async (t)
 
 test('bad prompts and ids are refused', async (t) => {
   const model = await open(t);
-  for (const [prompt, got] of [[undefined, 'undefined'], [null, 'null'], [5, '5'], [{}, '{}'], [[], '[]']]) {
+  for (const [prompt, got] of [
+    [undefined, 'undefined'],
+    [null, 'null'],
+    [5, '5'],
+    [{}, '{}'],
+    [[], '[]'],
+  ]) {
     const error = await refuses(() => model.generate(prompt), 'bad-option');
     assert.equal(error.message, `prompt: expected a string, token ids, or messages [{ role, content }], got ${got}`);
   }
@@ -109,11 +216,18 @@ test('bad prompts and ids are refused', async (t) => {
   await refuses(model.tokenize(5), 'bad-option');
   await refuses(model.perplexity('some text', { window: 1 }), 'bad-option');
   await refuses(model.perplexity(''), 'bad-option');
-  assert.equal((await model.generate('still well', { maxTokens: 3, logitBias: { 1: -Infinity, 8: -Infinity } }).result()).tokens.length, 3);
+  assert.equal(
+    (await model.generate('still well', { maxTokens: 3, logitBias: { 1: -Infinity, 8: -Infinity } }).result()).tokens
+      .length,
+    3,
+  );
 });
 
 test('a context longer than the model was made for is refused with the range', async () => {
-  const error = await refuses(testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })), 'bad-option');
+  const error = await refuses(
+    testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })),
+    'bad-option',
+  );
   assert.match(error.message, /1 to 512.*513/);
 });
 
@@ -133,9 +247,10 @@ test('options of the smaller calls are checked', async (t) => {
 });
 
 test('an object without a prototype is refused like any other', async (t) => {
-  const none = Object.create(null), known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
+  const none = Object.create(null),
+    known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
-    if (name === 'logitBias' || name === 'headers') continue;   // there it is an empty one
+    if (name === 'logitBias' || name === 'headers') continue; // there it is an empty one
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');

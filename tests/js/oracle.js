@@ -29,8 +29,10 @@ function keyOf(source) {
 
 /** What an oracle is made of: a name, and its vocabulary's two files as objects.
  * @typedef {{ name: string, parts: () => [object, object] }} Source */
-const GEMMA3 = /** @type {Source} */ ({ name: 'gemma3',
-  parts: () => /** @type {[object, object]} */ (PARTS.map((file) => JSON.parse(readFileSync(file, 'utf8')))) });
+const GEMMA3 = /** @type {Source} */ ({
+  name: 'gemma3',
+  parts: () => /** @type {[object, object]} */ (PARTS.map((file) => JSON.parse(readFileSync(file, 'utf8')))),
+});
 
 /** @param {Source} source */
 async function build(source) {
@@ -56,7 +58,7 @@ export class Oracle {
   /** Its ids for a text. @param {string} text @returns {Promise<number[]>} */
   async ids(text) {
     const key = digest(text);
-    return (this.#asked[key] ??= this.#known[key] ?? await this.#compute(text));
+    return (this.#asked[key] ??= this.#known[key] ?? (await this.#compute(text)));
   }
 
   /** @param {string} text */
@@ -71,8 +73,10 @@ export class Oracle {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
     // What has another ending is being written, by another process perhaps.
-    const old = readdirSync(FOLDER).filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
-      .map((name) => join(FOLDER, name)).filter((name) => name !== this.#file);
+    const old = readdirSync(FOLDER)
+      .filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
+      .map((name) => join(FOLDER, name))
+      .filter((name) => name !== this.#file);
     for (const name of old) rmSync(name, { force: true });
     const unfinished = `${this.#file}.${process.pid}.tmp`;
     writeFileSync(unfinished, JSON.stringify(this.#asked));

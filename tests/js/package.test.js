@@ -32,22 +32,32 @@ function write(name, source) {
 }
 
 test('npm pack makes it anew', () => {
-  assert.equal(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack, 'node tools/setup.js package');
+  assert.equal(
+    JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack,
+    'node tools/setup.js package',
+  );
   for (const step of [builds.package, builds.types]) assert.ok(goals.package.includes(step) && !step.done());
   assert.ok(!existsSync(STALE), 'dist/ is emptied first');
 });
 
 test('it holds what it says, and needs no other package', () => {
-  const installed = join(folder, 'node_modules', 'gemma-wasm'), files = readdirSync(join(installed, 'dist'));
+  const installed = join(folder, 'node_modules', 'gemma-wasm'),
+    files = readdirSync(join(installed, 'dist'));
   const about = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
-  assert.deepEqual([about.dependencies, about.peerDependencies, about.optionalDependencies], [undefined, undefined, undefined]);
+  assert.deepEqual(
+    [about.dependencies, about.peerDependencies, about.optionalDependencies],
+    [undefined, undefined, undefined],
+  );
   for (const name of [...MODULES, ...PAGE_SCRIPTS, ...PARTS, 'index.node.js', 'index.cjs', 'index.d.ts', 'cli.js']) {
     assert.ok(files.includes(name), name);
   }
   assert.match(readFileSync(join(installed, 'NOTICES.md'), 'utf8'), /Hugging Face[^]*Emscripten[^]*musl/);
   const script = readFileSync(join(installed, 'dist', 'index.js'), 'utf8');
   for (const name of PAGE_SCRIPTS.slice(1)) {
-    assert.ok(script.includes(`new Worker(new URL("./${name}",import.meta.url),{type:"module"})`), `bundlers see ${name}`);
+    assert.ok(
+      script.includes(`new Worker(new URL("./${name}",import.meta.url),{type:"module"})`),
+      `bundlers see ${name}`,
+    );
   }
 });
 
@@ -57,58 +67,84 @@ test('its scripts import nothing by name, and leave the parts of the worker wher
   for (const name of scripts) {
     const code = readFileSync(join(installed, name), 'utf8');
     const from = ts.preProcessFile(code, true, true).importedFiles.map((file) => file.fileName);
-    assert.deepEqual(from.filter((path) => !/^(node:|\.\/)/.test(path)), [], name);
-    if (PAGE_SCRIPTS.includes(name)) assert.deepEqual(from.filter((path) => /^node:/.test(path)), [], name);
+    assert.deepEqual(
+      from.filter((path) => !/^(node:|\.\/)/.test(path)),
+      [],
+      name,
+    );
+    if (PAGE_SCRIPTS.includes(name))
+      assert.deepEqual(
+        from.filter((path) => /^node:/.test(path)),
+        [],
+        name,
+      );
     assert.ok(!/\bimport\([\w$]+\)/.test(code), `${name}: bundlers are told to leave parts alone`);
   }
 });
 
 test('links of the documents lead to what is in it', () => {
   const installed = join(folder, 'node_modules', 'gemma-wasm');
-  const documents = readdirSync(installed, { recursive: true }).map(String).filter((name) => name.endsWith('.md'));
+  const documents = readdirSync(installed, { recursive: true })
+    .map(String)
+    .filter((name) => name.endsWith('.md'));
   assert.ok(documents.length > 15, `${documents}`);
   const dead = documents.flatMap((name) => {
     const links = readFileSync(join(installed, name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
-    return [...links].filter(([, link]) => !existsSync(join(installed, dirname(name), link))).map(([, link]) => `${name}: ${link}`);
+    return [...links]
+      .filter(([, link]) => !existsSync(join(installed, dirname(name), link)))
+      .map(([, link]) => `${name}: ${link}`);
   });
   assert.deepEqual(dead, []);
 });
 
 test('required as CommonJS, it is the same', async () => {
-  const program = write('run.cjs', `
+  const program = write(
+    'run.cjs',
+    `
     const { loadModel, GemmaError } = require('gemma-wasm');
     loadModel(process.argv[2], { threads: 2 }).then(async (model) => {
       console.log(await model.generate('Hello', { maxTokens: 5, seed: 3 }).text());
       await loadModel('nowhere.gguf').catch((error) => console.log(error instanceof GemmaError));
       await model.dispose();
-    });`);
+    });`,
+  );
   const out = execFileSync(process.execPath, [program, await testModel('tiny')], { encoding: 'utf8' });
   assert.match(out, /^[^]+\ntrue\n$/);
 });
 
 test('installed in Node, it says what js/ says', async (t) => {
   const model = await testModel('tiny');
-  const program = write('run.js', `
+  const program = write(
+    'run.js',
+    `
     import { loadModel } from 'gemma-wasm';
     const model = await loadModel(process.argv[2], { threads: 2 });
     const { text, tokens, finishReason, seed } = await model.generate('Hello', { maxTokens: 12, seed: 3 }).result();
     console.log(JSON.stringify({ text, tokens, finishReason, seed }));
-    await model.dispose();`);
+    await model.dispose();`,
+  );
   const out = JSON.parse(execFileSync(process.execPath, [program, model], { encoding: 'utf8' }));
   const ours = await open(t);
   assert.deepEqual(out, essence(await ours.generate('Hello', { maxTokens: 12, seed: 3 }).result()));
 });
 
 test('tabs share a model in browsers only: elsewhere there is a code for that', () => {
-  const program = write('share.js', `
+  const program = write(
+    'share.js',
+    `
     import { loadModel, GemmaError } from 'gemma-wasm/shared';
-    await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof GemmaError, error.code));`);
+    await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof GemmaError, error.code));`,
+  );
   assert.equal(execFileSync(process.execPath, [program], { encoding: 'utf8' }), 'true cannot-share\n');
 });
 
 test('the command line runs by its name', async () => {
-  const npx = (/** @type {string[]} */ ...args) => execFileSync('npm', ['exec', '--offline', '--', 'gemma-wasm', ...args],
-    { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  const npx = (/** @type {string[]} */ ...args) =>
+    execFileSync('npm', ['exec', '--offline', '--', 'gemma-wasm', ...args], {
+      cwd: folder,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
   assert.match(npx('--help'), /^usage: gemma-wasm COMMAND MODEL[^]*\n\n {2}inspect MODEL/);
   const copy = join(folder, 'tiny.gguf');
   cpSync(await testModel('tiny'), copy);
@@ -116,7 +152,9 @@ test('the command line runs by its name', async () => {
 });
 
 test('TypeScript finds its types', () => {
-  write('use.ts', `
+  write(
+    'use.ts',
+    `
     import { loadModel, inspectModel, modelCache, openCache, GemmaError, CODES } from 'gemma-wasm';
     import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';
     import type { CacheEntry, Chat, ChatMessage, ChatOptions, ErrorCode, ErrorDetails, FinishReason, GenerateOptions,
@@ -145,10 +183,17 @@ test('TypeScript finds its types', () => {
     model.generate('a', { maxToken: 4 });
     // @ts-expect-error: a number it is
     model.info.threads.length;
-    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('aborted', 'g').code, CODES];`);
+    export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new GemmaError('aborted', 'g').code, CODES];`,
+  );
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const compilerOptions = {
-    strict: true, declaration: true, outDir: 'out', target: 'es2022', types: [], module: 'nodenext', skipLibCheck: false,
+    strict: true,
+    declaration: true,
+    outDir: 'out',
+    target: 'es2022',
+    types: [],
+    module: 'nodenext',
+    skipLibCheck: false,
   };
   write('tsconfig.json', JSON.stringify({ compilerOptions, files: ['use.ts'] }));
   const { stdout, status } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' });

@@ -25,7 +25,10 @@ test('versions stand beside each other, and what follows goes with its own', () 
   turn(tree, first.said.id, 'b', 'B');
   const other = tree.add(first.asked.id, 'assistant', 'A2');
   assert.deepEqual(texts(tree), ['a', 'A2']);
-  assert.deepEqual(tree.versions(other).map(({ text }) => text), ['A1', 'A2']);
+  assert.deepEqual(
+    tree.versions(other).map(({ text }) => text),
+    ['A1', 'A2'],
+  );
   tree.choose(first.said);
   assert.deepEqual(texts(tree), ['a', 'A1', 'b', 'B']);
   const edited = tree.add(first.said.id, 'user', 'b, said differently');
@@ -42,8 +45,11 @@ test('a model is told what has an answer, and which answers were cut', () => {
   const second = turn(tree, lost.id, 'b', 'B');
   second.said.state = 'cut';
   assert.deepEqual(tree.messages(), [
-    { role: 'user', content: 'a' }, { role: 'assistant', content: 'A' },
-    { role: 'user', content: 'b' }, { role: 'assistant', content: 'B', aborted: true }]);
+    { role: 'user', content: 'a' },
+    { role: 'assistant', content: 'A' },
+    { role: 'user', content: 'b' },
+    { role: 'assistant', content: 'B', aborted: true },
+  ]);
   assert.deepEqual(tree.messages(first.said.id).length, 2);
   assert.deepEqual(tree.messages(null), []);
 });
@@ -52,9 +58,15 @@ test('a model is told what follows a place, and the files of a message between l
   const tree = new Tree();
   const first = turn(tree, null, 'a', 'A');
   const second = turn(tree, first.said.id, '', 'B');
-  second.asked.files = [{ name: 'x.txt', text: 'one\n' }, { name: 'y', text: 'two' }];
+  second.asked.files = [
+    { name: 'x.txt', text: 'one\n' },
+    { name: 'y', text: 'two' },
+  ];
   const file = '--- x.txt ---\none\n--- end of x.txt ---\n\n--- y ---\ntwo\n--- end of y ---';
-  assert.deepEqual(tree.messages(undefined, second.asked.id).map(({ content }) => content), [file, 'B']);
+  assert.deepEqual(
+    tree.messages(undefined, second.asked.id).map(({ content }) => content),
+    [file, 'B'],
+  );
   assert.deepEqual(tree.messages(second.asked.id, second.asked.id), []);
   assert.equal(tree.messages(first.said.id, second.asked.id).length, 2, 'another branch is told as a whole');
   const [back] = fromJson(toJson([{ head: head('1', 'T'), body: tree.kept() }]));
@@ -72,23 +84,32 @@ test('what is kept comes back the same, and a leaf that is not there does no har
 });
 
 test('two tabs go on with one conversation: all that was said in either is kept', () => {
-  const begun = new Tree(), first = turn(begun, null, 'one', 'first');
+  const begun = new Tree(),
+    first = turn(begun, null, 'one', 'first');
   const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
   turn(a, first.said.id, 'two', 'second');
   turn(b, first.said.id, 'three', 'third');
-  const { news } = b, both = merged(a.kept(), b.kept(), news);
+  const { news } = b,
+    both = merged(a.kept(), b.kept(), news);
   assert.deepEqual(texts(new Tree(both)), ['one', 'first', 'three', 'third']);
-  assert.deepEqual(both.said.map(({ text }) => text), ['one', 'first', 'three', 'third', 'two', 'second']);
+  assert.deepEqual(
+    both.said.map(({ text }) => text),
+    ['one', 'first', 'three', 'third', 'two', 'second'],
+  );
   b.settle(news);
   assert.equal(b.join(both.said), true);
   assert.equal(b.join(both.said), false);
   const [, , three] = b.path();
-  assert.deepEqual(b.versions(three).map(({ text }) => text), ['three', 'two']);
+  assert.deepEqual(
+    b.versions(three).map(({ text }) => text),
+    ['three', 'two'],
+  );
   assert.deepEqual(b.news, { own: [], gone: [], at: news.at });
 });
 
 test('of what two tabs have, the one counts where it changed', () => {
-  const begun = new Tree(), { asked, said } = turn(begun, null, 'one', 'half');
+  const begun = new Tree(),
+    { asked, said } = turn(begun, null, 'one', 'half');
   said.state = 'partial';
   const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
   const one = /** @type {import('../../web/tree.js').Said} */ (a.get(said.id));
@@ -104,10 +125,14 @@ test('of what two tabs have, the one counts where it changed', () => {
   const c = new Tree(b.kept());
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
-  for (const { id } of a.path().slice(2).reverse()) a.remove(/** @type {import('../../web/tree.js').Said} */ (a.get(id)));
+  for (const { id } of a.path().slice(2).reverse())
+    a.remove(/** @type {import('../../web/tree.js').Said} */ (a.get(id)));
   // Taken back it does not come again, unless another tab has gone on from there.
   a.remove(one);
-  assert.deepEqual(merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id), [asked.id]);
+  assert.deepEqual(
+    merged(b.kept(), a.kept(), a.news).said.map(({ id }) => id),
+    [asked.id],
+  );
   assert.equal(a.join(b.kept().said), false);
   turn(b, said.id, 'two', 'second');
   assert.equal(merged(b.kept(), a.kept(), a.news).said.length, 4);
@@ -171,10 +196,25 @@ test('files that are no conversations are refused with what was expected', () =>
   const said = { id: 'x', parent: null, role: 'user', text: 'hi', state: 'whole' };
   const file = (/** @type {unknown} */ conversation) =>
     JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations: [conversation] });
-  const bad = ['', 'not json', '[]', '{"format":"other"}', file(null), file({ said: [] }),
-    file({ said: [{ ...said, role: 'system' }] }), file({ said: [{ ...said, text: 7 }] }),
-    file({ said: [{ ...said, files: [{ name: 'x' }] }] }), file({ said: [{ ...said, parent: 'x' }] }), file({ said: [said, said] }),
-    file({ said: [{ ...said, parent: 'y' }, { ...said, id: 'y', parent: 'x' }] })];
+  const bad = [
+    '',
+    'not json',
+    '[]',
+    '{"format":"other"}',
+    file(null),
+    file({ said: [] }),
+    file({ said: [{ ...said, role: 'system' }] }),
+    file({ said: [{ ...said, text: 7 }] }),
+    file({ said: [{ ...said, files: [{ name: 'x' }] }] }),
+    file({ said: [{ ...said, parent: 'x' }] }),
+    file({ said: [said, said] }),
+    file({
+      said: [
+        { ...said, parent: 'y' },
+        { ...said, id: 'y', parent: 'x' },
+      ],
+    }),
+  ];
   for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', title: /holds no conversations/ }, text);
   const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));
   assert.equal(one.body.leaf, 'x');

@@ -21,38 +21,62 @@ const near = (found, wanted) => {
 
 test('scores become probabilities, the likeliest first; what is hopeless is left out', () => {
   const { candidates, kept } = drawn({});
-  assert.deepEqual(candidates.map(({ id }) => id), [1, 2, 0, 4]);
-  near(candidates.map(({ probability }) => probability), shares(1, Math.exp(-1), Math.exp(-2), Math.exp(-3)));
+  assert.deepEqual(
+    candidates.map(({ id }) => id),
+    [1, 2, 0, 4],
+  );
+  near(
+    candidates.map(({ probability }) => probability),
+    shares(1, Math.exp(-1), Math.exp(-2), Math.exp(-3)),
+  );
   assert.equal(kept, LOGITS.length, 'none is excluded by these settings');
 });
 
 test('top-k, top-p and temperature in the order of the engine', () => {
   const three = drawn({ topK: 3 });
   assert.equal(three.kept, 3);
-  near(three.candidates.map(({ chance }) => chance), [...shares(1, Math.exp(-1), Math.exp(-2)), 0]);
+  near(
+    three.candidates.map(({ chance }) => chance),
+    [...shares(1, Math.exp(-1), Math.exp(-2)), 0],
+  );
   assert.equal(drawn({ topP: 0.6 }).kept, 1);
   assert.equal(drawn({ topP: 0.65 }).kept, 2);
   const both = drawn({ topK: 3, topP: 0.9, temperature: 0.5 });
   assert.equal(both.kept, 2, 'top-p before temperature, and of what top-k has left');
-  near(both.candidates.map(({ chance }) => chance), [...shares(1, Math.exp(-2)), 0, 0]);
-  near(drawn({ temperature: 0 }).candidates.map(({ chance }) => chance), [1, 0, 0, 0]);
+  near(
+    both.candidates.map(({ chance }) => chance),
+    [...shares(1, Math.exp(-2)), 0, 0],
+  );
+  near(
+    drawn({ temperature: 0 }).candidates.map(({ chance }) => chance),
+    [1, 0, 0, 0],
+  );
 });
 
 test('the engine draws what can be drawn, and nothing else', async (t) => {
-  const model = await open(t, 'tiny'), ids = Array.from({ length: 20 }, (_, i) => 300 + i);
-  for (const sampling of [{ temperature: 0.8, topK: 5, topP: 0.9 }, { temperature: 1.5, topK: 0, topP: 0.02 }]) {
+  const model = await open(t, 'tiny'),
+    ids = Array.from({ length: 20 }, (_, i) => 300 + i);
+  for (const sampling of [
+    { temperature: 0.8, topK: 5, topP: 0.9 },
+    { temperature: 1.5, topK: 0, topP: 0.02 },
+  ]) {
     const { candidates, kept } = chances(await model.logits(ids), sampling);
     const allowed = candidates.slice(0, kept).map(({ id }) => id);
     const seeds = range(0, 40);
-    const answers = await Promise.all(seeds.map((seed) => model.generate(ids, { ...sampling, maxTokens: 1, seed }).result()));
+    const answers = await Promise.all(
+      seeds.map((seed) => model.generate(ids, { ...sampling, maxTokens: 1, seed }).result()),
+    );
     // An answer may also end at once.
-    for (const { tokens } of answers) if (tokens.length) assert.ok(allowed.includes(tokens[0]), `${tokens[0]} of ${allowed}`);
+    for (const { tokens } of answers)
+      if (tokens.length) assert.ok(allowed.includes(tokens[0]), `${tokens[0]} of ${allowed}`);
   }
 });
 
 test('written: shares, tokens, what is unsure, the largest, the window', () => {
-  assert.deepEqual([0.5, 0.0512, 0.0012, 0.00001, 1, 0].map(percent),
-    ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}\u00a0%`));
+  assert.deepEqual(
+    [0.5, 0.0512, 0.0012, 0.00001, 1, 0].map(percent),
+    ['50', '5.1', '0.12', '< 0.01', '100', '0'].map((text) => `${text}\u00a0%`),
+  );
   assert.deepEqual([' cat', '\n\n', 'a b ', '\t', ''].map(shown), ['·cat', '⏎⏎', 'a b·', '⇥', '(nothing)']);
   assert.deepEqual([' cat', '\n', ' ', ''].map(spoken), ['“cat”', 'a new line', 'a blank', 'nothing']);
   assert.deepEqual([0.9, 0.2, 0.05, 0.01].map(unsure), [0, 1, 2, 3]);

@@ -4,16 +4,28 @@ import { test } from 'node:test';
 import { partialJson } from '../../js/tools/partial.js';
 
 const WHOLE = [
-  { name: 'A "quoted" \\ name\n', list: [1, -2.5, 3e10, true, false, null, []], in: { deep: { er: ['\ud83d\ude00', 'שלום', '\u0001'] } } },
-  [[], {}, [[0]], ''], 'text', true, null, -0.5, { '': '', 'a,b:"{': ['}', ']'] }, { '\\': '\\\\"' },
+  {
+    name: 'A "quoted" \\ name\n',
+    list: [1, -2.5, 3e10, true, false, null, []],
+    in: { deep: { er: ['\ud83d\ude00', 'שלום', '\u0001'] } },
+  },
+  [[], {}, [[0]], ''],
+  'text',
+  true,
+  null,
+  -0.5,
+  { '': '', 'a,b:"{': ['}', ']'] },
+  { '\\': '\\\\"' },
 ];
 
 /** What may stand at a place of the whole value while it comes. */
 function within(part, whole) {
   if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);
-  if (Array.isArray(part)) return Array.isArray(whole) && part.length <= whole.length && part.every((v, i) => within(v, whole[i]));
+  if (Array.isArray(part))
+    return Array.isArray(whole) && part.length <= whole.length && part.every((v, i) => within(v, whole[i]));
   if (typeof part !== 'object' || part === null) return Object.is(part, whole);
-  const names = Object.keys(part), all = Object.keys(whole);
+  const names = Object.keys(part),
+    all = Object.keys(whole);
   return names.every((name, i) => all[i] === name && within(part[name], whole[name]));
 }
 
@@ -32,7 +44,8 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
       const parts = grow(`${spelt} `);
       assert.deepEqual(parts.at(-1), whole);
       parts.forEach((part, n) => {
-        const here = `${spelt.slice(0, n)} gives ${JSON.stringify(part)}`, before = parts[n - 1];
+        const here = `${spelt.slice(0, n)} gives ${JSON.stringify(part)}`,
+          before = parts[n - 1];
         if (part === undefined) return assert.equal(before, undefined, here);
         assert.ok(within(part, whole), here);
         assert.deepEqual(JSON.parse(JSON.stringify(part)), part);
@@ -44,11 +57,28 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
 
 test('half a number, a word or a key is not shown; a text is, as far as it came', () => {
   for (const [text, value] of [
-    ['{"a":12', {}], ['{"a":12,', { a: 12 }], ['{"a":tru', {}], ['{"a":true', { a: true }], ['{"ab', {}], ['{"ab"', {}],
-    ['{"ab":', {}], ['{"ab":"x', { ab: 'x' }], ['{"ab":"x\\', { ab: 'x' }], ['{"ab":"x\\u00e', { ab: 'x' }],
-    ['{"ab":"\\\\', { ab: '\\' }], ['{"ab":"\\ud83d', { ab: '' }], ['{"ab":"\\ud83d\\ude00', { ab: '\ud83d\ude00' }], ['[1,2', [1]], ['[[', [[]]],
-    ['', undefined], ['-', undefined], ['12', undefined], ['"', ''], ['  ', undefined],
-  ]) assert.deepEqual(partialJson(text), value, text);
+    ['{"a":12', {}],
+    ['{"a":12,', { a: 12 }],
+    ['{"a":tru', {}],
+    ['{"a":true', { a: true }],
+    ['{"ab', {}],
+    ['{"ab"', {}],
+    ['{"ab":', {}],
+    ['{"ab":"x', { ab: 'x' }],
+    ['{"ab":"x\\', { ab: 'x' }],
+    ['{"ab":"x\\u00e', { ab: 'x' }],
+    ['{"ab":"\\\\', { ab: '\\' }],
+    ['{"ab":"\\ud83d', { ab: '' }],
+    ['{"ab":"\\ud83d\\ude00', { ab: '\ud83d\ude00' }],
+    ['[1,2', [1]],
+    ['[[', [[]]],
+    ['', undefined],
+    ['-', undefined],
+    ['12', undefined],
+    ['"', ''],
+    ['  ', undefined],
+  ])
+    assert.deepEqual(partialJson(text), value, text);
 });
 
 test('a name like __proto__ is a name, and much nesting no trouble', () => {

@@ -19,7 +19,8 @@ const JS = new URL('../../js/', import.meta.url);
  * @param {Uint8Array} module @param {number} step @param {number} first */
 function* faulty(module, step, first) {
   const sites = sitesOf(module);
-  const groups = step ? sites.filter((_, i) => i % step === first % step).map((site) => [site])
+  const groups = step
+    ? sites.filter((_, i) => i % step === first % step).map((site) => [site])
     : Object.keys(FLIPS).map((name) => sites.filter((site) => site.name === name));
   for (const group of groups) yield { ...group[0], bytes: flipped(module, group) };
 }
@@ -29,7 +30,8 @@ async function faults(step, first, names) {
   const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
   const results = [];
   for (const name of names) {
-    const file = new Uint8Array(readFileSync(await testModel(name))), expected = await outcome(module, file);
+    const file = new Uint8Array(readFileSync(await testModel(name))),
+      expected = await outcome(module, file);
     for (const { bytes, ...flip } of faulty(module, step, first)) {
       results.push({ model: name, ...flip, outcome: await outcome(bytes, file, expected) });
     }

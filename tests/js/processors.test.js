@@ -10,7 +10,8 @@ import { promisify } from 'node:util';
 import { features } from '../../js/platform/features.js';
 import { MODELS } from './models.js';
 
-const run = promisify(execFile), { relaxed } = features();
+const run = promisify(execFile),
+  { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All but the large ones, which have the same types, and those that make vectors of texts, not texts (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
@@ -35,7 +36,10 @@ const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
 
 /** Without relaxed SIMD and without flags it would be one build beside itself. */
 const PROCESSORS = [
-  ...(relaxed ? [[]] : []), ['--no-enable-avx'], ['--no-enable-avx', '--liftoff-only'], ['--no-enable-avx', '--no-liftoff'],
+  ...(relaxed ? [[]] : []),
+  ['--no-enable-avx'],
+  ['--no-enable-avx', '--liftoff-only'],
+  ['--no-enable-avx', '--no-liftoff'],
   ['--no-enable-avx-vnni'],
 ];
 for (const flags of PROCESSORS) {
@@ -68,7 +72,9 @@ for (const flags of [[], ['--no-enable-avx-vnni']]) {
 
   test(`${processor}: one wrong instruction anywhere is never wrong text`, async (t) => {
     if (!relaxed) return t.skip('this Node runs no relaxed SIMD; Node 22 and later do');
-    const results = (await Promise.all(FAULTY.map((name, i) => child(flags, ['faults', '61', `${i * 17}`, name])))).flat();
+    const results = (
+      await Promise.all(FAULTY.map((name, i) => child(flags, ['faults', '61', `${i * 17}`, name])))
+    ).flat();
     if (!results[0]) return t.skip('this V8 has no such flag');
     /** @type {Record<string, number>} */
     const counts = {};

@@ -11,7 +11,8 @@ const INPUT = new Float32Array(bytes(VECTORS.input).buffer);
 
 for (const type of /** @type {const} */ (['F16', 'BF16', 'Q4_0', 'Q8_0'])) {
   test(`${type}: ggml's bytes`, () => {
-    const ours = quantise(type, INPUT), theirs = bytes(VECTORS[type]);
+    const ours = quantise(type, INPUT),
+      theirs = bytes(VECTORS[type]);
     assert.equal(ours.length, theirs.length);
     const at = ours.findIndex((b, i) => b !== theirs[i]);
     assert.equal(at, -1, `byte ${at}: ${ours[at]}, ggml has ${theirs[at]}`);

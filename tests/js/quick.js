@@ -23,8 +23,13 @@ async function make() {
   const { build } = await import('esbuild');
   mkdirSync(FOLDER, { recursive: true });
   await build({
-    entryPoints: [...SCRIPTS, ...named('.js')].map((name) => fileURLToPath(source(name))), outdir: FOLDER, bundle: true,
-    format: 'esm', platform: 'node', target: ['node20'], logLevel: 'warning',
+    entryPoints: [...SCRIPTS, ...named('.js')].map((name) => fileURLToPath(source(name))),
+    outdir: FOLDER,
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: ['node20'],
+    logLevel: 'warning',
   });
   for (const name of named('.wasm')) copyFileSync(source(name), join(FOLDER, name));
 }

@@ -16,22 +16,25 @@ const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
 const SHARED_CHARACTERS = 8;
 
 /** @param {string | { repeat: string, times: number, then: string }} prompt */
-const textOf = (prompt) => typeof prompt === 'string' ? prompt : prompt.repeat.repeat(prompt.times) + prompt.then;
+const textOf = (prompt) => (typeof prompt === 'string' ? prompt : prompt.repeat.repeat(prompt.times) + prompt.then);
 
 describe('real weights', () => {
   /** @type {Awaited<ReturnType<typeof loadModel>>} */
   let model;
-  before(async () => { if (PATH) model = await loadModel(PATH, { contextLength: 8192 }); });
+  before(async () => {
+    if (PATH) model = await loadModel(PATH, { contextLength: 8192 });
+  });
   after(() => model?.dispose());
 
   for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
-    if (id === 'hf-1b-qat-gguf') continue;   // another file's text
+    if (id === 'hf-1b-qat-gguf') continue; // another file's text
     test(`greedy text of ${id}`, { skip }, async () => {
       const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
       assert.equal(out.usage.promptTokens, promptTokens);
       const exact = EXACT_TYPES.includes(model.info.quantisation);
-      const fits = accept.some((/** @type {string} */ text) => exact
-        ? out.text === text : out.text.slice(0, SHARED_CHARACTERS) === text.slice(0, SHARED_CHARACTERS));
+      const fits = accept.some((/** @type {string} */ text) =>
+        exact ? out.text === text : out.text.slice(0, SHARED_CHARACTERS) === text.slice(0, SHARED_CHARACTERS),
+      );
       assert.ok(fits, `got ${JSON.stringify(out.text)}, expected one of ${JSON.stringify(accept)}`);
     });
   }
@@ -43,14 +46,22 @@ describe('real weights', () => {
     t.diagnostic(before.map((length, i) => `${i}: ${length.toFixed(1)} (${lengths[i].toFixed(1)})`).join(', '));
     const bound = EXACT_TYPES.includes(model.info.quantisation) ? 0.005 : 0.1;
     assert.equal(before.length, lengths.length);
-    before.forEach((length, i) => assert.ok(Math.abs(length / lengths[i] - 1) < bound, `layer ${i}: ${length}, ${lengths[i]}`));
+    before.forEach((length, i) =>
+      assert.ok(Math.abs(length / lengths[i] - 1) < bound, `layer ${i}: ${length}, ${lengths[i]}`),
+    );
   });
 
   test('the ten highest logits of a chat prompt', { skip }, async (t) => {
     const { ids, top } = PUBLISHED.topLogits;
     const logits = await model.logits(ids);
-    t.diagnostic(top.map((/** @type {{ id: number, logit: number }} */ p) =>
-      `${p.id}: ${logits[p.id].toFixed(2)} (${p.logit.toFixed(2)})`).join(', '));
+    t.diagnostic(
+      top
+        .map(
+          (/** @type {{ id: number, logit: number }} */ p) =>
+            `${p.id}: ${logits[p.id].toFixed(2)} (${p.logit.toFixed(2)})`,
+        )
+        .join(', '),
+    );
     const best = logits.indexOf(logits.reduce((a, b) => Math.max(a, b)));
     assert.equal(best, top[0].id);
     const bound = LOGIT_BOUNDS[/** @type {keyof typeof LOGIT_BOUNDS} */ (model.info.quantisation)];

@@ -45,7 +45,8 @@ function judge({ draft, format, file, groups }) {
 for (const draft of [2020, 7]) {
   test(`required tests of draft ${draft}`, () => {
     const all = suite.filter((part) => part.draft === draft && !part.format).map(judge);
-    const sum = (/** @type {'groups' | 'accepted' | 'beyond'} */ key) => all.reduce((total, one) => total + one[key], 0);
+    const sum = (/** @type {'groups' | 'accepted' | 'beyond'} */ key) =>
+      all.reduce((total, one) => total + one[key], 0);
     const share = sum('accepted') / (sum('groups') - sum('beyond'));
     assert.ok(sum('groups') > 200, 'the suite is there');
     assert.ok(share >= 0.97, `${share}: refused: ${all.flatMap((one) => one.refused).join('; ')}`);
@@ -55,6 +56,9 @@ for (const draft of [2020, 7]) {
     const all = suite.filter((part) => part.draft === draft && part.format).map(judge);
     const refused = all.flatMap((one) => one.refused);
     assert.ok(all.length >= 15);
-    assert.deepEqual(refused.filter((one) => !/format (regex|idn-)/.test(one)), []);
+    assert.deepEqual(
+      refused.filter((one) => !/format (regex|idn-)/.test(one)),
+      [],
+    );
   });
 }

@@ -15,9 +15,11 @@ import { refuses } from './helpers.js';
 
 /** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
-  const next = random(seed), some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
+  const next = random(seed),
+    some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
   return Array.from({ length: n }, (_, i) => {
-    const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3)), length = Math.hypot(...v);
+    const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3)),
+      length = Math.hypot(...v);
     return v.map((x) => x / length);
   });
 }
@@ -27,7 +29,9 @@ const product = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
 /** Ids of the nearest, by comparing all. @param {Map<string, Float32Array>} all @param {Float32Array} query */
 function nearest(all, query, count = 10) {
-  return [...all].map(([id, vector]) => ({ id, score: product(vector, query) })).sort((a, b) => b.score - a.score)
+  return [...all]
+    .map(([id, vector]) => ({ id, score: product(vector, query) }))
+    .sort((a, b) => b.score - a.score)
     .slice(0, count);
 }
 
@@ -40,15 +44,21 @@ function folderOf(t) {
 
 test('the nearest are those that comparing all finds, in any number of dimensions', async () => {
   for (const dimensions of [1, 5, 16, 100, 256, 768]) {
-    const index = await openIndex({ dimensions }), vectors = vectorsOf(1500, dimensions);
+    const index = await openIndex({ dimensions }),
+      vectors = vectorsOf(1500, dimensions);
     await index.add(vectors.slice(0, 700).map((vector, i) => ({ id: `${i}`, vector })));
     await index.add(vectors.slice(700).map((vector, i) => ({ id: `${700 + i}`, vector })));
     const all = new Map(vectors.map((vector, i) => [`${i}`, vector]));
     assert.equal(index.size, 1500);
     for (const query of vectorsOf(20, dimensions, 9)) {
       for (const count of [1, 10]) {
-        const mine = index.query(query, { count }), theirs = nearest(all, query, count);
-        assert.deepEqual(mine.map(({ score }) => score), theirs.map(({ score }) => score), `${dimensions} dimensions`);
+        const mine = index.query(query, { count }),
+          theirs = nearest(all, query, count);
+        assert.deepEqual(
+          mine.map(({ score }) => score),
+          theirs.map(({ score }) => score),
+          `${dimensions} dimensions`,
+        );
         if (dimensions > 5) assert.deepEqual(mine, theirs);
       }
     }
@@ -56,37 +66,59 @@ test('the nearest are those that comparing all finds, in any number of dimension
 });
 
 test('vectors of any length, zeros among them', async () => {
-  const index = await openIndex({ dimensions: 32 }), vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
+  const index = await openIndex({ dimensions: 32 }),
+    vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
   await index.add(vectors.map((vector, i) => ({ id: `${i}`, vector })));
   const [query] = vectorsOf(1, 32, 4);
-  const scores = vectors.map((vector) => product(vector, query)).sort((a, b) => b - a).slice(0, 5);
-  assert.deepEqual(index.query(query, { count: 5 }).map(({ score }) => score), scores);
+  const scores = vectors
+    .map((vector) => product(vector, query))
+    .sort((a, b) => b - a)
+    .slice(0, 5);
+  assert.deepEqual(
+    index.query(query, { count: 5 }).map(({ score }) => score),
+    scores,
+  );
   assert.equal(index.query(query, { count: 1000 }).length, 200);
   assert.equal(index.query(new Float32Array(32)).length, 10);
 });
 
 test('adding an id again replaces it, deleting takes it away', async () => {
-  const index = await openIndex({ dimensions: 16 }), [a, b, c] = vectorsOf(3, 16);
+  const index = await openIndex({ dimensions: 16 }),
+    [a, b, c] = vectorsOf(3, 16);
   assert.deepEqual(index.query(a), []);
-  await index.add([{ id: 'a', vector: a, data: { page: 1 } }, { id: 'b', vector: b }]);
+  await index.add([
+    { id: 'a', vector: a, data: { page: 1 } },
+    { id: 'b', vector: b },
+  ]);
   await index.add({ id: 'a', vector: c, data: 'new' });
   assert.equal(index.size, 2);
   assert.deepEqual(index.get('a'), { id: 'a', vector: c, data: 'new' });
   assert.deepEqual(index.entries(), [{ id: 'a', data: 'new' }, { id: 'b' }]);
   assert.equal(index.query(c)[0].data, 'new');
   await index.delete(['a', 'not there']);
-  assert.deepEqual(index.query(c).map(({ id }) => id), ['b']);
+  assert.deepEqual(
+    index.query(c).map(({ id }) => id),
+    ['b'],
+  );
   assert.equal(index.get('a'), undefined);
   assert.deepEqual(index.entries(), [{ id: 'b' }]);
   await index.add([{ id: 'c', vector: a }]);
-  assert.deepEqual(index.query(a, { count: 1 }).map(({ id }) => id), ['c']);
+  assert.deepEqual(
+    index.query(a, { count: 1 }).map(({ id }) => id),
+    ['c'],
+  );
 });
 
 test('what is kept in a folder is there again, after many changes too', async (t) => {
-  const folder = folderOf(t), dimensions = 24, all = new Map(), vectors = vectorsOf(300, dimensions);
-  const index = await openIndex({ dimensions, folder }), next = random(3);
+  const folder = folderOf(t),
+    dimensions = 24,
+    all = new Map(),
+    vectors = vectorsOf(300, dimensions);
+  const index = await openIndex({ dimensions, folder }),
+    next = random(3);
   for (let turn = 0; turn < 80; turn++) {
-    const i = Math.floor(next() * 300), id = `${i % 60}`;
+    const i = Math.floor(next() * 300),
+      id = `${i % 60}`;
     if (turn % 5 === 4) {
       await index.delete(id);
       all.delete(id);
@@ -99,14 +131,19 @@ test('what is kept in a folder is there again, after many changes too', async (t
   const again = await openIndex({ dimensions, folder });
   assert.equal(again.size, all.size);
   for (const query of vectorsOf(10, dimensions, 7)) {
-    assert.deepEqual(again.query(query).map(({ id, score }) => ({ id, score })), nearest(all, query));
+    assert.deepEqual(
+      again.query(query).map(({ id, score }) => ({ id, score })),
+      nearest(all, query),
+    );
   }
   await again.clear();
   assert.equal((await openIndex({ dimensions, folder })).size, 0);
 });
 
 test('changes at the same time come one after the other', async (t) => {
-  const folder = folderOf(t), index = await openIndex({ dimensions: 8, folder }), vectors = vectorsOf(50, 8);
+  const folder = folderOf(t),
+    index = await openIndex({ dimensions: 8, folder }),
+    vectors = vectorsOf(50, 8);
   await Promise.all(vectors.map((vector, i) => index.add({ id: `${i}`, vector })));
   assert.equal(index.size, 50);
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
@@ -114,13 +151,19 @@ test('changes at the same time come one after the other', async (t) => {
 
 /** Every file of a folder, to be there again as after a crash. @param {string} folder */
 function copyOf(folder) {
-  const all = readdirSync(folder).map((name) => ({ path: join(folder, name), bytes: readFileSync(join(folder, name)) }));
+  const all = readdirSync(folder).map((name) => ({
+    path: join(folder, name),
+    bytes: readFileSync(join(folder, name)),
+  }));
   return () => all.forEach(({ path, bytes }) => writeFileSync(path, bytes));
 }
 
 /** @param {string} folder */
 async function idsIn(folder) {
-  return (await openIndex({ dimensions: 2, folder })).entries().map(({ id }) => id).sort();
+  return (await openIndex({ dimensions: 2, folder }))
+    .entries()
+    .map(({ id }) => id)
+    .sort();
 }
 
 /** Adds and deletes until files are put together. @param {import('../../js/search/index.js').SearchIndex} index */
@@ -132,9 +175,14 @@ async function busy(index, turns = 20) {
 }
 
 test('what another index wrote into the folder is not lost when files are put together', async (t) => {
-  const folder = folderOf(t), options = { dimensions: 2, folder };
-  const first = await openIndex(options), other = await openIndex(options);
-  await first.add([{ id: 'changed', vector: [1, 1] }, { id: 'twice', vector: [1, 1] }]);
+  const folder = folderOf(t),
+    options = { dimensions: 2, folder };
+  const first = await openIndex(options),
+    other = await openIndex(options);
+  await first.add([
+    { id: 'changed', vector: [1, 1] },
+    { id: 'twice', vector: [1, 1] },
+  ]);
   const later = await openIndex(options);
   await other.add({ id: 'before', vector: [1, 0] });
   await later.add({ id: 'changed', vector: [7, 7] });
@@ -144,16 +192,23 @@ test('what another index wrote into the folder is not lost when files are put to
   await busy(first);
   assert.deepEqual(await idsIn(folder), ['after', 'before', 'changed', 'twice']);
   const again = await openIndex(options);
-  assert.deepEqual([...again.get('changed')?.vector ?? []], [7, 7], 'the later change counts');
-  assert.deepEqual([...again.get('twice')?.vector ?? []], [2, 2]);
+  assert.deepEqual([...(again.get('changed')?.vector ?? [])], [7, 7], 'the later change counts');
+  assert.deepEqual([...(again.get('twice')?.vector ?? [])], [2, 2]);
   await busy(later);
-  assert.deepEqual([...(await openIndex(options)).get('twice')?.vector ?? []], [2, 2], 'an index that knows the old one');
+  assert.deepEqual(
+    [...((await openIndex(options)).get('twice')?.vector ?? [])],
+    [2, 2],
+    'an index that knows the old one',
+  );
 });
 
 test('what was deleted does not come back from an index that still has it, nor after a crash', async (t) => {
-  const folder = folderOf(t), options = { dimensions: 2, folder }, first = await openIndex(options);
+  const folder = folderOf(t),
+    options = { dimensions: 2, folder },
+    first = await openIndex(options);
   await first.add(['a', 'b', 'c'].map((id) => ({ id, vector: [1, 1] })));
-  const other = await openIndex(options), restore = copyOf(folder);
+  const other = await openIndex(options),
+    restore = copyOf(folder);
   await first.delete('a');
   await Promise.all([busy(first), busy(other)]);
   assert.deepEqual(await idsIn(folder), ['b', 'c']);
@@ -171,12 +226,14 @@ test('what was deleted does not come back from an index that still has it, nor a
 });
 
 test('a deletion takes what its index had seen, a newer one of that id stays', async (t) => {
-  const folder = folderOf(t), options = { dimensions: 2, folder }, first = await openIndex(options);
+  const folder = folderOf(t),
+    options = { dimensions: 2, folder },
+    first = await openIndex(options);
   await first.add({ id: 'a', vector: [1, 1] });
   const other = await openIndex(options);
   await other.add({ id: 'a', vector: [2, 2] });
   await first.delete('a');
-  const seen = async () => [...(await openIndex(options)).get('a')?.vector ?? []];
+  const seen = async () => [...((await openIndex(options)).get('a')?.vector ?? [])];
   assert.deepEqual(await seen(), [2, 2]);
   await busy(first);
   await busy(other);
@@ -188,23 +245,30 @@ test('a deletion takes what its index had seen, a newer one of that id stays', a
 });
 
 /** @type {Promise<WebAssembly.Module>} */ let engine;
-const compile = () => engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url)));
+const compile = () =>
+  (engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url))));
 /** An index on files that a test has made. @param {import('../../js/search/segments.js').Folder} files */
-const openOn = (files) => openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
+const openOn = (files) =>
+  openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
 test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
-  const next = random(11), pick = (n) => Math.floor(next() * n), /** @type {Map<string, any>} */ files = new Map();
+  const next = random(11),
+    pick = (n) => Math.floor(next() * n),
+    /** @type {Map<string, any>} */ files = new Map();
   /** What should be there, by id: the last number that its owner added. @type {Map<string, number>} */
   const there = new Map();
-  const open = () => openOn({
-    list: async () => [...files.keys()],
-    read: async (name) => files.get(name) ?? null,
-    write: async (name, { buffer }) => void files.set(name, buffer),
-    remove: async (name) => void files.delete(name),
-  });
+  const open = () =>
+    openOn({
+      list: async () => [...files.keys()],
+      read: async (name) => files.get(name) ?? null,
+      write: async (name, { buffer }) => void files.set(name, buffer),
+      remove: async (name) => void files.delete(name),
+    });
   const tabs = [await open(), await open(), await open()];
   for (let turn = 0; turn < 500; turn++) {
-    const who = pick(3), index = tabs[who], known = index.entries();
+    const who = pick(3),
+      index = tabs[who],
+      known = index.entries();
     if (next() < 0.03) {
       tabs[who] = await open();
     } else if (next() < 0.4 && known.length) {
@@ -215,21 +279,29 @@ test('several indexes on one folder, at random: all that was added and not delet
       for (const { id, data } of known) if (there.get(id) === data) there.delete(id);
       await index.clear();
     } else {
-      const id = `${who}-${pick(30)}`, before = new Map(files);
+      const id = `${who}-${pick(30)}`,
+        before = new Map(files);
       await index.add({ id, vector: [turn, 1], data: turn });
       there.set(id, turn);
       // What a crash leaves that came before files were removed.
       if (next() < 0.1) for (const [name, bytes] of before) files.set(name, bytes);
     }
   }
-  const index = await open(), found = index.entries().map(({ id, data }) => [id, data]).sort();
+  const index = await open(),
+    found = index
+      .entries()
+      .map(({ id, data }) => [id, data])
+      .sort();
   assert.deepEqual(found, [...there].sort());
   for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
 });
 
 test('files that cannot be removed are told by clear, and cost no change', async (t) => {
-  const folder = folderOf(t), files = await openFolder(folder);
-  const remove = async () => { throw new Error('locked'); };
+  const folder = folderOf(t),
+    files = await openFolder(folder);
+  const remove = async () => {
+    throw new Error('locked');
+  };
   const index = await openOn({ ...files, remove });
   await busy(index);
   await index.add({ id: 'kept', vector: [1, 1] });
@@ -239,8 +311,13 @@ test('files that cannot be removed are told by clear, and cost no change', async
 });
 
 test('an index that is opened while another one puts files together has all', async (t) => {
-  const folder = folderOf(t), options = { dimensions: 2, folder }, other = await openIndex(options);
-  await other.add([{ id: 'kept', vector: [1, 1] }, { id: 'gone', vector: [1, 1] }]);
+  const folder = folderOf(t),
+    options = { dimensions: 2, folder },
+    other = await openIndex(options);
+  await other.add([
+    { id: 'kept', vector: [1, 1] },
+    { id: 'gone', vector: [1, 1] },
+  ]);
   const files = await openFolder(folder);
   let lists = 0;
   /** The files are others as soon as they are listed, for some times. */
@@ -257,7 +334,8 @@ test('an index that is opened while another one puts files together has all', as
 });
 
 test('files of the first form, which do not say what was seen, are read', async (t) => {
-  const folder = folderOf(t), options = { dimensions: 2, folder };
+  const folder = folderOf(t),
+    options = { dimensions: 2, folder };
   /** @param {string} name @param {any} about */
   const file = (name, about) => {
     const bytes = pack({ dimensions: 2, deleted: [], ...about }, new Float32Array(2 * about.entries.length));
@@ -272,14 +350,21 @@ test('files of the first form, which do not say what was seen, are read', async 
 });
 
 test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {
-  const folder = folderOf(t), index = await openIndex({ dimensions: 8, folder });
+  const folder = folderOf(t),
+    index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
   writeFileSync(join(folder, '00000002-00000000.vectors.tmp'), 'half');
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 1);
   await refuses(openIndex({ dimensions: 16, folder }), 'index-failed');
-  const [name] = readdirSync(folder), whole = readFileSync(join(folder, name));
-  for (const damaged of [whole.subarray(0, 5), whole.subarray(0, 40), whole.subarray(0, -4), Buffer.from('GWV1{}'),
-    Buffer.concat([whole, Buffer.alloc(4)])]) {
+  const [name] = readdirSync(folder),
+    whole = readFileSync(join(folder, name));
+  for (const damaged of [
+    whole.subarray(0, 5),
+    whole.subarray(0, 40),
+    whole.subarray(0, -4),
+    Buffer.from('GWV1{}'),
+    Buffer.concat([whole, Buffer.alloc(4)]),
+  ]) {
     writeFileSync(join(folder, name), damaged);
     const error = await refuses(openIndex({ dimensions: 8, folder }), 'index-failed');
     assert.ok(error.message.includes(name));
@@ -288,13 +373,29 @@ test('files that are damaged, or of other vectors, are refused by name; unfinish
 });
 
 test('what is no vector, no id or no option is refused', async (t) => {
-  const index = await openIndex({ dimensions: 4 }), vector = [1, 2, 3, 4];
-  const strange = [[1, 2, 3], [1, 2, 3, NaN], [1, 2, 3, Infinity], [1, 2, 3, 1e39], [1n, 2n, 3n, 4n], undefined, null, 'text'];
+  const index = await openIndex({ dimensions: 4 }),
+    vector = [1, 2, 3, 4];
+  const strange = [
+    [1, 2, 3],
+    [1, 2, 3, NaN],
+    [1, 2, 3, Infinity],
+    [1, 2, 3, 1e39],
+    [1n, 2n, 3n, 4n],
+    undefined,
+    null,
+    'text',
+  ];
   for (const vector of strange) {
     await refuses(index.add({ id: 'a', vector: /** @type {any} */ (vector) }), 'bad-option');
     assert.throws(() => index.query(/** @type {any} */ (vector)), GemmaError);
   }
-  for (const item of [{ id: 1, vector }, null, 'a', { id: 'a', vector, data: 1n }, { id: 'a', vector, data: () => {} }]) {
+  for (const item of [
+    { id: 1, vector },
+    null,
+    'a',
+    { id: 'a', vector, data: 1n },
+    { id: 'a', vector, data: () => {} },
+  ]) {
     await refuses(index.add(/** @type {any} */ (item)), 'bad-option');
   }
   const { message } = await refuses(index.add(/** @type {any} */ ({ id: 'a', vector, text: 'lost' })), 'bad-option');
@@ -318,12 +419,22 @@ test('what is no vector, no id or no option is refused', async (t) => {
 });
 
 test('the example cuts texts into passages that hold all of them', () => {
-  const text = '# One\n\nShort.\n\nAlso short.\n\n## Two\r\n\r\n' + 'A sentence of some words. '.repeat(90) + '\n\n' + 'x'.repeat(9000);
+  const text =
+    '# One\n\nShort.\n\nAlso short.\n\n## Two\r\n\r\n' +
+    'A sentence of some words. '.repeat(90) +
+    '\n\n' +
+    'x'.repeat(9000);
   const passages = passagesOf(text, 'a.md');
   assert.deepEqual(passages[0], { title: 'a.md: One', text: '# One\n\nShort.\n\nAlso short.' });
   assert.equal(passages[1].title, 'a.md: Two');
   assert.ok(passages.slice(1, -1).every((passage) => passage.text.length <= 702));
-  assert.equal(passages.map((passage) => passage.text).join('').match(/sentence/g)?.length, 90);
+  assert.equal(
+    passages
+      .map((passage) => passage.text)
+      .join('')
+      .match(/sentence/g)?.length,
+    90,
+  );
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
@@ -332,7 +443,9 @@ function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));
   return {
-    model: /** @type {any} */ (name), dimensions: 4, atOnce: 2,
+    model: /** @type {any} */ (name),
+    dimensions: 4,
+    atOnce: 2,
     passages: async (/** @type {{ text: string }[]} */ list) => {
       onRead();
       return vectors(list);
@@ -342,41 +455,70 @@ function maker(name, onRead = () => {}) {
 }
 
 test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
-  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
+  const dimensions = 4,
+    texts = new Texts(await openIndex({ dimensions })),
+    long = 'A sentence of some words. '.repeat(200);
   texts.by = maker('one');
   const many = await texts.add('a.md', `# One\n\n${long}\n\n# Two\n\n${long}`);
   assert.ok(many > 10);
   assert.equal(await texts.add('b#1.txt', 'Short.'), 1);
   const lists = () => [...texts.all()].map(([name, passages]) => [name, passages.map(({ at }) => at)]);
-  const whole = [['a.md', Array.from({ length: many }, (_, i) => i)], ['b#1.txt', [0]]];
+  const whole = [
+    ['a.md', Array.from({ length: many }, (_, i) => i)],
+    ['b#1.txt', [0]],
+  ];
   assert.deepEqual(lists(), whole);
-  const end = new AbortController(), seen = /** @type {number[]} */ ([]);
-  await assert.rejects(texts.add('c.md', long, { signal: end.signal, onProgress: (done) => {
-    seen.push(done);
-    if (done) end.abort();
-  } }), { name: 'AbortError' });
+  const end = new AbortController(),
+    seen = /** @type {number[]} */ ([]);
+  await assert.rejects(
+    texts.add('c.md', long, {
+      signal: end.signal,
+      onProgress: (done) => {
+        seen.push(done);
+        if (done) end.abort();
+      },
+    }),
+    { name: 'AbortError' },
+  );
   assert.deepEqual(seen.slice(0, 2), [0, 2]);
   assert.deepEqual(lists(), whole, 'what was aborted is not there');
   assert.equal(await texts.add('a.md', '# Now\n\nShorter.'), 1);
-  assert.deepEqual(lists(), [['a.md', [0]], ['b#1.txt', [0]]]);
-  assert.deepEqual((await texts.nearest('Short.')).map(({ name, at, title }) => [name, at, title]),
-    [['b#1.txt', 0, 'b#1.txt'], ['a.md', 0, 'a.md: Now']]);
+  assert.deepEqual(lists(), [
+    ['a.md', [0]],
+    ['b#1.txt', [0]],
+  ]);
+  assert.deepEqual(
+    (await texts.nearest('Short.')).map(({ name, at, title }) => [name, at, title]),
+    [
+      ['b#1.txt', 0, 'b#1.txt'],
+      ['a.md', 0, 'a.md: Now'],
+    ],
+  );
   await texts.delete('a.md');
   assert.deepEqual(lists(), [['b#1.txt', [0]]]);
 });
 
 test('of a text that is read twice at once the last one is there, whole; the same one is read once by each model', async () => {
   let reads = 0;
-  const dimensions = 4, texts = new Texts(await openIndex({ dimensions })), long = 'A sentence of some words. '.repeat(200);
-  texts.by = maker('one', () => { reads++; });
+  const dimensions = 4,
+    texts = new Texts(await openIndex({ dimensions })),
+    long = 'A sentence of some words. '.repeat(200);
+  texts.by = maker('one', () => {
+    reads++;
+  });
   const said = () => [...texts.all()].map(([name, passages]) => [name, passages.map(({ text }) => text)]);
   await Promise.all([texts.add('a.md', long), texts.add('a.md', 'Short.')]);
   assert.deepEqual(said(), [['a.md', ['Short.']]]);
   reads = 0;
   await Promise.all([texts.add('b.md', 'Two.'), texts.add('b.md', 'Two.')]);
-  assert.deepEqual(said(), [['a.md', ['Short.']], ['b.md', ['Two.']]]);
+  assert.deepEqual(said(), [
+    ['a.md', ['Short.']],
+    ['b.md', ['Two.']],
+  ]);
   assert.equal(reads, 1);
-  texts.by = maker('other', () => { reads++; });
+  texts.by = maker('other', () => {
+    reads++;
+  });
   assert.equal(await texts.add('b.md', 'Two.'), 1);
   assert.equal(reads, 2, 'another model makes other vectors');
   assert.equal(await texts.add('b.md', ''), 0);

@@ -20,30 +20,36 @@ function grant(name) {
   const next = held.has(name) ? undefined : queues.get(name)?.shift();
   if (!next) return;
   held.set(name, next);
-  Promise.resolve({ name }).then(next.f).then(next.resolve, next.reject).finally(() => {
-    if (held.get(name) !== next) return;
-    held.delete(name);
-    grant(name);
-  });
+  Promise.resolve({ name })
+    .then(next.f)
+    .then(next.resolve, next.reject)
+    .finally(() => {
+      if (held.get(name) !== next) return;
+      held.delete(name);
+      grant(name);
+    });
 }
 
 /** As navigator.locks has it. @param {string} name @param {any[]} rest */
-const request = (name, ...rest) => new Promise((resolve, reject) => {
-  const f = rest.pop(), { signal, ifAvailable, steal } = rest[0] ?? {}, one = { f, resolve, reject };
-  const queue = queues.get(name) ?? [];
-  queues.set(name, queue);
-  if (ifAvailable && held.has(name)) return resolve(f(null));
-  if (steal) {
-    held.get(name)?.reject(new DOMException('', 'AbortError'));
-    held.delete(name);
-  }
-  queue[steal ? 'unshift' : 'push'](one);
-  signal?.addEventListener('abort', () => {
-    const at = queue.indexOf(one);
-    if (at >= 0) reject(queue.splice(at, 1) && signal.reason);
+const request = (name, ...rest) =>
+  new Promise((resolve, reject) => {
+    const f = rest.pop(),
+      { signal, ifAvailable, steal } = rest[0] ?? {},
+      one = { f, resolve, reject };
+    const queue = queues.get(name) ?? [];
+    queues.set(name, queue);
+    if (ifAvailable && held.has(name)) return resolve(f(null));
+    if (steal) {
+      held.get(name)?.reject(new DOMException('', 'AbortError'));
+      held.delete(name);
+    }
+    queue[steal ? 'unshift' : 'push'](one);
+    signal?.addEventListener('abort', () => {
+      const at = queue.indexOf(one);
+      if (at >= 0) reject(queue.splice(at, 1) && signal.reason);
+    });
+    return grant(name);
   });
-  return grant(name);
-});
 Object.defineProperty(globalThis, 'navigator', { value: { locks: { request } }, configurable: true });
 
 /** @type {Set<Channel>} */
@@ -62,7 +68,8 @@ class Channel {
 
   /** @param {any} message */
   postMessage(message) {
-    const data = structuredClone(message), others = [...channels].filter((one) => one !== this && one.name === this.name);
+    const data = structuredClone(message),
+      others = [...channels].filter((one) => one !== this && one.name === this.name);
     for (const one of others) setImmediate(() => channels.has(one) && one.onmessage?.({ data }));
   }
 
@@ -75,17 +82,28 @@ globalThis.BroadcastChannel = /** @type {any} */ (Channel);
 /** An engine that answers when it is told to. */
 function playedEngine() {
   const asked = /** @type {number[]} */ ([]);
-  let hear = (/** @type {any} */ _) => {}, fail = (/** @type {any[]} */ ..._) => {};
-  const connection = new Connection(/** @type {any} */ ({
-    post(/** @type {any} */ message) {
-      if (message.kind === 'call') asked.push(message.id);
-      if (message.kind === 'beat') setImmediate(() => hear(message));
-      if (message.kind === 'dispose') setImmediate(() => hear({ kind: 'disposed' }));
-    },
-    onMessage(/** @type {any} */ handler) { hear = handler; }, onFailure(/** @type {any} */ handler) { fail = handler; },
-    terminate() {}, keepAlive() {},
-  }));
-  const answer = (/** @type {any} */ value) => { for (const id of asked.splice(0)) hear({ kind: 'done', id, value }); };
+  let hear = (/** @type {any} */ _) => {},
+    fail = (/** @type {any[]} */ ..._) => {};
+  const connection = new Connection(
+    /** @type {any} */ ({
+      post(/** @type {any} */ message) {
+        if (message.kind === 'call') asked.push(message.id);
+        if (message.kind === 'beat') setImmediate(() => hear(message));
+        if (message.kind === 'dispose') setImmediate(() => hear({ kind: 'disposed' }));
+      },
+      onMessage(/** @type {any} */ handler) {
+        hear = handler;
+      },
+      onFailure(/** @type {any} */ handler) {
+        fail = handler;
+      },
+      terminate() {},
+      keepAlive() {},
+    }),
+  );
+  const answer = (/** @type {any} */ value) => {
+    for (const id of asked.splice(0)) hear({ kind: 'done', id, value });
+  };
   const die = () => fail(new Error('boom'), asked.splice(0));
   return { connection, asked, answer, die };
 }
@@ -94,7 +112,9 @@ function playedEngine() {
 async function until(f) {
   for (let i = 0; !f(); i++) {
     assert.ok(i < 10_000, `never: ${f}`);
-    await new Promise((resolve) => { setTimeout(resolve, 1); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, 1);
+    });
   }
 }
 
@@ -102,17 +122,28 @@ const left = new GemmaError('disposed', 'left');
 let keys = 0;
 /** Tabs, of which the first one is the owner, and the engines that they start. @param {any} t @param {number} count */
 async function opened(t, count) {
-  const key = `test ${++keys}`, engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);
-  const members = Array.from({ length: count }, () => new Member(key, async () => {
-    const engine = playedEngine();
-    engines.push(engine);
-    return { connection: engine.connection, info: /** @type {any} */ ({}) };
-  }, () => {}));
-  t.after(async () => {   // the owner at the end, so that nobody takes over
+  const key = `test ${++keys}`,
+    engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);
+  const members = Array.from(
+    { length: count },
+    () =>
+      new Member(
+        key,
+        async () => {
+          const engine = playedEngine();
+          engines.push(engine);
+          return { connection: engine.connection, info: /** @type {any} */ ({}) };
+        },
+        () => {},
+      ),
+  );
+  t.after(async () => {
+    // the owner at the end, so that nobody takes over
     for (const member of [...members].sort((a, b) => Number(a.owns) - Number(b.owns))) await member.leave(left);
   });
   for (const member of members) await member.enter();
-  const next = async () => {   // the engine that a call waits for
+  const next = async () => {
+    // the engine that a call waits for
     await until(() => Boolean(engines.at(-1)?.asked.length));
     return /** @type {ReturnType<typeof playedEngine>} */ (engines.at(-1));
   };
@@ -122,7 +153,11 @@ async function opened(t, count) {
 const asks = (/** @type {Member} */ member) => member.desk.call('tokenize', { text: 'x' }).answer;
 
 test('an owner that leaves, or is asked to start again, is no engine that died: however often, calls go on', async (t) => {
-  const { members: [a, b, c], engines, next } = await opened(t, 3);
+  const {
+    members: [a, b, c],
+    engines,
+    next,
+  } = await opened(t, 3);
   const call = asks(c);
   for (const go of [() => b.restart(), () => c.restart(), () => a.leave(left), () => b.leave(left)]) {
     await next();
@@ -147,8 +182,13 @@ test('a call that two engines died of ends, in each tab', async (t) => {
 });
 
 test('what an owner that hung calls out when it wakes up leads nobody away from the engine there is', async (t) => {
-  const { key, members: [owner, other], next } = await opened(t, 2);
-  const heard = /** @type {any[]} */ ([]), [hall, witness] = [0, 0].map(() => new BroadcastChannel(`gemma-wasm shared ${key}`));
+  const {
+    key,
+    members: [owner, other],
+    next,
+  } = await opened(t, 2);
+  const heard = /** @type {any[]} */ ([]),
+    [hall, witness] = [0, 0].map(() => new BroadcastChannel(`gemma-wasm shared ${key}`));
   t.after(() => [hall, witness].forEach((channel) => channel.close()));
   witness.onmessage = (/** @type {any} */ { data }) => heard.push(data);
   hall.postMessage({ kind: 'who' });
@@ -164,7 +204,10 @@ test('what an owner that hung calls out when it wakes up leads nobody away from 
   call = asks(other);
   (await next()).answer([2]);
   assert.deepEqual(await call, [2]);
-  assert.deepEqual(heard.filter(({ kind }) => kind === 'join'), []);
+  assert.deepEqual(
+    heard.filter(({ kind }) => kind === 'join'),
+    [],
+  );
 });
 
 test('a tab that left cannot start the model again', async (t) => {
@@ -176,12 +219,22 @@ test('a tab that left cannot start the model again', async (t) => {
 });
 
 test('`lost` is about the engine in use, or the next one: each loss is told once, in each tab', async (t) => {
-  const { members, engines } = await opened(t, 2), models = members.map((member) => new SharedModel(member, /** @type {any} */ ({})));
+  const { members, engines } = await opened(t, 2),
+    models = members.map((member) => new SharedModel(member, /** @type {any} */ ({})));
   for (let i = 0; i < 2; i++) {
     const lost = models.map((model) => model.lost);
     engines[i].die();
     for (const error of await Promise.all(lost)) assert.match(error.message, /boom/);
-    for (const model of models) assert.equal(await Promise.race([model.lost, new Promise((resolve) => { setImmediate(resolve); })]), undefined);
+    for (const model of models)
+      assert.equal(
+        await Promise.race([
+          model.lost,
+          new Promise((resolve) => {
+            setImmediate(resolve);
+          }),
+        ]),
+        undefined,
+      );
     for (const member of members) {
       const call = asks(member);
       await until(() => Boolean(engines[i + 1]?.asked.length));
@@ -191,21 +244,31 @@ test('`lost` is about the engine in use, or the next one: each loss is told once
   }
 });
 
-for (const [finishReason, code] of [['stop', 'worker-failed'], ['aborted', '']]) {
+for (const [finishReason, code] of [
+  ['stop', 'worker-failed'],
+  ['aborted', ''],
+]) {
   test(`the next engine's answer is shorter than what was given (${finishReason})`, async () => {
     const step = (/** @type {number} */ id) => ({ text: `${id}`, ids: [id], forced: false });
-    const says = (/** @type {number[]} */ ids, /** @type {any} */ answer) => /** @type {any} */ ({
-      call(/** @type {any} */ _method, /** @type {any} */ _args, /** @type {any} */ _signal, /** @type {any} */ onEvent) {
-        onEvent({ kind: 'steps', id: 1, steps: ids.map(step) });
-        return { id: 1, answer };
-      },
-      abort() {}, ack() {},
-    });
+    const says = (/** @type {number[]} */ ids, /** @type {any} */ answer) =>
+      /** @type {any} */ ({
+        call(
+          /** @type {any} */ _method,
+          /** @type {any} */ _args,
+          /** @type {any} */ _signal,
+          /** @type {any} */ onEvent,
+        ) {
+          onEvent({ kind: 'steps', id: 1, steps: ids.map(step) });
+          return { id: 1, answer };
+        },
+        abort() {},
+        ack() {},
+      });
     const wanted = new Wanted({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
     wanted.send(says([7, 8], new Promise(() => {})));
     wanted.lose(new GemmaError('worker-failed', 'gone'), false);
     wanted.send(says([7], Promise.resolve({ text: '7', tokens: [7], usage: {}, finishReason })));
-    if (code) return void await refuses(wanted.answer, code);
+    if (code) return void (await refuses(wanted.answer, code));
     assert.deepEqual((await wanted.answer).tokens, [7, 8]);
   });
 }

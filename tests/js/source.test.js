@@ -42,14 +42,14 @@ test('every kind of source gives the same model', async (t) => {
     'file: URL as a string': pathToFileURL(path).href,
     'URL string': `${url}/model.gguf`,
     'URL object': new URL(`${url}/model.gguf`),
-    'Blob': await openAsBlob(path),
+    Blob: await openAsBlob(path),
     'Blob in memory': new Blob([bytes]),
-    'ArrayBuffer': bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
-    'Uint8Array': new Uint8Array(bytes),
-    'ReadableStream': new Blob([bytes]).stream(),
+    ArrayBuffer: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length),
+    Uint8Array: new Uint8Array(bytes),
+    ReadableStream: new Blob([bytes]).stream(),
     'async iterable': pieces(1 << 16),
     'async iterable of few bytes': pieces(997),
-    'iterable': [bytes.subarray(0, 5000), bytes.subarray(5000)].values(),
+    iterable: [bytes.subarray(0, 5000), bytes.subarray(5000)].values(),
     'array of one': [path],
   };
   for (const [name, source] of Object.entries(sources)) {
@@ -65,10 +65,14 @@ test('bytes given are still there afterwards', async () => {
 
 test('Hugging Face sources become URLs, each part escaped', () => {
   const describe = (source) => describeSource(source, () => assert.fail('not a string'))[0].descriptor;
-  assert.equal(describe({ repo: 'google/x', file: 'a b?.gguf' }).url,
-    'https://huggingface.co/google/x/resolve/main/a%20b%3F.gguf');
-  assert.equal(describe({ repo: 'google/x', file: 'd/f.gguf', revision: 'refs/pr/1' }).url,
-    'https://huggingface.co/google/x/resolve/refs%2Fpr%2F1/d/f.gguf');
+  assert.equal(
+    describe({ repo: 'google/x', file: 'a b?.gguf' }).url,
+    'https://huggingface.co/google/x/resolve/main/a%20b%3F.gguf',
+  );
+  assert.equal(
+    describe({ repo: 'google/x', file: 'd/f.gguf', revision: 'refs/pr/1' }).url,
+    'https://huggingface.co/google/x/resolve/refs%2Fpr%2F1/d/f.gguf',
+  );
 });
 
 test('what is no source is refused', async () => {
@@ -97,7 +101,11 @@ test('progress goes from zero to the whole, and ends with ready', async (t) => {
     response.setHeader('content-length', bytes.length);
     response.end(bytes);
   });
-  for (const [source, phase] of [[path, 'load'], [url, 'fetch'], [new Uint8Array(bytes), 'load']]) {
+  for (const [source, phase] of [
+    [path, 'load'],
+    [url, 'fetch'],
+    [new Uint8Array(bytes), 'load'],
+  ]) {
     const events = [];
     const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event) });
     await model.dispose();
@@ -117,7 +125,10 @@ test('HTTP errors: the status, words for it, and no secret of the request', asyn
   });
   const words = { 401: /access token/, 403: /not allowed/, 404: /nothing/, 503: /failed/ };
   for (const [status, pattern] of Object.entries(words)) {
-    const error = await refuses(loadModel(`${url}/${status}?token=SECRET1`, { headers: { Authorization: 'Bearer SECRET2' } }), 'http-error');
+    const error = await refuses(
+      loadModel(`${url}/${status}?token=SECRET1`, { headers: { Authorization: 'Bearer SECRET2' } }),
+      'http-error',
+    );
     assert.match(error.message, pattern);
     assert.match(error.message, new RegExp(status));
     assert.doesNotMatch(`${error.message} ${error.stack} ${error.cause}`, /SECRET/);
@@ -154,7 +165,9 @@ test('a source that fails half way', async () => {
     throw new Error('disk on fire');
   }
   assert.match((await refuses(loadModel(failing()), 'read-error')).message, /disk on fire/);
-  async function* strings() { yield 'text'; }
+  async function* strings() {
+    yield 'text';
+  }
   await refuses(loadModel(strings()), 'read-error');
 });
 
@@ -163,7 +176,7 @@ test('a giver is asked only for what is needed, and told when to stop', async ()
   let closed = false;
   async function* endless() {
     try {
-      for (;; given += 4096) yield bytes.subarray(given % bytes.length, given % bytes.length + 4096);
+      for (; ; given += 4096) yield bytes.subarray(given % bytes.length, (given % bytes.length) + 4096);
     } finally {
       closed = true;
     }
@@ -190,7 +203,9 @@ test('loading is aborted at any time, at once, and the server is told', async (t
   let [asked, closed] = [0, 0];
   const url = await serveWith(t, (request, response) => {
     asked++;
-    response.on('close', () => { closed++; });
+    response.on('close', () => {
+      closed++;
+    });
     response.setHeader('content-length', bytes.length);
     response.write(bytes.subarray(0, 100_000));
   });
@@ -198,7 +213,12 @@ test('loading is aborted at any time, at once, and the server is told', async (t
   for (const wait of [0, 20, 'until bytes came']) {
     const controller = new AbortController();
     let loaded = 0;
-    const loading = loadModel(url, { signal: controller.signal, onProgress: (event) => { loaded = event.loaded; } });
+    const loading = loadModel(url, {
+      signal: controller.signal,
+      onProgress: (event) => {
+        loaded = event.loaded;
+      },
+    });
     if (typeof wait === 'number') await sleep(wait);
     else while (!loaded) await sleep(10);
     const at = performance.now();
@@ -242,7 +262,11 @@ test('secrets of a URL are in no part of an error', async () => {
 
 test('a stream is cancelled by an abort at once, and not touched by one that came before', async () => {
   let cancelled = false;
-  const stream = new ReadableStream({ cancel: () => { cancelled = true; } });
+  const stream = new ReadableStream({
+    cancel: () => {
+      cancelled = true;
+    },
+  });
   await refuses(loadModel(stream, { signal: AbortSignal.abort() }), 'aborted');
   assert.equal(stream.locked, false);
   const controller = new AbortController();
@@ -264,7 +288,9 @@ test('inspectModel takes a signal: before it begins, while the server is silent,
   await refuses(inspectModel(url, { signal: AbortSignal.abort() }), 'aborted');
   assert.equal(asked, 0);
   for (const address of [new URL('/silent', url), url]) {
-    const before = asked, controller = new AbortController(), reading = inspectModel(address, { signal: controller.signal });
+    const before = asked,
+      controller = new AbortController(),
+      reading = inspectModel(address, { signal: controller.signal });
     reading.catch(() => {});
     while (asked === before) await sleep(5);
     controller.abort(new Error('changed my mind'));
@@ -279,7 +305,9 @@ test('an iterator whose clean-up throws does no harm', async () => {
   const iterator = {
     [Symbol.iterator]: () => iterator,
     next: () => ({ done: false, value: new Uint8Array(100) }),
-    return() { throw new Error('clean-up'); },
+    return() {
+      throw new Error('clean-up');
+    },
   };
   await refuses(loadModel(iterator), 'bad-magic');
   // An unhandled rejection would fail this test.
@@ -298,22 +326,27 @@ test('a model for which there is no memory is refused with what is needed, what 
   const files = (threads) => readFile(new URL(`../../js/gemma-simd128${threads}.wasm`, import.meta.url));
   const instance = async (maximum) => {
     const memory = new WebAssembly.Memory({ initial: 16, maximum });
-    const { module, instance: { exports } } = await WebAssembly.instantiate(await files(''), imports(memory));
+    const {
+      module,
+      instance: { exports },
+    } = await WebAssembly.instantiate(await files(''), imports(memory));
     exports.__wasm_call_ctors?.();
     return new Engine({ exports, memory, module }, []);
   };
   const file = await readFile(await testModel('medium'));
   const planned = async (pages) => {
     const engine = await instance(pages);
-    for (let at = 0, state = engine.call('load_commit', 0); state !== 1;) {
+    for (let at = 0, state = engine.call('load_commit', 0); state !== 1; ) {
       const window = engine.window();
-      const part = file.subarray(at, at += window.length);
+      const part = file.subarray(at, (at += window.length));
       window.set(part);
       state = engine.call('load_commit', part.length);
     }
     return engine;
   };
-  const [bytesNeeded, kv] = await planned(5000).then((engine) => ['heap', 'kv'].map((part) => engine.planBytes(8192, part)));
+  const [bytesNeeded, kv] = await planned(5000).then((engine) =>
+    ['heap', 'kv'].map((part) => engine.planBytes(8192, part)),
+  );
   const pages = Math.floor((bytesNeeded - kv / 2) / 65536);
   const error = async (most) => refuses(async () => (await planned(most)).reserve(8192), 'no-memory');
   const { expected: needed, got } = await error(pages);
@@ -325,7 +358,9 @@ test('a model for which there is no memory is refused with what is needed, what 
 });
 
 test('onProgress that throws fails the loading', async () => {
-  const onProgress = () => { throw new Error('oh no'); };
+  const onProgress = () => {
+    throw new Error('oh no');
+  };
   const error = await refuses(loadModel(path, { threads: 1, onProgress }), 'bad-option');
   assert.equal(error.cause.message, 'oh no');
 });

@@ -4,7 +4,8 @@
  */
 import { readHeader } from './models.js';
 
-const UINT16 = 2, INT32 = 5;
+const UINT16 = 2,
+  INT32 = 5;
 
 /** @param {string} text */
 function string(text) {
@@ -33,7 +34,7 @@ function number(value, bytes) {
 /** @param {Buffer[]} parts @param {number} alignment */
 function padded(parts, alignment) {
   const bytes = Buffer.concat(parts);
-  return Buffer.concat([bytes, Buffer.alloc((alignment - bytes.length % alignment) % alignment)]);
+  return Buffer.concat([bytes, Buffer.alloc((alignment - (bytes.length % alignment)) % alignment)]);
 }
 
 /** @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count @returns {Buffer[]} */
@@ -43,18 +44,38 @@ export function splitModel(bytes, count) {
   const entries = Number(bytes.readBigUInt64LE(16));
   const ordered = [...tensors].sort((a, b) => a.offset - b.offset);
   const sized = ordered.map((tensor, i) => ({
-    ...tensor, data: bytes.subarray(dataOffset + tensor.offset, dataOffset + (ordered[i + 1]?.offset ?? bytes.length - dataOffset)),
+    ...tensor,
+    data: bytes.subarray(
+      dataOffset + tensor.offset,
+      dataOffset + (ordered[i + 1]?.offset ?? bytes.length - dataOffset),
+    ),
   }));
   return Array.from({ length: count }, (_, part) => {
-    const mine = sized.slice(Math.floor(part * sized.length / count), Math.floor((part + 1) * sized.length / count));
+    const mine = sized.slice(
+      Math.floor((part * sized.length) / count),
+      Math.floor(((part + 1) * sized.length) / count),
+    );
     let offset = 0;
     const infos = mine.map(({ name, shape, type, data }) => {
-      const info = [string(name), number(shape.length, 4), ...shape.map((n) => number(n, 8)), number(type, 4), number(offset, 8)];
+      const info = [
+        string(name),
+        number(shape.length, 4),
+        ...shape.map((n) => number(n, 8)),
+        number(type, 4),
+        number(offset, 8),
+      ];
       offset += Math.ceil(data.length / 32) * 32;
       return Buffer.concat(info);
     });
-    const keys = [entry('split.no', UINT16, part), entry('split.count', UINT16, count), entry('split.tensors.count', INT32, tensors.length)];
+    const keys = [
+      entry('split.no', UINT16, part),
+      entry('split.count', UINT16, count),
+      entry('split.tensors.count', INT32, tensors.length),
+    ];
     const head = [Buffer.from('GGUF'), number(3, 4), number(mine.length, 8), number(3 + (part ? 0 : entries), 8)];
-    return Buffer.concat([padded([...head, ...(part ? [] : [metadata]), ...keys, ...infos], 32), ...mine.map(({ data }) => padded([data], 32))]);
+    return Buffer.concat([
+      padded([...head, ...(part ? [] : [metadata]), ...keys, ...infos], 32),
+      ...mine.map(({ data }) => padded([data], 32)),
+    ]);
   });
 }

@@ -30,7 +30,14 @@ async function logitsOf(source, options = {}) {
 }
 
 before(async () => {
-  environment.tuning = { segment: 1 << 16, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+  environment.tuning = {
+    segment: 1 << 16,
+    journal: 1 << 14,
+    alone: Infinity,
+    backoffMs: 1,
+    longestMs: 2000,
+    stallMs: 5000,
+  };
   const whole = await readFile(await testModel('parity-q4_0'));
   parts = splitModel(whole, 3);
   expected = await logitsOf(new Uint8Array(whole));
@@ -39,8 +46,11 @@ before(async () => {
 test('arrays: of bytes, streams and iterables in order, of Files in any order', async () => {
   const file = (i) => new File([parts[i]], NAMES[i]);
   const sources = [
-    parts, parts.map((part) => new Blob([part])), parts.map((part) => new Blob([part]).stream()),
-    [file(2), file(0), file(1)], [parts[0], new Blob([parts[1]]), [parts[2]].values()],
+    parts,
+    parts.map((part) => new Blob([part])),
+    parts.map((part) => new Blob([part]).stream()),
+    [file(2), file(0), file(1)],
+    [parts[0], new Blob([parts[1]]), [parts[2]].values()],
   ];
   for (const source of sources) assert.deepEqual(await logitsOf(source), expected);
 });
@@ -64,22 +74,30 @@ test('the first name stands for all: a path', async (t) => {
 });
 
 test('as many digests as files, or none', async () => {
-  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex')), [first] = sha256;
+  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex')),
+    [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
     const error = await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option');
     assert.deepEqual([error.expected, error.got], ['3, one for each file', [wrong].flat().length]);
   }
-  const whole = Buffer.concat(parts), other = createHash('sha256').update(whole).digest('hex');
-  for (const wrong of [[], [other, other]]) await refuses(loadModel(whole, { threads: 1, sha256: wrong }), 'bad-option');
+  const whole = Buffer.concat(parts),
+    other = createHash('sha256').update(whole).digest('hex');
+  for (const wrong of [[], [other, other]])
+    await refuses(loadModel(whole, { threads: 1, sha256: wrong }), 'bad-option');
   assert.deepEqual(await logitsOf(parts, { sha256 }), expected);
 });
 
 test('the first name stands for all: a URL and a file on Hugging Face', () => {
-  const urls = (source) => describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => descriptor.url);
-  assert.deepEqual(urls('https://x.org/a-00001-of-00002.gguf?download=true'),
-    ['https://x.org/a-00001-of-00002.gguf?download=true', 'https://x.org/a-00002-of-00002.gguf?download=true']);
-  assert.deepEqual(urls({ repo: 'a/b', file: 'q/m-00001-of-00003.gguf' }).map((url) => url.slice(-24)),
-    ['/q/m-00001-of-00003.gguf', '/q/m-00002-of-00003.gguf', '/q/m-00003-of-00003.gguf']);
+  const urls = (source) =>
+    describeSource(source, (url) => ({ kind: 'url', url })).map(({ descriptor }) => descriptor.url);
+  assert.deepEqual(urls('https://x.org/a-00001-of-00002.gguf?download=true'), [
+    'https://x.org/a-00001-of-00002.gguf?download=true',
+    'https://x.org/a-00002-of-00002.gguf?download=true',
+  ]);
+  assert.deepEqual(
+    urls({ repo: 'a/b', file: 'q/m-00001-of-00003.gguf' }).map((url) => url.slice(-24)),
+    ['/q/m-00001-of-00003.gguf', '/q/m-00002-of-00003.gguf', '/q/m-00003-of-00003.gguf'],
+  );
   assert.equal(urls('https://x.org/a-00002-of-00002.gguf').length, 1);
 });
 
@@ -89,7 +107,11 @@ test('from a server, with breaks, into the cache and from it; digests of each pa
     const part = parts[NAMES.indexOf(request.url.slice(1))];
     if (!part) return response.writeHead(404).end();
     const [first, last] = byteRange(request.headers.range, part.length);
-    response.writeHead(206, { 'Content-Range': `bytes ${first}-${last}/${part.length}`, 'ETag': '"x"', 'Content-Length': last + 1 - first });
+    response.writeHead(206, {
+      'Content-Range': `bytes ${first}-${last}/${part.length}`,
+      ETag: '"x"',
+      'Content-Length': last + 1 - first,
+    });
     if (requests++ % 7 === 3) response.write(part.subarray(first, first + 9), () => response.socket?.destroySoon());
     else response.end(part.subarray(first, last + 1));
   });
@@ -99,11 +121,17 @@ test('from a server, with breaks, into the cache and from it; digests of each pa
   const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
   const url = `${base}/${NAMES[0]}`;
   assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
-  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true, true, true]);
+  assert.deepEqual(
+    (await cache.list()).map(({ complete }) => complete),
+    [true, true, true],
+  );
   requests = 4;
   assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
   assert.equal(requests, 7);
-  const error = await refuses(loadModel(url, { threads: 1, cache: false, sha256: [sha256[0], sha256[0], sha256[2]] }), 'sha256-mismatch');
+  const error = await refuses(
+    loadModel(url, { threads: 1, cache: false, sha256: [sha256[0], sha256[0], sha256[2]] }),
+    'sha256-mismatch',
+  );
   assert.equal(error.got, sha256[1]);
   await refuses(loadModel(`${base}/more-00001-of-00002.gguf`, { threads: 1 }), 'http-error');
 });

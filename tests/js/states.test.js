@@ -36,27 +36,31 @@ const turn = async (chat, question) => {
 const states = async (folder) => (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
 test('4096 tokens go on in another process without being evaluated, bit for bit', async (t) => {
-  const { folder, cache } = await place(t), options = { cache, contextLength: 4400 };
+  const { folder, cache } = await place(t),
+    options = { cache, contextLength: 4400 };
   const load = async () => {
     const model = await loadModel(await testModel('deep'), { threads: 1, ...options });
     t.after(() => model.dispose());
     return model;
   };
-  const first = await load(), words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
+  const first = await load(),
+    words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
   const chat = first.chat(OPTIONS);
   let text = '';
   for (let at = 0, size = 0; size < 4096; at = (at + 500) % 4000) {
     text += words.slice(at, at + 500).join(' ');
     size = await first.countTokens([{ role: 'user', content: text }]);
-    if (size > 4300) text = text.slice(0, Math.floor(text.length * 4200 / size));
+    if (size > 4300) text = text.slice(0, Math.floor((text.length * 4200) / size));
   }
   await chat.send(text).text();
   const saved = await chat.save();
   assert.ok(saved.length < first.info.memory.kv + 65536);
   await first.stateCache.put('long', saved);
-  const second = await load(), got = await second.stateCache.get('long');
+  const second = await load(),
+    got = await second.stateCache.get('long');
   assert.deepEqual(got, saved);
-  const again = second.chat({ saved: got }), { tokens, reason } = await again.restored;
+  const again = second.chat({ saved: got }),
+    { tokens, reason } = await again.restored;
   assert.equal(reason, undefined);
   assert.ok(tokens >= 4096, `${tokens}`);
   const expected = await turn(chat, 'Go on.');
@@ -69,9 +73,11 @@ test('4096 tokens go on in another process without being evaluated, bit for bit'
 });
 
 test('what was kept is listed, replaced, deleted; models are left alone', async (t) => {
-  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  const { folder, cache } = await place(t),
+    model = await open(t, 'tiny', { cache });
   await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
-  const chat = await talk(model), { stateCache } = model;
+  const chat = await talk(model),
+    { stateCache } = model;
   assert.equal(await stateCache.get('none'), undefined);
   const saved = await chat.save();
   await stateCache.put('a', saved);
@@ -83,11 +89,20 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
   assert.deepEqual([first.name, first.bytes, first.fits, second.name], ['a', more.length, true, 'b']);
   assert.ok(Math.abs(Number(first.lastUsed) - Date.now()) < 60_000);
   assert.deepEqual([await stateCache.get('a'), await stateCache.get('b')], [more, saved]);
-  assert.deepEqual((await stateCache.list()).map(({ name }) => name), ['b', 'a']);
-  assert.deepEqual((await cache.list()).map(({ key }) => key), ['aa-bb.gguf']);
+  assert.deepEqual(
+    (await stateCache.list()).map(({ name }) => name),
+    ['b', 'a'],
+  );
+  assert.deepEqual(
+    (await cache.list()).map(({ key }) => key),
+    ['aa-bb.gguf'],
+  );
   await refuses(cache.delete((await states(folder))[0]), 'bad-option');
   await stateCache.delete('b');
-  assert.deepEqual((await stateCache.list()).map(({ name }) => name), ['a']);
+  assert.deepEqual(
+    (await stateCache.list()).map(({ name }) => name),
+    ['a'],
+  );
   await cache.clear();
   assert.deepEqual(await readdir(folder), await states(folder));
   await stateCache.clear();
@@ -96,14 +111,20 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
 
 test('another model, type of cache or version: the messages alone, and one of its own comes first', async (t) => {
   const { cache } = await place(t);
-  const made = await open(t, 'tiny', { cache, kvType: 'i16' }), chat = await talk(made, ['Hello', 'Why?']);
+  const made = await open(t, 'tiny', { cache, kvType: 'i16' }),
+    chat = await talk(made, ['Hello', 'Why?']);
   await made.stateCache.put('x', await chat.save());
   for (const [name, options, why] of [
-    ['tiny-f32', { kvType: 'i16' }, /model/], ['tiny', { kvType: 'q8_0' }, /kvType/],
+    ['tiny-f32', { kvType: 'i16' }, /model/],
+    ['tiny', { kvType: 'q8_0' }, /kvType/],
   ]) {
     const model = await open(t, name, { cache, ...options });
-    assert.deepEqual((await model.stateCache.list()).map(({ fits }) => fits), [false]);
-    const again = model.chat({ saved: await model.stateCache.get('x') }), { tokens, reason } = await again.restored;
+    assert.deepEqual(
+      (await model.stateCache.list()).map(({ fits }) => fits),
+      [false],
+    );
+    const again = model.chat({ saved: await model.stateCache.get('x') }),
+      { tokens, reason } = await again.restored;
     assert.equal(tokens, 0);
     assert.match(reason, why);
     assert.deepEqual(again.messages, chat.messages);
@@ -117,7 +138,8 @@ test('another model, type of cache or version: the messages alone, and one of it
 });
 
 test('all together stay within their limit: those not used for longest go first', async (t) => {
-  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
+  const { folder, cache } = await place(t),
+    model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
   await model.stateCache.put('a', saved);
   const [file] = await states(folder);
@@ -125,7 +147,10 @@ test('all together stay within their limit: those not used for longest go first'
   for (const name of ['a', 'b', 'c']) await limited.stateCache.put(name, saved);
   assert.deepEqual(await limited.stateCache.get('a'), saved);
   await limited.stateCache.put('d', saved);
-  assert.deepEqual((await limited.stateCache.list()).map(({ name }) => name), ['d', 'a', 'c']);
+  assert.deepEqual(
+    (await limited.stateCache.list()).map(({ name }) => name),
+    ['d', 'a', 'c'],
+  );
   await limited.stateCache.put('a', saved);
   assert.equal((await states(folder)).length, 3);
   const narrow = await open(t, 'tiny', { cache, stateBytes: saved.length - 1 });
@@ -134,10 +159,13 @@ test('all together stay within their limit: those not used for longest go first'
 });
 
 test('what is kept under other names is looked at once, not with each put and get', async (t) => {
-  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
-  const saved = await (await talk(model)).save(), store = openStore(folder);
+  const { folder, cache } = await place(t),
+    model = await open(t, 'tiny', { cache });
+  const saved = await (await talk(model)).save(),
+    store = openStore(folder);
   for (let i = 0; i < 20; i++) await model.stateCache.put(`other ${i}`, saved);
-  const read = [], counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
+  const read = [],
+    counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
   const { stateCache } = await open(t, 'tiny', { cache: openCache(counting) });
   const others = new Set(await states(folder));
   for (let i = 0; i < 3; i++) {
@@ -145,28 +173,38 @@ test('what is kept under other names is looked at once, not with each put and ge
     assert.equal(read.filter((name) => others.has(name)).length, i ? 0 : 20);
     read.length = 0;
     assert.deepEqual(await stateCache.get('mine'), saved);
-    assert.deepEqual(read.filter((name) => others.has(name)), []);
+    assert.deepEqual(
+      read.filter((name) => others.has(name)),
+      [],
+    );
     read.length = 0;
   }
 });
 
 test('bits flipped and ends cut: messages that are right, and keys and values that are right or not used', async (t) => {
-  const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache });
-  const chat = await talk(model, ['Hello', 'Why?']), random = randoms(5);
+  const { folder, cache } = await place(t),
+    model = await open(t, 'tiny', { cache });
+  const chat = await talk(model, ['Hello', 'Why?']),
+    random = randoms(5);
   await model.stateCache.put('x', await chat.save());
   const { tokens: whole } = await model.chat({ saved: await model.stateCache.get('x') }).restored;
-  const [name] = await states(folder), file = join(folder, name), bytes = await readFile(file);
+  const [name] = await states(folder),
+    file = join(folder, name),
+    bytes = await readFile(file);
   const counts = { right: 0, alone: 0, gone: 0 };
   for (let i = 0; i < 300; i++) {
-    const broken = Buffer.from(bytes), at = Math.floor(random() * bytes.length), cut = i % 10 === 9;
-    broken[at] ^= 1 << i % 8;
+    const broken = Buffer.from(bytes),
+      at = Math.floor(random() * bytes.length),
+      cut = i % 10 === 9;
+    broken[at] ^= 1 << (i % 8);
     await writeFile(file, cut ? broken.subarray(0, at) : broken);
     const got = await model.stateCache.get('x');
     if (!got) {
       counts.gone++;
       continue;
     }
-    const again = model.chat({ saved: got }), { tokens } = await again.restored;
+    const again = model.chat({ saved: got }),
+      { tokens } = await again.restored;
     assert.deepEqual(again.messages, chat.messages);
     assert.ok(tokens === 0 || tokens === whole, `${tokens} after a bit at ${at}`);
     counts[tokens ? 'right' : 'alone']++;
@@ -176,17 +214,32 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
   assert.equal((await states(folder)).length, 1);
 });
 
-for (const [method, way] of [['write', 'throws'], ['write', 'writes a half'], ['write', 'writes nothing'], ['write', 'has no room'],
-  ['flush', 'throws'], ['list', 'throws'], ['read', 'gives other bytes'], ['read', 'throws'], ['remove', 'throws']]) {
+for (const [method, way] of [
+  ['write', 'throws'],
+  ['write', 'writes a half'],
+  ['write', 'writes nothing'],
+  ['write', 'has no room'],
+  ['flush', 'throws'],
+  ['list', 'throws'],
+  ['read', 'gives other bytes'],
+  ['read', 'throws'],
+  ['remove', 'throws'],
+]) {
   test(`a store whose ${method} ${way}: what was kept is there afterwards, or a coded error says what happened`, async (t) => {
-    const { folder, cache } = await place(t), model = await open(t, 'tiny', { cache }), chat = await talk(model);
+    const { folder, cache } = await place(t),
+      model = await open(t, 'tiny', { cache }),
+      chat = await talk(model);
     const saved = await chat.save();
     await model.stateCache.put('x', saved);
     for (let moment = 0; moment < 4; moment++) {
       const store = faultyStore(openStore(folder), { method, way }, (call) => call >= moment);
       const broken = await open(t, 'tiny', { cache: openCache(store) });
-      const [put, got] = [await broken.stateCache.put('x', saved).catch((error) => error), await broken.stateCache.get('x').catch((error) => error)];
-      for (const result of [put, got]) assert.ok(!(result instanceof Error) || result.code === 'cache-failed', result?.stack);
+      const [put, got] = [
+        await broken.stateCache.put('x', saved).catch((error) => error),
+        await broken.stateCache.get('x').catch((error) => error),
+      ];
+      for (const result of [put, got])
+        assert.ok(!(result instanceof Error) || result.code === 'cache-failed', result?.stack);
       if (got instanceof Uint8Array) assert.deepEqual(broken.chat({ saved: got }).messages, chat.messages);
       assert.deepEqual(await model.stateCache.get('x'), saved, `from call ${moment}`);
     }
@@ -194,7 +247,9 @@ for (const [method, way] of [['write', 'throws'], ['write', 'writes a half'], ['
 }
 
 test('without a cache there is none; bytes of something else are refused; an abort ends it', async (t) => {
-  const { cache } = await place(t), model = await open(t, 'tiny', { cache }), chat = await talk(model);
+  const { cache } = await place(t),
+    model = await open(t, 'tiny', { cache }),
+    chat = await talk(model);
   const without = await open(t, 'tiny', { cache: false });
   await refuses(without.stateCache.get('x'), 'bad-state');
   await refuses(model.stateCache.put('x', new Uint8Array(100)), 'bad-saved');

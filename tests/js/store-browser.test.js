@@ -70,13 +70,21 @@ function origin(t) {
       };
       return {
         async getFile() {
-          const file = there(), blob = new Blob([file.bytes]), { slice } = blob;
-          blob.slice = (...part) => Object.assign(slice.apply(blob, part), { stream() { throw new Error('a stream for so little'); } });
+          const file = there(),
+            blob = new Blob([file.bytes]),
+            { slice } = blob;
+          blob.slice = (...part) =>
+            Object.assign(slice.apply(blob, part), {
+              stream() {
+                throw new Error('a stream for so little');
+              },
+            });
           return blob;
         },
         async createSyncAccessHandle({ mode = 'readwrite' } = {}) {
           await sleep(2);
-          const file = there(), reads = mode === 'read-only';
+          const file = there(),
+            reads = mode === 'read-only';
           if (file.writers || (file.readers && !reads)) throw locked();
           return new Handle(file, reads ? 'readers' : 'writers');
         },
@@ -93,7 +101,11 @@ function origin(t) {
       yield* files.keys();
     },
   });
-  const root = { async getDirectoryHandle() { return folderOf(life, seen.folders++); } };
+  const root = {
+    async getDirectoryHandle() {
+      return folderOf(life, seen.folders++);
+    },
+  };
   const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
   const value = { storage: { getDirectory: async () => root } };
   Object.defineProperty(globalThis, 'navigator', { configurable: true, value });
@@ -136,9 +148,12 @@ test('who is about to read gives way to who writes, and gets his bytes', async (
   const { files, store } = origin(t);
   await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
   await store.close?.(NAME);
-  const room = new Uint8Array(BIG), behind = new Uint8Array(BIG);
+  const room = new Uint8Array(BIG),
+    behind = new Uint8Array(BIG);
   const [count] = await Promise.all([
-    store.read(NAME, 0, room), store.write(NAME, 0, Uint8Array.of(9)), store.read(NAME, 0, behind),
+    store.read(NAME, 0, room),
+    store.write(NAME, 0, Uint8Array.of(9)),
+    store.read(NAME, 0, behind),
   ]);
   assert.deepEqual([count, room[0], room[1]], [BIG, 7, 7]);
   assert.deepEqual([behind[0], behind[1], open(files)], [9, 7, [1, 0]]);
@@ -165,7 +180,9 @@ test('a lock of another tab is waited for; one that stays is told, and the next 
 
 test('a little is read without a stream, which would stay open behind it', async (t) => {
   origin(t);
-  const store = openStore(), bytes = Uint8Array.from({ length: 300 }, (_, i) => i), into = new Uint8Array(100);
+  const store = openStore(),
+    bytes = Uint8Array.from({ length: 300 }, (_, i) => i),
+    into = new Uint8Array(100);
   await store.write(NAME, 0, bytes);
   await store.close?.(NAME);
   assert.equal(await store.read(NAME, 50, into), 100);
@@ -174,8 +191,13 @@ test('a little is read without a stream, which would stay open behind it', async
 });
 
 test('the folder and each file are asked for once: of each handle Chromium keeps something for good', async (t) => {
-  const { seen, store } = origin(t), into = new Uint8Array(10);
-  await store.write(NAME, 0, Uint8Array.from({ length: 100 }, (_, i) => i));
+  const { seen, store } = origin(t),
+    into = new Uint8Array(10);
+  await store.write(
+    NAME,
+    0,
+    Uint8Array.from({ length: 100 }, (_, i) => i),
+  );
   await store.close?.(NAME);
   for (let at = 0; at < 50; at++) {
     assert.equal(await store.size(NAME), 100);
@@ -185,8 +207,9 @@ test('the folder and each file are asked for once: of each handle Chromium keeps
   assert.deepEqual([seen.folders, seen.handles], [1, 1]);
 });
 
-test('what another tab removed, or the site\'s data with all in it, is not there, and is written anew', async (t) => {
-  const { files, clearSite, store } = origin(t), bytes = Uint8Array.of(1, 2, 3);
+test("what another tab removed, or the site's data with all in it, is not there, and is written anew", async (t) => {
+  const { files, clearSite, store } = origin(t),
+    bytes = Uint8Array.of(1, 2, 3);
   for (const gone of [() => files.delete(NAME), clearSite, clearSite]) {
     await store.write(NAME, 0, bytes);
     await store.close?.(NAME);

@@ -26,7 +26,14 @@ const PIECE = 1 << 14;
 /** @type {Float32Array} */ let expected;
 
 before(async () => {
-  environment.tuning = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 500, stallMs: 5000 };
+  environment.tuning = {
+    segment: 1 << 18,
+    alone: Number.MAX_VALUE,
+    journal: 1 << 14,
+    backoffMs: 1,
+    longestMs: 500,
+    stallMs: 5000,
+  };
   bytes = await readFile(await testModel('parity-q4_0'));
   expected = await logitsOf(new Uint8Array(bytes));
 });
@@ -41,18 +48,26 @@ async function logitsOf(source, options = {}) {
 /** Loads it, with what was said. */
 async function load(url, options) {
   const model = await loadModel(url, { threads: 1, ...options });
-  const { cache, notices } = model.info, logits = await model.logits(IDS);
+  const { cache, notices } = model.info,
+    logits = await model.logits(IDS);
   await model.dispose();
   return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
 }
 
-test('the engine\'s checksum is that of its specification, in and out of its memory', async () => {
-  const random = randoms(5), text = Uint8Array.from({ length: 70000 }, () => random() * 256);
-  for (const [file, shared] of [['simd128', false], ['simd128-threads', true]]) {
-    const module = await WebAssembly.compile(await readFile(new URL(`../../js/gemma-${file}.wasm`, import.meta.url))), memory = createMemory(shared);
-    const { exports } = await WebAssembly.instantiate(module, imports(memory)), heap = new Heap(memory, exports);
+test("the engine's checksum is that of its specification, in and out of its memory", async () => {
+  const random = randoms(5),
+    text = Uint8Array.from({ length: 70000 }, () => random() * 256);
+  for (const [file, shared] of [
+    ['simd128', false],
+    ['simd128-threads', true],
+  ]) {
+    const module = await WebAssembly.compile(await readFile(new URL(`../../js/gemma-${file}.wasm`, import.meta.url))),
+      memory = createMemory(shared);
+    const { exports } = await WebAssembly.instantiate(module, imports(memory)),
+      heap = new Heap(memory, exports);
     exports.__wasm_call_ctors?.();
-    const { room, sum } = checkerOf(module, { heap, exports }), own = heap.view(heap.reserve(text.length), text.length);
+    const { room, sum } = checkerOf(module, { heap, exports }),
+      own = heap.view(heap.reserve(text.length), text.length);
     own.set(text);
     const inside = room(text.length);
     inside.set(text);
@@ -75,12 +90,17 @@ test('a piece lies within one lane, and there are not more than 4096 of them', (
 
 test('any bit flipped in a stored copy: found, its piece alone fetched again; offline the piece is named', async (t) => {
   const place = await storedCopy(t, bytes);
-  assert.equal((await flipRuns(place, { count: 2, seed: 1, read: (url, { cache }) => logitsOf(url, { cache }), expected })).bits, 2);
+  assert.equal(
+    (await flipRuns(place, { count: 2, seed: 1, read: (url, { cache }) => logitsOf(url, { cache }), expected })).bits,
+    2,
+  );
   assert.equal((await flipRuns(place, { count: 25, seed: 2, read: readThrough, expected: bytes })).bits, 25);
 });
 
 test('several pieces are damaged, also neighbours and the last one: each is fetched, nothing else', async (t) => {
-  const place = await storedCopy(t, bytes), { server, cache, path } = place, whole = await readFile(path);
+  const place = await storedCopy(t, bytes),
+    { server, cache, path } = place,
+    whole = await readFile(path);
   const pieces = [3, 4, 5, 90, Math.floor((bytes.length - 1) / PIECE)];
   const broken = Buffer.from(whole);
   for (const i of pieces) broken.fill(0, i * PIECE, Math.min((i + 1) * PIECE, bytes.length));
@@ -98,12 +118,21 @@ test('several pieces are damaged, also neighbours and the last one: each is fetc
 });
 
 test('damaged, and the server has another file, no version, or a portal: refused, the copy stays', async (t) => {
-  const place = await storedCopy(t, bytes), { server, cache, path, folder } = place;
+  const place = await storedCopy(t, bytes),
+    { server, cache, path, folder } = place;
   const other = Buffer.from(bytes);
   for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
   const broken = flipped(await readFile(path), bytes.length * 0.7 * 8);
-  const answers = [{ headers: { ETag: '', 'Last-Modified': '' }, bytes: other }, { status: 503 },
-    { bytes: Buffer.from('<!doctype html>'.repeat(40)), etag: '"portal"', noRanges: true, headers: { 'Last-Modified': '' } }];
+  const answers = [
+    { headers: { ETag: '', 'Last-Modified': '' }, bytes: other },
+    { status: 503 },
+    {
+      bytes: Buffer.from('<!doctype html>'.repeat(40)),
+      etag: '"portal"',
+      noRanges: true,
+      headers: { 'Last-Modified': '' },
+    },
+  ];
   for (const answer of answers) {
     await writeFile(path, broken);
     server.state.faults = () => answer;
@@ -123,8 +152,10 @@ test('damaged, and the server has another file, no version, or a portal: refused
 });
 
 test('damaged, with sha256: the piece is fetched again, and all bytes are compared', async (t) => {
-  const { createHash } = await import('node:crypto'), sha256 = createHash('sha256').update(bytes).digest('hex');
-  const place = await storedCopy(t, bytes, { sha256 }), { server, cache, path } = place;
+  const { createHash } = await import('node:crypto'),
+    sha256 = createHash('sha256').update(bytes).digest('hex');
+  const place = await storedCopy(t, bytes, { sha256 }),
+    { server, cache, path } = place;
   for (const bit of [bytes.length * 4, 1e5]) {
     await writeFile(path, flipped(await readFile(path), bit));
     server.forget();
@@ -139,7 +170,8 @@ test('damaged, with sha256: the piece is fetched again, and all bytes are compar
 });
 
 test('a header that is damaged: inspectModel reads it right, and changes nothing', async (t) => {
-  const place = await storedCopy(t, bytes), { server, cache, path } = place;
+  const place = await storedCopy(t, bytes),
+    { server, cache, path } = place;
   const broken = flipped(await readFile(path), 2000);
   await writeFile(path, broken);
   const { metadata } = await inspectModel(server.url, { cache });
@@ -151,7 +183,8 @@ test('a header that is damaged: inspectModel reads it right, and changes nothing
 });
 
 test('a part of a copy is checked as well when it goes on', async (t) => {
-  const place = await storedCopy(t, bytes, { killAfter: 8 }), { server, cache, path } = place;
+  const place = await storedCopy(t, bytes, { killAfter: 8 }),
+    { server, cache, path } = place;
   const [{ stored }] = await cache.list();
   assert.ok(stored > 5 * PIECE && stored < bytes.length, `${stored} of ${bytes.length} bytes`);
   await writeFile(path, flipped(await readFile(path), 3.5 * PIECE * 8));
@@ -163,8 +196,11 @@ test('a part of a copy is checked as well when it goes on', async (t) => {
 });
 
 test('a journal of which all but one half is damaged, and a copy that was cut off or grew', async (t) => {
-  const place = await storedCopy(t, bytes), { server, cache, path, folder } = place, whole = await readFile(path);
-  const { turn } = await readJournal(openStore(folder), (await readdir(folder))[0]), latest = (turn % 2) * 8192;
+  const place = await storedCopy(t, bytes),
+    { server, cache, path, folder } = place,
+    whole = await readFile(path);
+  const { turn } = await readJournal(openStore(folder), (await readdir(folder))[0]),
+    latest = (turn % 2) * 8192;
   const start = whole.length - 16384;
   for (const half of [0, 4096]) {
     const broken = Buffer.from(whole);
@@ -183,7 +219,9 @@ test('a journal of which all but one half is damaged, and a copy that was cut of
 
 test('a copy that is removed or cut off while it is written is not called stored', async (t) => {
   for (const how of ['remove', 'cut']) {
-    const place = await storedCopy(t, bytes), { server, cache, folder, path } = place, inner = openStore(folder);
+    const place = await storedCopy(t, bytes),
+      { server, cache, folder, path } = place,
+      inner = openStore(folder);
     await cache.clear();
     let written = 0;
     const write = async (name, at, piece) => {

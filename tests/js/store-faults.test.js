@@ -19,7 +19,14 @@ import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
 const IDS = someIds(6, 320);
-const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const TUNING = {
+  segment: 1 << 18,
+  alone: Number.MAX_VALUE,
+  journal: 1 << 14,
+  backoffMs: 1,
+  longestMs: 2000,
+  stallMs: 5000,
+};
 const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 
 /** @type {Buffer} */ let bytes;
@@ -32,7 +39,11 @@ let digest = '';
 async function load(source, options = {}) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
-    return { logits: await model.logits(IDS), kept: model.info.cache, codes: model.info.notices.map(({ code }) => code) };
+    return {
+      logits: await model.logits(IDS),
+      kept: model.info.cache,
+      codes: model.info.notices.map(({ code }) => code),
+    };
   } finally {
     await model.dispose();
   }
@@ -47,7 +58,8 @@ async function emptyCache(t) {
 
 /** A server, and a cache that has its file. */
 async function stored(t, options = {}) {
-  const place = await emptyCache(t), server = await faultyServer(t, bytes);
+  const place = await emptyCache(t),
+    server = await faultyServer(t, bytes);
   assert.equal((await load(server.url, { cache: place.cache, ...options })).kept, 'stored');
   const [name] = await readdir(place.folder);
   return { ...place, server, name };
@@ -74,7 +86,7 @@ before(async () => {
 const ANSWERS = {
   'the page of a portal': { bytes: PORTAL, etag: '"portal"', noRanges: true, headers: { 'Last-Modified': '' } },
   'a portal without a version': { bytes: PORTAL, noRanges: true, headers: { ETag: '', 'Last-Modified': '' } },
-  'nothing': { bytes: Buffer.alloc(0), etag: '"nothing"', noRanges: true },
+  nothing: { bytes: Buffer.alloc(0), etag: '"nothing"', noRanges: true },
   'no such range': { status: 416 },
   'status 403': { status: 403 },
   'status 404': { status: 404 },
@@ -88,7 +100,8 @@ const ANSWERS = {
 
 for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
   test(`the server of a stored model answers with ${what}: the copy is used, and stays`, async (t) => {
-    const place = await stored(t), { server, cache, folder } = place;
+    const place = await stored(t),
+      { server, cache, folder } = place;
     server.state.faults = () => fault;
     assert.equal((await inspectModel(server.url, { cache })).info.fileBytes, bytes.length);
     await holds(place);
@@ -101,7 +114,8 @@ for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
 }
 
 test('another model on the server: the copy goes when the new one is complete, and no moment before', async (t) => {
-  const place = await stored(t), { server, cache, folder } = place;
+  const place = await stored(t),
+    { server, cache, folder } = place;
   Object.assign(server.state, { bytes: other, etag: '"two"' });
   server.forget();
   server.state.faults = (n) => (n < 8 ? {} : { killAt: 0 });
@@ -121,12 +135,19 @@ test('another model on the server: the copy goes when the new one is complete, a
   assert.deepEqual(logits, expectedOther);
   assert.deepEqual([kept, codes], ['stored', ['changed']]);
   const starts = server.seen.map(({ range }) => Number(/\d+/.exec(range)));
-  assert.ok(part.stored > 0 && starts.slice(2).every((at) => at >= part.stored), `${starts}, ${part.stored} were stored`);
-  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+  assert.ok(
+    part.stored > 0 && starts.slice(2).every((at) => at >= part.stored),
+    `${starts}, ${part.stored} were stored`,
+  );
+  assert.deepEqual(
+    (await cache.list()).map(({ complete }) => complete),
+    [true],
+  );
 });
 
 test('what begins like a model and is none does not replace one', async (t) => {
-  const place = await stored(t), { server, cache } = place;
+  const place = await stored(t),
+    { server, cache } = place;
   Object.assign(server.state, { bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"two"' });
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-version');
   await holds(place);
@@ -135,19 +156,25 @@ test('what begins like a model and is none does not replace one', async (t) => {
 });
 
 test('a part of a file and a portal: the part stays', async (t) => {
-  const { cache } = await emptyCache(t), server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
+  const { cache } = await emptyCache(t),
+    server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
   const [{ stored: had }] = await cache.list();
   server.state.faults = () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true });
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
-  assert.deepEqual((await cache.list()).map(({ stored: has }) => has), [had]);
+  assert.deepEqual(
+    (await cache.list()).map(({ stored: has }) => has),
+    [had],
+  );
 });
 
 test('one bad answer for a part of a split model: no part goes', async (t) => {
-  const parts = splitModel(bytes, 3), { cache } = await emptyCache(t);
+  const parts = splitModel(bytes, 3),
+    { cache } = await emptyCache(t);
   let portal = false;
   const base = await serveWith(t, (request, response) => {
-    const i = Number(request.url.slice(3, 8)) - 1, body = portal && i === 2 ? PORTAL : parts[i];
+    const i = Number(request.url.slice(3, 8)) - 1,
+      body = portal && i === 2 ? PORTAL : parts[i];
     response.writeHead(200, { ETag: `"${i}${body === PORTAL}"`, 'Content-Length': body.length }).end(body);
   });
   const url = `${base}/m-00001-of-00003.gguf`;
@@ -156,7 +183,10 @@ test('one bad answer for a part of a split model: no part goes', async (t) => {
   const { logits, kept, codes } = await load(url, { cache });
   assert.deepEqual(logits, expected);
   assert.deepEqual([kept, codes], ['cached', ['offline']]);
-  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true, true, true]);
+  assert.deepEqual(
+    (await cache.list()).map(({ complete }) => complete),
+    [true, true, true],
+  );
 });
 
 /** A folder's store that fails as it is told: methods instead of its own. @param {any} t @param {any} store */
@@ -165,7 +195,8 @@ function faulty(store, methods) {
 }
 
 test('one read error, wherever it comes: the copy stays, and the model is loaded all the same', async (t) => {
-  const place = await stored(t), { server, store } = place;
+  const place = await stored(t),
+    { server, store } = place;
   for (let failing = 1; failing < 16; failing += 2) {
     let reads = 0;
     const read = async (...args) => {
@@ -189,7 +220,8 @@ test('one read error, wherever it comes: the copy stays, and the model is loaded
 });
 
 test('reads that give less than was asked for are read on', async (t) => {
-  const place = await stored(t), { server, store } = place;
+  const place = await stored(t),
+    { server, store } = place;
   const short = (name, at, into) => store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
   server.forget();
   const { logits, kept, codes } = await load(server.url, { cache: faulty(store, { read: short }) });
@@ -200,7 +232,8 @@ test('reads that give less than was asked for are read on', async (t) => {
 
 for (const count of [undefined, NaN, -1, 1e9, 0]) {
   test(`a read that says it gave ${count} bytes`, async (t) => {
-    const place = await stored(t), { server, store } = place;
+    const place = await stored(t),
+      { server, store } = place;
     const read = (name, at, into) => (at < bytes.length ? count : store.read(name, at, into));
     assert.deepEqual((await load(server.url, { cache: faulty(store, { read }) })).logits, expected);
     await holds(place);
@@ -219,38 +252,66 @@ function broken(t, functions) {
 }
 
 test('writes that take less than they were given are written on', async (t) => {
-  const { writeSync } = fs, { store, folder, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+  const { writeSync } = fs,
+    { store, folder, cache } = await emptyCache(t),
+    server = await faultyServer(t, bytes);
   broken(t, { writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to) });
   assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
   const [name] = await readdir(folder);
   await holds({ folder, cache, name });
 });
 
-for (const [how, full] of [['an error', () => { throw Object.assign(new Error('no space'), { code: 'ENOSPC' }); }], ['nothing', () => 0]]) {
+for (const [how, full] of [
+  [
+    'an error',
+    () => {
+      throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+    },
+  ],
+  ['nothing', () => 0],
+]) {
   test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
-    const { writeSync } = fs, { store, cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+    const { writeSync } = fs,
+      { store, cache } = await emptyCache(t),
+      server = await faultyServer(t, bytes);
     const most = bytes.length - 1000;
     broken(t, {
       writeSync(file, from, at, length, to) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to);   // the journal's place was taken before
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal's place was taken before
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });
     const { logits, kept, codes } = await load(server.url, { cache: openCache(store), sha256: digest });
     assert.deepEqual(logits, expected);
     assert.deepEqual([kept, codes], ['none', ['not-cached']]);
-    assert.deepEqual((await cache.list()).filter(({ complete }) => complete), []);
+    assert.deepEqual(
+      (await cache.list()).filter(({ complete }) => complete),
+      [],
+    );
     assert.deepEqual((await load(server.url, { cache })).logits, expected);
   });
 }
 
 test('a folder that can only be read: its copies are used and listed', async (t) => {
-  const place = await stored(t), { server, folder } = place, { openSync } = fs;
-  const no = () => { throw Object.assign(new Error('read-only file system'), { code: 'EROFS' }); };
-  broken(t, { openSync: (path, flags, ...more) => (String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, ...more)) });
+  const place = await stored(t),
+    { server, folder } = place,
+    { openSync } = fs;
+  const no = () => {
+    throw Object.assign(new Error('read-only file system'), { code: 'EROFS' });
+  };
+  broken(t, {
+    openSync: (path, flags, ...more) =>
+      String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, ...more),
+  });
   const cache = openCache(openStore(folder));
-  assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
-  assert.deepEqual((await openCache(folder).list()).map(({ complete }) => complete), [true]);
+  assert.deepEqual(
+    (await cache.list()).map(({ complete }) => complete),
+    [true],
+  );
+  assert.deepEqual(
+    (await openCache(folder).list()).map(({ complete }) => complete),
+    [true],
+  );
   server.forget();
   const { logits, kept, codes } = await load(server.url, { cache });
   assert.deepEqual(logits, expected);
@@ -258,14 +319,31 @@ test('a folder that can only be read: its copies are used and listed', async (t)
   await holds(place);
 });
 
-test('names that leave the folder, or are none of the package\'s, are refused', async (t) => {
-  const { folder, store } = await emptyCache(t), inner = join(folder, 'cache');
+test("names that leave the folder, or are none of the package's, are refused", async (t) => {
+  const { folder, store } = await emptyCache(t),
+    inner = join(folder, 'cache');
   await mkdir(inner);
   for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
   const removed = [];
-  const own = openCache({ ...store, list: async () => ['x', '../ab.gguf', 'ab.gguf'], remove: async (name) => { removed.push(name); } });
+  const own = openCache({
+    ...store,
+    list: async () => ['x', '../ab.gguf', 'ab.gguf'],
+    remove: async (name) => {
+      removed.push(name);
+    },
+  });
   for (const cache of [openCache(inner), own]) {
-    for (const key of ['../x', '../ab.gguf', join(folder, 'ab.gguf'), 'mine.gguf', '..\\ab.gguf', 'ab.gguf/../../ab.gguf', '', undefined, 5]) {
+    for (const key of [
+      '../x',
+      '../ab.gguf',
+      join(folder, 'ab.gguf'),
+      'mine.gguf',
+      '..\\ab.gguf',
+      'ab.gguf/../../ab.gguf',
+      '',
+      undefined,
+      5,
+    ]) {
       await refuses(cache.delete(key), 'bad-option');
     }
     await cache.clear();
@@ -273,13 +351,20 @@ test('names that leave the folder, or are none of the package\'s, are refused', 
   assert.deepEqual(removed, ['ab.gguf']);
   assert.deepEqual((await readdir(folder)).sort(), ['ab.gguf', 'cache', 'x', 'x.gguf']);
   assert.deepEqual(await readdir(inner), ['mine.gguf']);
-  for (const f of [() => openStore(inner).remove('../x'), () => openStore(inner).read('../x', 0, new Uint8Array(1))]) await assert.rejects(f);
+  for (const f of [() => openStore(inner).remove('../x'), () => openStore(inner).read('../x', 0, new Uint8Array(1))])
+    await assert.rejects(f);
 });
 
 test('a list holds no file open', { skip: process.platform !== 'linux' }, async (t) => {
   const { folder, cache } = await stored(t);
   const held = async () => {
-    const links = (await readdir('/proc/self/fd')).map((fd) => { try { return fs.readlinkSync(`/proc/self/fd/${fd}`); } catch { return ''; } });
+    const links = (await readdir('/proc/self/fd')).map((fd) => {
+      try {
+        return fs.readlinkSync(`/proc/self/fd/${fd}`);
+      } catch {
+        return '';
+      }
+    });
     return links.filter((link) => link.startsWith(folder));
   };
   assert.equal((await cache.list()).length, 1);
@@ -295,28 +380,40 @@ async function flip(folder, name) {
 
 /** As earlier versions wrote it: no checksums, and a journal of equal halves. */
 async function asBefore({ folder, name, store }) {
-  const { piece, ...journal } = await readJournal(store, name), half = JSON.stringify(journal).padEnd(4096);
+  const { piece, ...journal } = await readJournal(store, name),
+    half = JSON.stringify(journal).padEnd(4096);
   await writeFile(join(folder, name), Buffer.concat([bytes, Buffer.from(half.repeat(4))]));
 }
 
 for (const known of [true, false]) {
   test(`a copy of an earlier version that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
-    const place = await stored(t, known ? { sha256: digest } : {}), { server, cache, folder, name } = place;
+    const place = await stored(t, known ? { sha256: digest } : {}),
+      { server, cache, folder, name } = place;
     await asBefore(place);
     server.forget();
     assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'cached');
     assert.equal(server.sent, 1);
     await flip(folder, name);
     server.state.faults = () => ({ killAt: 0 });
-    await refuses(loadModel(server.url, { threads: 1, cache, sha256: digest }), ['truncated', 'network-error', 'sha256-mismatch']);
-    assert.deepEqual((await cache.list()).map(({ complete, key }) => [complete, key]), [[false, name]]);
+    await refuses(loadModel(server.url, { threads: 1, cache, sha256: digest }), [
+      'truncated',
+      'network-error',
+      'sha256-mismatch',
+    ]);
+    assert.deepEqual(
+      (await cache.list()).map(({ complete, key }) => [complete, key]),
+      [[false, name]],
+    );
     server.state.faults = () => ({});
     for (const kept of ['stored', 'cached']) {
       const got = await load(server.url, { cache, sha256: digest });
       assert.deepEqual(got.logits, expected);
       assert.equal(got.kept, kept);
     }
-    assert.deepEqual((await cache.list()).map(({ complete }) => complete), [true]);
+    assert.deepEqual(
+      (await cache.list()).map(({ complete }) => complete),
+      [true],
+    );
     const [next] = await readdir(folder);
     await asBefore({ ...place, name: next });
     await flip(folder, next);
@@ -325,7 +422,10 @@ for (const known of [true, false]) {
     await refuses(loadModel(server.url, { threads: 1, cache }), 'network-error');
     assert.equal(error.expected, digest);
     assert.match(error.got, /^[0-9a-f]{64}$/);
-    assert.deepEqual((await cache.list()).map(({ complete, key }) => [complete, key]), [[false, next]]);
+    assert.deepEqual(
+      (await cache.list()).map(({ complete, key }) => [complete, key]),
+      [[false, next]],
+    );
     // The same bit again: it is whole, which only the digest tells.
     await flip(folder, next);
     assert.deepEqual((await load(server.url, { cache, sha256: digest })).logits, expected);
@@ -334,7 +434,8 @@ for (const known of [true, false]) {
 }
 
 test('a digest that names another model: the stored copy stays complete', async (t) => {
-  const place = await stored(t, { sha256: digest }), { server, cache } = place;
+  const place = await stored(t, { sha256: digest }),
+    { server, cache } = place;
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   await holds(place);
   // The right one, though the server has another file by now.
@@ -344,7 +445,8 @@ test('a digest that names another model: the stored copy stays complete', async 
 });
 
 test('the key is the whole address: other parts of a query are other copies', async (t) => {
-  const { cache, folder } = await emptyCache(t), server = await faultyServer(t, bytes);
+  const { cache, folder } = await emptyCache(t),
+    server = await faultyServer(t, bytes);
   server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
   for (const name of ['key', 'design', 'author', 'passage', 'token']) {
     const [one, two] = [1, 2].map((n) => `${server.url}?${name}=SECRET${n}`);
@@ -354,17 +456,21 @@ test('the key is the whole address: other parts of a query are other copies', as
     assert.deepEqual((await load(one, { cache })).logits, expected);
     assert.deepEqual((await load(two, { cache })).logits, expectedOther);
     server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
-    const list = await cache.list(), secret = ['key', 'token'].includes(name);
+    const list = await cache.list(),
+      secret = ['key', 'token'].includes(name);
     assert.equal(list.length, 2);
     assert.deepEqual(list.map(({ url }) => url).sort(), secret ? [server.url, server.url] : [one, two]);
     assert.ok(list.every(({ file }) => file === 'model.gguf'));
-    if (secret) for (const key of await readdir(folder)) assert.ok(!(await readFile(join(folder, key))).subarray(bytes.length).includes('SECRET'));
+    if (secret)
+      for (const key of await readdir(folder))
+        assert.ok(!(await readFile(join(folder, key))).subarray(bytes.length).includes('SECRET'));
     await cache.clear();
   }
 });
 
 test('an address with a query is started from the list', async (t) => {
-  const { cache } = await emptyCache(t), server = await faultyServer(t, bytes);
+  const { cache } = await emptyCache(t),
+    server = await faultyServer(t, bytes);
   await load(`${server.url}?download=true&api_key=SECRET&apiKey=SECRET&s=${'r'.repeat(40)}`, { cache });
   assert.equal((await cache.list())[0].url, `${server.url}?download=true`);
   await cache.clear();
@@ -376,7 +482,9 @@ test('an address with a query is started from the list', async (t) => {
 });
 
 test('a model that was stored with a token does not load for who may not read it', async (t) => {
-  const place = await emptyCache(t), server = await faultyServer(t, bytes), { cache } = place;
+  const place = await emptyCache(t),
+    server = await faultyServer(t, bytes),
+    { cache } = place;
   server.state.faults = (n, { headers }) => (headers.authorization === 'Bearer good' ? {} : { status: 401 });
   await load(server.url, { cache, token: 'good' });
   for (const token of [undefined, 'revoked']) {
@@ -390,15 +498,25 @@ test('a model that was stored with a token does not load for who may not read it
   await holds({ ...place, name });
 });
 
-test('a store of one\'s own that rejects with nothing, or never answers: the load goes on without it', async (t) => {
-  const place = await stored(t), { server, store } = place;
+test("a store of one's own that rejects with nothing, or never answers: the load goes on without it", async (t) => {
+  const place = await stored(t),
+    { server, store } = place;
   environment.tuning = { ...TUNING, stallMs: 300 };
-  t.after(() => { environment.tuning = { ...TUNING }; });
+  t.after(() => {
+    environment.tuning = { ...TUNING };
+  });
   const empty = await emptyCache(t);
   for (const method of ['list', 'size', 'read', 'write', 'flush', 'close', 'estimate']) {
-    for (const way of [() => Promise.reject(), () => { throw null; }, () => new Promise(() => {})]) {
+    for (const way of [
+      () => Promise.reject(),
+      () => {
+        throw null;
+      },
+      () => new Promise(() => {}),
+    ]) {
       for (const one of ['write', 'flush', 'estimate'].includes(method) ? [empty.store] : [store]) {
-        const began = performance.now(), got = await load(server.url, { cache: faulty(one, { [method]: way }) });
+        const began = performance.now(),
+          got = await load(server.url, { cache: faulty(one, { [method]: way }) });
         assert.deepEqual(got.logits, expected);
         assert.ok(performance.now() - began < 5000, method);
         // A busy machine may let a connection stall for so long as well.
@@ -412,9 +530,12 @@ test('a store of one\'s own that rejects with nothing, or never answers: the loa
 });
 
 test('where a whole copy is there a silent server is waited for a moment only, whatever it is silent about', async (t) => {
-  const place = await stored(t), { server, cache } = place;
+  const place = await stored(t),
+    { server, cache } = place;
   environment.tuning = { ...TUNING, stallMs: 3_600_000, glanceMs: 50 };
-  t.after(() => { environment.tuning = { ...TUNING }; });
+  t.after(() => {
+    environment.tuning = { ...TUNING };
+  });
   for (const fault of [{ wait: 3_600_000 }, { etag: '"two"', stallAt: 0 }]) {
     server.state.faults = () => fault;
     const { logits, kept, codes } = await load(server.url, { cache });

@@ -13,7 +13,14 @@ import { faultyServer } from './faulty-server.js';
 import { refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
-const TUNING = { segment: 1 << 18, alone: Number.MAX_VALUE, journal: 1 << 14, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
+const TUNING = {
+  segment: 1 << 18,
+  alone: Number.MAX_VALUE,
+  journal: 1 << 14,
+  backoffMs: 1,
+  longestMs: 2000,
+  stallMs: 5000,
+};
 const CHILD = fileURLToPath(new URL('../faults/child.js', import.meta.url));
 const IDS = someIds(6, 320);
 
@@ -44,20 +51,26 @@ const locksIn = async (folder) => (await readdir(folder)).filter((name) => name.
 
 /** What a process of its own said that loads a file; with when it began to fetch. */
 function child(url, folder) {
-  const process_ = spawn(process.execPath, [CHILD, 'load', url, folder, JSON.stringify(TUNING)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const process_ = spawn(process.execPath, [CHILD, 'load', url, folder, JSON.stringify(TUNING)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let text = '';
-  process_.stdout.on('data', (piece) => { text += piece; });
-  const ended = new Promise((resolve) => { process_.on('exit', () => resolve(text)); });
+  process_.stdout.on('data', (piece) => {
+    text += piece;
+  });
+  const ended = new Promise((resolve) => {
+    process_.on('exit', () => resolve(text));
+  });
   return { process: process_, ended };
 }
 
 /** Until something is so. */
 async function until(f) {
-  while (!await f()) await sleep(20);
+  while (!(await f())) await sleep(20);
 }
 
 test('two loads of one file at once are one download, and both see how far it is', async (t) => {
-  const { folder, cache, server } = await place(t, { slow: 40 });   // long enough for the second one to look often
+  const { folder, cache, server } = await place(t, { slow: 40 }); // long enough for the second one to look often
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
   assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
   for (const { logits, codes } of both) assert.deepEqual([logits, codes], [expected, []]);
@@ -66,7 +79,10 @@ test('two loads of one file at once are one download, and both see how far it is
   assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
   // Who waits is told every second, before the first of the other's bytes is stored too.
   const told = waiting.filter(({ loaded, total }) => loaded || total !== undefined);
-  assert.ok(told.every(({ loaded, total }) => loaded <= total && total === bytes.length), JSON.stringify(waiting));
+  assert.ok(
+    told.every(({ loaded, total }) => loaded <= total && total === bytes.length),
+    JSON.stringify(waiting),
+  );
   assert.deepEqual(await locksIn(folder), []);
 });
 
@@ -82,16 +98,20 @@ test('a load in this process and one in another are one download', async (t) => 
 
 for (const how of ['aborted', 'killed with its process']) {
   test(`the load that fetches is ${how}: the other one goes on where it ended`, async (t) => {
-    const { folder, cache, server } = await place(t), control = new AbortController();
+    const { folder, cache, server } = await place(t),
+      control = new AbortController();
     const other = how === 'aborted' ? undefined : child(server.url, folder);
-    const first = other ? other.ended : refuses(loadModel(server.url, { cache, threads: 1, signal: control.signal }), 'aborted');
+    const first = other
+      ? other.ended
+      : refuses(loadModel(server.url, { cache, threads: 1, signal: control.signal }), 'aborted');
     await until(() => server.seen.length > 4);
     const second = load(server.url, { cache });
     await until(() => server.seen.length > 7);
     if (other) other.process.kill('SIGKILL');
     else control.abort();
     await first;
-    const began = performance.now(), { logits, kept } = await second;
+    const began = performance.now(),
+      { logits, kept } = await second;
     assert.deepEqual([logits, kept], [expected, 'stored']);
     assert.ok(performance.now() - began < 10_000);
     // Pieces that were on the way, one for each of three requests, and what the sockets held.
@@ -103,7 +123,9 @@ for (const how of ['aborted', 'killed with its process']) {
 test('one who stores and does not get on is not waited for', async (t) => {
   const { folder, cache, server } = await place(t, {});
   environment.tuning = { ...TUNING, stallMs: 1000 };
-  t.after(() => { environment.tuning = { ...TUNING }; });
+  t.after(() => {
+    environment.tuning = { ...TUNING };
+  });
   await load(server.url, { cache });
   const [name] = await readdir(folder);
   await rm(join(folder, name));
@@ -119,10 +141,16 @@ test('one who stores and does not get on is not waited for', async (t) => {
 test('a lock that a killed process left beside a whole copy goes with the next load; that of one that lives stays', async (t) => {
   const { folder, cache, server } = await place(t, {});
   await load(server.url, { cache });
-  const [name] = await readdir(folder), path = join(folder, `${name.slice(0, 24)}.lock`);
+  const [name] = await readdir(folder),
+    path = join(folder, `${name.slice(0, 24)}.lock`);
   const gone = spawn(process.execPath, ['-e', '']);
-  await new Promise((resolve) => { gone.on('exit', resolve); });
-  for (const [pid, left] of [[gone.pid, []], [process.pid, [`${name.slice(0, 24)}.lock`]]]) {
+  await new Promise((resolve) => {
+    gone.on('exit', resolve);
+  });
+  for (const [pid, left] of [
+    [gone.pid, []],
+    [process.pid, [`${name.slice(0, 24)}.lock`]],
+  ]) {
     await writeFile(path, JSON.stringify({ pid, host: hostname() }));
     assert.equal((await load(server.url, { cache })).kept, 'cached');
     assert.deepEqual(await locksIn(folder), left);
@@ -130,15 +158,25 @@ test('a lock that a killed process left beside a whole copy goes with the next l
 });
 
 test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
-  const { folder } = await place(t), path = join(folder, 'x.lock'), told = [];
+  const { folder } = await place(t),
+    path = join(folder, 'x.lock'),
+    told = [];
   const first = lockFile(path, (lock) => told.push(lock));
-  assert.equal(lockFile(path, () => {}), undefined);
+  assert.equal(
+    lockFile(path, () => {}),
+    undefined,
+  );
   freeLock({ ...told[0], owner: 'somebody else' });
-  assert.equal(lockFile(path, () => {}), undefined);
+  assert.equal(
+    lockFile(path, () => {}),
+    undefined,
+  );
   first.free();
   freeLock(told[0]);
   const child_ = spawn(process.execPath, ['-e', '']);
-  await new Promise((resolve) => { child_.on('exit', resolve); });
+  await new Promise((resolve) => {
+    child_.on('exit', resolve);
+  });
   const owners = { 'of a process that ended': { pid: child_.pid, host: hostname() }, 'of nobody': null };
   for (const [what, owner] of Object.entries(owners)) {
     await writeFile(path, JSON.stringify(owner));
@@ -149,7 +187,10 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
   }
   for (const host of [hostname(), 'elsewhere']) {
     await writeFile(path, JSON.stringify({ pid: process.pid, host }));
-    assert.equal(lockFile(path, () => {}), undefined);
+    assert.equal(
+      lockFile(path, () => {}),
+      undefined,
+    );
     await utimes(path, 1, 1);
     const lock = lockFile(path, () => {});
     assert.ok(lock, host);
@@ -165,10 +206,13 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
 
 test('a lock that cannot be looked at for a moment is not lost, and does no harm', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const { folder } = await place(t), path = join(folder, 'x.lock'), aside = join(folder, 'aside');
-  const lock = lockFile(path, () => {}), owner = await readFile(path, 'utf8');
+  const { folder } = await place(t),
+    path = join(folder, 'x.lock'),
+    aside = join(folder, 'aside');
+  const lock = lockFile(path, () => {}),
+    owner = await readFile(path, 'utf8');
   await rename(path, aside);
-  await mkdir(path);   // EISDIR, in place of EMFILE or EBUSY
+  await mkdir(path); // EISDIR, in place of EMFILE or EBUSY
   t.mock.timers.tick(1000);
   freeLock({ path, owner });
   await rm(path, { recursive: true });

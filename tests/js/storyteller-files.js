@@ -21,13 +21,20 @@ export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.ggu
  *   rounded: the file is F32, its weights are what they become in this type
  * @typedef {{ shape: number[], values: Float32Array, matrix: boolean }} Weight */
 
-const Q8 = GGML_TYPES.Q8_0, ALIGNMENT = 32, FACTOR = 100;
-const EMBEDDING = 'token_embd.weight', OUTPUT = 'output.weight';
+const Q8 = GGML_TYPES.Q8_0,
+  ALIGNMENT = 32,
+  FACTOR = 100;
+const EMBEDDING = 'token_embd.weight',
+  OUTPUT = 'output.weight';
 
 /** @type {Record<string, (bytes: Buffer, at: number, out: Float32Array) => void>} one block */
 const READERS = {
-  F32: (bytes, at, out) => { out[0] = bytes.readFloatLE(at); },
-  F16: (bytes, at, out) => { out[0] = f16To(bytes.readUInt16LE(at)); },
+  F32: (bytes, at, out) => {
+    out[0] = bytes.readFloatLE(at);
+  },
+  F16: (bytes, at, out) => {
+    out[0] = f16To(bytes.readUInt16LE(at));
+  },
   Q8_0(bytes, at, out) {
     const scale = f16To(bytes.readUInt16LE(at));
     for (let k = 0; k < 32; k++) out[k] = scale * bytes.readInt8(at + 2 + k);
@@ -46,18 +53,21 @@ const READERS = {
 function floatsOf(type, data) {
   const { items, bytes } = GGML_TYPES[/** @type {keyof typeof GGML_TYPES} */ (type)];
   const buffer = Buffer.from(data.buffer, data.byteOffset, data.length);
-  const out = new Float32Array(data.length / bytes * items);
-  for (let b = 0; b * bytes < data.length; b++) READERS[type](buffer, b * bytes, out.subarray(b * items, (b + 1) * items));
+  const out = new Float32Array((data.length / bytes) * items);
+  for (let b = 0; b * bytes < data.length; b++)
+    READERS[type](buffer, b * bytes, out.subarray(b * items, (b + 1) * items));
   return out;
 }
 
 /** @param {Buffer} file @returns {Map<string, Weight>} */
 function weightsOf(file) {
   const { dataOffset, tensors } = readHeader(file);
-  return new Map(tensors.map(({ name, type, shape, offset }) => {
-    const data = file.subarray(dataOffset + offset, dataOffset + offset + tensorBytes(type, shape));
-    return [name, { shape, values: floatsOf(type === Q8.id ? 'Q8_0' : 'F32', data), matrix: type === Q8.id }];
-  }));
+  return new Map(
+    tensors.map(({ name, type, shape, offset }) => {
+      const data = file.subarray(dataOffset + offset, dataOffset + offset + tensorBytes(type, shape));
+      return [name, { shape, values: floatsOf(type === Q8.id ? 'Q8_0' : 'F32', data), matrix: type === Q8.id }];
+    }),
+  );
 }
 
 /** Multiplies one column of a matrix (the weights of one of its inputs), or one row.
@@ -76,15 +86,21 @@ function scaleRow({ shape: [width], values }, index, factor) {
  * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
 const PUT = {
   norms(of, layer) {
-    for (const [norm, readers] of [['attn_norm', 'attn_q attn_k attn_v'], ['ffn_norm', 'ffn_gate ffn_up']]) {
-      const { values } = of(norm), channel = (37 * layer + 11) % values.length;
+    for (const [norm, readers] of [
+      ['attn_norm', 'attn_q attn_k attn_v'],
+      ['ffn_norm', 'ffn_gate ffn_up'],
+    ]) {
+      const { values } = of(norm),
+        channel = (37 * layer + 11) % values.length;
       values[channel] *= FACTOR;
       for (const reader of readers.split(' ')) scaleColumn(of(reader), channel, 1 / FACTOR);
     }
   },
   heads(of, layer) {
-    const k = of('attn_k_norm').values, q = of('attn_q_norm').values, half = k.length / 2;
-    for (const channel of [(5 * layer + 3) % half, (5 * layer + 3) % half + half]) {
+    const k = of('attn_k_norm').values,
+      q = of('attn_q_norm').values,
+      half = k.length / 2;
+    for (const channel of [(5 * layer + 3) % half, ((5 * layer + 3) % half) + half]) {
       k[channel] *= FACTOR;
       q[channel] /= FACTOR;
     }
@@ -95,7 +111,8 @@ const PUT = {
     scaleColumn(of('ffn_down'), channel, 1 / FACTOR);
   },
   output(of) {
-    const { values } = of('output_norm'), channel = 29 % values.length;
+    const { values } = of('output_norm'),
+      channel = 29 % values.length;
     values[channel] *= FACTOR;
     scaleColumn(of('output'), channel, 1 / FACTOR);
   },
@@ -134,15 +151,19 @@ function description(name, shape, type, offset) {
 
 /** The file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
-  const weights = weightsOf(file), first = readHeader(file).tensors[0], header = [], data = [];
+  const weights = weightsOf(file),
+    first = readHeader(file).tensors[0],
+    header = [],
+    data = [];
   const embedding = /** @type {Weight} */ (weights.get(EMBEDDING));
   if (head) weights.set(OUTPUT, { ...embedding, values: embedding.values.slice() });
   for (const kind of outliers) putOutliers(weights, kind);
   let offset = 0;
   for (const [name, { shape, values, matrix }] of weights) {
-    let as = matrix ? typeOf(name, rounded ?? type) : 'F32', bytes = quantise(/** @type {any} */ (as), values);
+    let as = matrix ? typeOf(name, rounded ?? type) : 'F32',
+      bytes = quantise(/** @type {any} */ (as), values);
     if (rounded && matrix) [as, bytes] = ['F32', quantise('F32', floatsOf(as, bytes))];
-    const padding = Buffer.alloc((ALIGNMENT - bytes.length % ALIGNMENT) % ALIGNMENT);
+    const padding = Buffer.alloc((ALIGNMENT - (bytes.length % ALIGNMENT)) % ALIGNMENT);
     header.push(description(name, shape, GGML_TYPES[/** @type {'F32'} */ (as)].id, offset));
     data.push(bytes, padding);
     offset += bytes.length + padding.length;
@@ -150,14 +171,19 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
   const start = Buffer.from(file.subarray(0, first.at - 8 - first.name.length));
   start.writeBigUInt64LE(BigInt(weights.size), 8);
   const front = Buffer.concat([start, ...header]);
-  return Buffer.concat([front, Buffer.alloc((ALIGNMENT - front.length % ALIGNMENT) % ALIGNMENT), ...data]);
+  return Buffer.concat([front, Buffer.alloc((ALIGNMENT - (front.length % ALIGNMENT)) % ALIGNMENT), ...data]);
 }
 
 /** Path of the storyteller in a type. @param {FileType} type @param {Options} [options] */
 export function storyteller(type, options = {}) {
   if (type === 'Q8_0' && !Object.keys(options).length) return SHIPPED;
-  const hash = createHash('sha256').update(fs.readFileSync(SHIPPED)).update(fs.readFileSync(fileURLToPath(import.meta.url)));
-  const key = hash.update(JSON.stringify([type, options])).digest('hex').slice(0, 12);
+  const hash = createHash('sha256')
+    .update(fs.readFileSync(SHIPPED))
+    .update(fs.readFileSync(fileURLToPath(import.meta.url)));
+  const key = hash
+    .update(JSON.stringify([type, options]))
+    .digest('hex')
+    .slice(0, 12);
   const folder = path.join(ROOT, 'build', 'models');
   const out = path.join(folder, `storyteller-${type.toLowerCase()}-${key}.gguf`);
   if (fs.existsSync(out)) return out;

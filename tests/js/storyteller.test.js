@@ -17,11 +17,12 @@ const vector = (/** @type {string} */ name) =>
   JSON.parse(fs.readFileSync(new URL(`../vectors/${name}`, import.meta.url), 'utf8'));
 /** @type {{ modelSha256: string, texts: { text: string, ids: number[], nll: number }[] }} */
 const REFERENCE = vector('storyteller.json');
-/** @type {{ modelSha256: string, nll: Record<'Q8_0' | 'Q4_0', number[]>, 
+/** @type {{ modelSha256: string, nll: Record<'Q8_0' | 'Q4_0', number[]>,
  *   greedy: { question: string, prompt: number[], ids: number[] } }} */
 const LLAMA = vector('storyteller-llama.json');
 
-const EOS = 1, END_OF_TURN = 5;
+const EOS = 1,
+  END_OF_TURN = 5;
 const QUESTION = 'Tell me a story about a cat and a boat.';
 
 /** @param {import('node:test').TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} [type] */
@@ -43,7 +44,10 @@ async function ours(t, type) {
   const model = await open(t, type);
   const results = [];
   for (const { text } of REFERENCE.texts) results.push(await model.perplexity(text));
-  assert.deepEqual(results.map((r) => r.tokens), REFERENCE.texts.map(({ ids }) => ids.length - 1));
+  assert.deepEqual(
+    results.map((r) => r.tokens),
+    REFERENCE.texts.map(({ ids }) => ids.length - 1),
+  );
   return perplexity(results.map((r) => r.nll));
 }
 
@@ -67,7 +71,8 @@ test('ids are those of SentencePiece, which trained the vocabulary', async (t) =
 });
 
 test('<image_soft_token> is text, and an id behind the vocabulary is refused', async (t) => {
-  const model = await open(t), text = 'a <image_soft_token> b';
+  const model = await open(t),
+    text = 'a <image_soft_token> b';
   const ids = await model.tokenize(text, { special: true });
   assert.ok(ids.every((id) => id < model.info.vocabSize));
   assert.equal(await model.detokenize(ids), text);
@@ -77,11 +82,18 @@ test('<image_soft_token> is text, and an id behind the vocabulary is refused', a
 test('greedy: the story that llama.cpp tells, whole', async (t) => {
   const model = await open(t);
   const { question, prompt, ids } = LLAMA.greedy;
-  assert.deepEqual(await model.tokenize(
-    `<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`, { special: true }), prompt);
+  assert.deepEqual(
+    await model.tokenize(`<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`, {
+      special: true,
+    }),
+    prompt,
+  );
   const { tokens, text, finishReason } = await model.chat().send(question, { temperature: 0, maxTokens: 300 }).result();
   const told = ids.filter((id) => id !== END_OF_TURN);
-  assert.deepEqual(tokens.filter((id) => id !== END_OF_TURN), told);
+  assert.deepEqual(
+    tokens.filter((id) => id !== END_OF_TURN),
+    told,
+  );
   assert.equal(text, await model.detokenize(told));
   assert.equal(finishReason, 'stop');
 });
@@ -101,8 +113,12 @@ describe('perplexity on tales that it was not trained on', () => {
 
   test('quantisation costs what it costs llama.cpp', async (t) => {
     const exact = perplexity(REFERENCE.texts.map(({ nll }) => nll));
-    for (const [type, bound] of /** @type {const} */ ([['Q8_0', 0.3], ['Q4_0', 5]])) {
-      const mine = 100 * (await ours(t, type) / exact - 1), theirs = 100 * (perplexity(LLAMA.nll[type]) / exact - 1);
+    for (const [type, bound] of /** @type {const} */ ([
+      ['Q8_0', 0.3],
+      ['Q4_0', 5],
+    ])) {
+      const mine = 100 * ((await ours(t, type)) / exact - 1),
+        theirs = 100 * (perplexity(LLAMA.nll[type]) / exact - 1);
       t.diagnostic(`${type}: ${mine.toFixed(3)} % more perplexity here, ${theirs.toFixed(3)} % in llama.cpp`);
       assert.ok(mine < bound, `${type} costs ${mine} %`);
       assert.ok(Math.abs(mine - theirs) < 0.5, `${type} costs ${mine} % here, ${theirs} % in llama.cpp`);
@@ -130,7 +146,8 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     await model.dispose();
     const width = rows.length / IDS.length;
     const losses = IDS.slice(1).map((id, i) => {
-      const row = rows.subarray(i * width, (i + 1) * width), most = row.reduce((a, b) => Math.max(a, b));
+      const row = rows.subarray(i * width, (i + 1) * width),
+        most = row.reduce((a, b) => Math.max(a, b));
       return most + Math.log(row.reduce((sum, x) => sum + Math.exp(x - most), 0)) - row[id];
     });
     return losses.reduce((a, b) => a + b) / losses.length;
@@ -139,19 +156,23 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   /** What the engine adds to what rounding made of the weights: F32 arithmetic on the very same ones is the truth.
    * @param {FileType} type @param {Options} options @param {import('../../js/model.js').LoadOptions} [load] */
   async function added(type, options, load) {
-    return await nllOf(type, options, load) - await nllOf('F32', { ...options, rounded: type });
+    return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
   }
 
   test('F32: nothing changes', async () => {
     const plain = await nllOf('F32', {});
     for (const kind of KINDS) {
-      const difference = await nllOf('F32', { outliers: [kind] }) - plain;
+      const difference = (await nllOf('F32', { outliers: [kind] })) - plain;
       assert.ok(Math.abs(difference) < 1e-6, `${kind}: ${difference} nats`);
     }
-    assert.ok(Math.abs(await nllOf('F32', { head: true, outliers: ['output'] }) - plain) < 1e-6);
+    assert.ok(Math.abs((await nllOf('F32', { head: true, outliers: ['output'] })) - plain) < 1e-6);
   });
 
-  for (const [type, bound] of /** @type {const} */ ([['Q8_0', 3e-4], ['Q4_0', 0.02], ['QAT', 0.02]])) {
+  for (const [type, bound] of /** @type {const} */ ([
+    ['Q8_0', 3e-4],
+    ['Q4_0', 0.02],
+    ['QAT', 0.02],
+  ])) {
     test(`${type}: within ${bound} nats of F32 on the same weights`, async (t) => {
       for (const kind of KINDS) {
         const difference = await added(type, { outliers: [kind] });
@@ -164,8 +185,11 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   test('QAT: a head whose norm has an outlier loses nothing unless it is packed', async (t) => {
     const options = { head: true, outliers: /** @type {const} */ (['output']) };
     const plain = await added('QAT', { head: true });
-    const kept = await added('QAT', options), packed = await added('QAT', options, { floatMatrices: 'q8_0' });
-    t.diagnostic(`without the outlier ${plain.toExponential(1)} nats, kept ${kept.toExponential(1)}, packed ${packed.toExponential(1)}`);
+    const kept = await added('QAT', options),
+      packed = await added('QAT', options, { floatMatrices: 'q8_0' });
+    t.diagnostic(
+      `without the outlier ${plain.toExponential(1)} nats, kept ${kept.toExponential(1)}, packed ${packed.toExponential(1)}`,
+    );
     assert.ok(Math.abs(kept - plain) < 1e-5, `${kept} nats, ${plain} without the outlier`);
     assert.ok(Math.abs(packed) < 0.02, `${packed} nats`);
   });
@@ -204,7 +228,8 @@ describe('sampling', () => {
       // chi-square over the likely ids and the rest: its mean is the degrees of freedom, its deviation sqrt(2 df)
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
       const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
-      let chi = 0, cells = likely.length;
+      let chi = 0,
+        cells = likely.length;
       for (const { id, p } of likely) {
         const n = counts.get(id) ?? 0;
         chi += (n - p * DRAWS) ** 2 / (p * DRAWS);
@@ -247,8 +272,10 @@ describe('chats', () => {
   test('an answer ends with its turn, and is nothing but text', async (t) => {
     const model = await open(t);
     for (const seed of [1, 2, 3]) {
-      const { text, finishReason, tokens } =
-        await model.chat().send('Tell me a story.', { temperature: 0.6, seed, maxTokens: 400 }).result();
+      const { text, finishReason, tokens } = await model
+        .chat()
+        .send('Tell me a story.', { temperature: 0.6, seed, maxTokens: 400 })
+        .result();
       assert.equal(finishReason, 'stop');
       assert.doesNotMatch(text, /<(start|end)_of_turn>|<eos>|<bos>/);
       assert.match(text.trim(), /[.!?]"?$/);
@@ -262,7 +289,10 @@ describe('chats', () => {
     const options = { temperature: 0, maxTokens: 200 };
     const whole = await model.chat().send(QUESTION, options).text();
     for (const stop of ['.', '\n\n', ' was ']) {
-      const { text, finishReason } = await model.chat().send(QUESTION, { ...options, stop: [stop] }).result();
+      const { text, finishReason } = await model
+        .chat()
+        .send(QUESTION, { ...options, stop: [stop] })
+        .result();
       assert.equal(text, whole.slice(0, whole.indexOf(stop)));
       assert.equal(finishReason, 'stop-sequence');
     }

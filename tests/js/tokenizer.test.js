@@ -18,8 +18,20 @@ import { comparable, texts } from './texts.js';
 const COUNT = 21_000;
 const BATCH = 500;
 const CONTROL = 3;
-const NAMES = ['<pad>', '<eos>', '<bos>', '<unk>', '<mask>', '<start_of_turn>', '<end_of_turn>',
-  '<start_of_image>', '<end_of_image>', '<unused0>', '<unused42>', '<unused6241>'];
+const NAMES = [
+  '<pad>',
+  '<eos>',
+  '<bos>',
+  '<unk>',
+  '<mask>',
+  '<start_of_turn>',
+  '<end_of_turn>',
+  '<start_of_image>',
+  '<end_of_image>',
+  '<unused0>',
+  '<unused42>',
+  '<unused6241>',
+];
 
 function readBooks() {
   const read = (/** @type {string} */ folder, /** @type {string} */ name) => readFileSync(join(folder, name), 'utf8');
@@ -28,7 +40,10 @@ function readBooks() {
   const languages = readdirSync(lib, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   assert(languages.length >= 10, 'messages in at least ten languages');
   return [
-    ...readdirSync(src, { recursive: true }).map(String).filter((name) => /[.][ch]$/.test(name)).map((name) => read(src, name)),
+    ...readdirSync(src, { recursive: true })
+      .map(String)
+      .filter((name) => /[.][ch]$/.test(name))
+      .map((name) => read(src, name)),
     ...languages.map(({ name }) => read(join(lib, name), 'diagnosticMessages.generated.json')),
   ];
 }
@@ -56,24 +71,28 @@ describe('tokenizer with the real vocabulary', () => {
   });
 
   it(`gives the oracle's ids on ${COUNT} texts, and the texts back`, async (t) => {
-    const pieces = vocab.pieces.filter((_, id) => vocab.types[id] === 1 || vocab.types[id] === 4)
+    const pieces = vocab.pieces
+      .filter((_, id) => vocab.types[id] === 1 || vocab.types[id] === 4)
       .map((piece) => piece.replaceAll('\u2581', ' '));
     const list = [...texts({ count: COUNT, seed: 20260312, books: readBooks(), pieces })];
     assert.equal(list.length, COUNT);
-    let ids = 0, bytes = 0;
+    let ids = 0,
+      bytes = 0;
     for (let i = 0; i < list.length; i += BATCH) {
-      await Promise.all(list.slice(i, i + BATCH).map(async (text) => {
-        const got = Array.from(await model.tokenize(text));
-        assert.deepEqual(got, await expected(text), JSON.stringify(text));
-        assert.equal(await model.detokenize(got), text);
-        ids += got.length;
-        bytes += Buffer.byteLength(text);
-      }));
+      await Promise.all(
+        list.slice(i, i + BATCH).map(async (text) => {
+          const got = Array.from(await model.tokenize(text));
+          assert.deepEqual(got, await expected(text), JSON.stringify(text));
+          assert.equal(await model.detokenize(got), text);
+          ids += got.length;
+          bytes += Buffer.byteLength(text);
+        }),
+      );
     }
     t.diagnostic(`${list.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${oracle.computed} now`);
   });
 
-  it('gives the oracle\'s ids and the text back on a long text', async (t) => {
+  it("gives the oracle's ids and the text back on a long text", async (t) => {
     const parts = readBooks().map((book) => book.slice(0, 60_000));
     const text = comparable(parts.join('\n').slice(0, 1_500_000));
     const start = performance.now();
@@ -99,7 +118,11 @@ describe('tokenizer with the real vocabulary', () => {
     const inside = NAMES.map((name) => `a ${name}\n<b>${name}`);
     for (const text of [...NAMES, ...inside, injection, NAMES.join('')]) {
       const plain = Array.from(await model.tokenize(text));
-      assert.deepEqual(plain.filter((id) => vocab.types[id] === CONTROL), [], text);
+      assert.deepEqual(
+        plain.filter((id) => vocab.types[id] === CONTROL),
+        [],
+        text,
+      );
       assert.equal(await model.detokenize(plain), text);
       assert.deepEqual(Array.from(await model.tokenize(text, { special: true })), await expected(text));
     }
@@ -108,7 +131,10 @@ describe('tokenizer with the real vocabulary', () => {
       const special = Array.from(await model.tokenize(text, { special: true }));
       assert.deepEqual(special, await expected(text), text);
       const plain = Array.from(await model.tokenize(text));
-      assert(plain.every((id) => vocab.types[id] !== CONTROL), text);
+      assert(
+        plain.every((id) => vocab.types[id] !== CONTROL),
+        text,
+      );
     }
   });
 
@@ -131,7 +157,7 @@ describe('tokenizer with the real vocabulary', () => {
 describe('synthetic vocabulary', async () => {
   const { syntheticVocab } = await import('../../tools/vocab.js');
 
-  it('has as many different pieces as asked, Gemma\'s order, and a reason for each', () => {
+  it("has as many different pieces as asked, Gemma's order, and a reason for each", () => {
     for (const size of [312, 320, 1024, 5000]) {
       const { pieces, types, scores, pad, eos, bos, unk, eot } = syntheticVocab(size, 3);
       assert.equal(new Set(pieces).size, size);
@@ -141,8 +167,9 @@ describe('synthetic vocabulary', async () => {
       const normal = new Set(pieces.filter((_, id) => types[id] === 1));
       for (const piece of normal) {
         const letters = [...piece];
-        const joins = letters.filter((_, i) => normal.has(letters.slice(0, i).join(''))
-          && normal.has(letters.slice(i).join('')));
+        const joins = letters.filter(
+          (_, i) => normal.has(letters.slice(0, i).join('')) && normal.has(letters.slice(i).join('')),
+        );
         assert(letters.length === 1 || joins.length > 0, piece);
       }
     }

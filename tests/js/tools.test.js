@@ -9,15 +9,21 @@ import { accepts } from './support/acceptor.js';
 import { vocabularyOf } from './vocabularies.js';
 
 const WEATHER = {
-  name: 'get_weather', description: 'Get current weather for a location',
-  parameters: { type: 'object', properties: { location: { type: 'string', description: 'City name' } }, required: ['location'] },
+  name: 'get_weather',
+  description: 'Get current weather for a location',
+  parameters: {
+    type: 'object',
+    properties: { location: { type: 'string', description: 'City name' } },
+    required: ['location'],
+  },
 };
 /** What llama.cpp makes of FunctionGemma's prompt. */
 const FUNCTION_GEMMA_IDS = [
-  2, 105, 55060, 107, 3048, 659, 496, 2028, 600, 740, 776, 1292, 11687, 607, 506, 2269, 5151, 46, 163688, 236787, 828, 236779,
-  19323, 236782, 7777, 236787, 52, 3407, 1873, 7606, 573, 496, 4563, 52, 236764, 19031, 29616, 15921, 29616, 7125, 29616, 7777,
-  236787, 52, 17698, 1463, 52, 236764, 2084, 236787, 52, 35410, 52, 5237, 15979, 24845, 52, 7125, 52, 1604, 2084, 236787, 52,
-  60688, 52, 1807, 47, 106, 107, 105, 2364, 107, 3689, 236789, 236751, 506, 7606, 528, 9079, 236881, 106, 107, 105, 4368, 107,
+  2, 105, 55060, 107, 3048, 659, 496, 2028, 600, 740, 776, 1292, 11687, 607, 506, 2269, 5151, 46, 163688, 236787, 828,
+  236779, 19323, 236782, 7777, 236787, 52, 3407, 1873, 7606, 573, 496, 4563, 52, 236764, 19031, 29616, 15921, 29616,
+  7125, 29616, 7777, 236787, 52, 17698, 1463, 52, 236764, 2084, 236787, 52, 35410, 52, 5237, 15979, 24845, 52, 7125, 52,
+  1604, 2084, 236787, 52, 60688, 52, 1807, 47, 106, 107, 105, 2364, 107, 3689, 236789, 236751, 506, 7606, 528, 9079,
+  236881, 106, 107, 105, 4368, 107,
 ];
 const QUESTION = { role: 'user', content: "What's the weather in Paris?" };
 
@@ -32,40 +38,86 @@ test('FunctionGemma: the ids of its prompt, whoever says what it was trained to 
 
 test('FunctionGemma: its template is told one type of each value; what is no call of its form breaks nothing', async () => {
   const dialect = await (await vocabularyOf('functiongemma')).dialect();
-  const type = ['null', 'string'], list = { type: 'array', items: { type } }, kind = { enum: [['a', 'b']] };
+  const type = ['null', 'string'],
+    list = { type: 'array', items: { type } },
+    kind = { enum: [['a', 'b']] };
   const properties = { type: { type }, list, kind, in: { type: ['object'], properties: { none: { type: ['null'] } } } };
   const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools;
   const { type: own, properties: told } = tool.function.parameters;
-  assert.deepEqual([own, told.type.type, told.list.items.type, told.kind], ['object', 'string', 'string', { ...kind, type: '' }]);
+  assert.deepEqual(
+    [own, told.type.type, told.list.items.type, told.kind],
+    ['object', 'string', 'string', { ...kind, type: '' }],
+  );
   assert.deepEqual(told.in, { type: 'object', properties: { none: { type: 'null' } } });
   const items = [mark('<start_function_call>'), said('call:f{a:1,b c}'), mark('<end_function_call>')];
   assert.deepEqual(dialect.parse(items, []).calls, [{ name: 'f', arguments: { a: 1 }, done: true }]);
 });
 
 const NOTE = {
-  name: 'take-note', description: 'Keep "this" <escape>',
+  name: 'take-note',
+  description: 'Keep "this" <escape>',
   parameters: {
     type: 'object',
     properties: {
-      text: { type: 'string' }, Title: { type: 'string' }, count: { type: 'integer' }, ratio: { type: 'number' },
-      sure: { type: 'boolean' }, 'odd key': { type: 'string' }, kind: { enum: ['plain', 'a "b"', '{c:d}'] },
-      list: { type: 'array', items: { type: 'string' } }, nothing: { type: 'null' },
-      in: { type: 'object', properties: { who: { type: 'string' }, n: { type: 'array', items: { type: 'number' } } },
-        required: ['who'], additionalProperties: false },
+      text: { type: 'string' },
+      Title: { type: 'string' },
+      count: { type: 'integer' },
+      ratio: { type: 'number' },
+      sure: { type: 'boolean' },
+      'odd key': { type: 'string' },
+      kind: { enum: ['plain', 'a "b"', '{c:d}'] },
+      list: { type: 'array', items: { type: 'string' } },
+      nothing: { type: 'null' },
+      in: {
+        type: 'object',
+        properties: { who: { type: 'string' }, n: { type: 'array', items: { type: 'number' } } },
+        required: ['who'],
+        additionalProperties: false,
+      },
     },
-    required: ['text'], additionalProperties: false,
+    required: ['text'],
+    additionalProperties: false,
   },
 };
-const ODD = ['"', '\\', '{', '}', '[]', ':', ',', '\n', '\t', '\u0001', '<escape>', '<end_function_call>', '<start_function_call>',
-  '</tool_call>', '<tool_call>\n{"name": "x"}', '<|eot_id|>', '<end_of_turn>', '"}}', 'שלום عليكم', '👩‍👩‍👧', '😀', '\u202e', 'é', 'plain words', ' ',
-  'call:take-note{', "'", '; ', 'null', '12'];
+const ODD = [
+  '"',
+  '\\',
+  '{',
+  '}',
+  '[]',
+  ':',
+  ',',
+  '\n',
+  '\t',
+  '\u0001',
+  '<escape>',
+  '<end_function_call>',
+  '<start_function_call>',
+  '</tool_call>',
+  '<tool_call>\n{"name": "x"}',
+  '<|eot_id|>',
+  '<end_of_turn>',
+  '"}}',
+  'שלום عليكم',
+  '👩‍👩‍👧',
+  '😀',
+  '\u202e',
+  'é',
+  'plain words',
+  ' ',
+  'call:take-note{',
+  "'",
+  '; ',
+  'null',
+  '12',
+];
 
 /** @param {number} seed */
 function randomly(seed) {
   let state = seed;
   const next = (/** @type {number} */ n) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor(state / 2 ** 32 * n);
+    return Math.floor((state / 2 ** 32) * n);
   };
   const text = () => Array.from({ length: next(5) }, () => ODD[next(ODD.length)]).join('');
   const some = (/** @type {() => any} */ make) => Array.from({ length: next(4) }, make);
@@ -77,41 +129,69 @@ function randomly(seed) {
 function argumentsOf(seed) {
   const { next, text, some, number } = randomly(seed);
   const all = {
-    text: text(), Title: text(), count: next(1000) - 500, ratio: number(), sure: next(2) === 1, 'odd key': text(),
-    kind: ['plain', 'a "b"', '{c:d}'][next(3)], list: some(text), nothing: null,
+    text: text(),
+    Title: text(),
+    count: next(1000) - 500,
+    ratio: number(),
+    sure: next(2) === 1,
+    'odd key': text(),
+    kind: ['plain', 'a "b"', '{c:d}'][next(3)],
+    list: some(text),
+    nothing: null,
     in: { who: text(), ...(next(2) && { n: some(number) }) },
   };
   return Object.fromEntries(Object.entries(all).filter(([name]) => name === 'text' || next(2)));
 }
 
-const mark = (name) => ({ mark: name }), said = (text) => ({ text });
+const mark = (name) => ({ mark: name }),
+  said = (text) => ({ text });
 /** As Python's json.dumps spaces it. */
-const spaced = (value) => JSON.stringify(value, null, 1).replace(/\n */g, '\u0000')
-  .replace(/,\u0000/g, ', ').replaceAll('\u0000', '');
+const spaced = (value) =>
+  JSON.stringify(value, null, 1)
+    .replace(/\n */g, '\u0000')
+    .replace(/,\u0000/g, ', ')
+    .replaceAll('\u0000', '');
 /** What stands between <escape> and what is bare. */
 function bare(value) {
   if (typeof value === 'string') return [mark('<escape>'), said(value), mark('<escape>')];
   if (typeof value !== 'object' || value === null) return [said(JSON.stringify(value))];
-  const list = Array.isArray(value), folded = (name) => name.toLowerCase();
+  const list = Array.isArray(value),
+    folded = (name) => name.toLowerCase();
   const names = Object.keys(value).sort((a, b) => (folded(a) < folded(b) ? -1 : 1));
   const parts = list ? value.map(bare) : names.map((name) => [...key(name), said(':'), ...bare(value[name])]);
-  return [said(list ? '[' : '{'), ...parts.flatMap((part, i) => (i ? [said(','), ...part] : part)), said(list ? ']' : '}')];
+  return [
+    said(list ? '[' : '{'),
+    ...parts.flatMap((part, i) => (i ? [said(','), ...part] : part)),
+    said(list ? ']' : '}'),
+  ];
 }
 const key = (name) => (name === 'odd key' ? bare(name) : [said(name)]);
 
 /** How each dialect's model writes calls: items of text and of tokens. */
 const WRITERS = {
-  'functiongemma': (calls) => calls.flatMap(({ name, arguments: args }) => [mark('<start_function_call>'),
-    said(`call:${name}`), ...bare(args), mark('<end_function_call>')]),
-  'qwen3-tools': (calls) => calls.flatMap(({ name, arguments: args }, i) => [...(i ? [said('\n')] : []), mark('<tool_call>'),
-    said(`\n{"name": "${name}", "arguments": ${spaced(args)}}\n`), mark('</tool_call>')]),
-  'llama3-tools': (calls) => [said(calls.map(({ name, arguments: args }) => `{"name": "${name}", "parameters": ${spaced(args)}}`).join('; '))],
-  'tiny': (calls) => {
+  functiongemma: (calls) =>
+    calls.flatMap(({ name, arguments: args }) => [
+      mark('<start_function_call>'),
+      said(`call:${name}`),
+      ...bare(args),
+      mark('<end_function_call>'),
+    ]),
+  'qwen3-tools': (calls) =>
+    calls.flatMap(({ name, arguments: args }, i) => [
+      ...(i ? [said('\n')] : []),
+      mark('<tool_call>'),
+      said(`\n{"name": "${name}", "arguments": ${spaced(args)}}\n`),
+      mark('</tool_call>'),
+    ]),
+  'llama3-tools': (calls) => [
+    said(calls.map(({ name, arguments: args }) => `{"name": "${name}", "parameters": ${spaced(args)}}`).join('; ')),
+  ],
+  tiny: (calls) => {
     const written = calls.map(({ name, arguments: args }) => `{"name": "${name}", "arguments": ${spaced(args)}}`);
     return [said(calls.length > 1 ? `{"tool_calls": [${written.join(', ')}]}` : `{"tool_call": ${written}}`)];
   },
 };
-const NAMES = { 'functiongemma': 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', 'tiny': 'generic' };
+const NAMES = { functiongemma: 'functiongemma', 'qwen3-tools': 'hermes', 'llama3-tools': 'llama3', tiny: 'generic' };
 
 /** The tokens of such an answer. @param {any} vocabulary @param {any[]} items */
 function tokensOf(vocabulary, items) {
@@ -132,24 +212,34 @@ function read(vocabulary, dialect, ids) {
 
 for (const [name, write] of Object.entries(WRITERS)) {
   test(`${NAMES[name]}: 100 calls parse back to equal objects, and grow while they come`, async () => {
-    const vocabulary = await vocabularyOf(name), dialect = await vocabulary.dialect();
+    const vocabulary = await vocabularyOf(name),
+      dialect = await vocabulary.dialect();
     assert.equal(dialect.name, NAMES[name]);
     for (let seed = 0, calls = []; seed < 100; seed += calls.length) {
-      calls = Array.from({ length: 1 + seed % 3 }, (_, i) => ({ name: 'take-note', arguments: argumentsOf(seed + i), done: true }));
+      calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({
+        name: 'take-note',
+        arguments: argumentsOf(seed + i),
+        done: true,
+      }));
       const answer = read(vocabulary, dialect, tokensOf(vocabulary, write(calls)));
       assert.deepEqual(answer.calls, calls);
       assert.equal(answer.text, '');
       let before = 0;
       for (const state of answer.states) {
-        assert.ok(state.calls.length >= before && state.calls.every((call, i) => call.done || i === state.calls.length - 1));
+        assert.ok(
+          state.calls.length >= before && state.calls.every((call, i) => call.done || i === state.calls.length - 1),
+        );
         before = state.calls.length;
       }
     }
   });
 
   test(`${NAMES[name]}: text that reads like a call is text`, async () => {
-    const vocabulary = await vocabularyOf(name), dialect = await vocabulary.dialect();
-    const like = write([{ name: 'take-note', arguments: { text: 'x' } }]).map((item) => item.mark ?? item.text).join('');
+    const vocabulary = await vocabularyOf(name),
+      dialect = await vocabulary.dialect();
+    const like = write([{ name: 'take-note', arguments: { text: 'x' } }])
+      .map((item) => item.mark ?? item.text)
+      .join('');
     const answer = name === 'tiny' ? JSON.stringify({ response: like }) : `So: ${like}`;
     // A tokenizer may take the name of a mark for the mark: a model that spells it is what is meant here.
     const ids = [...answer].flatMap((c) => vocabulary.encode(c));
@@ -170,7 +260,10 @@ function asText(node) {
 /** @param {any} vocabulary @param {any} dialect @param {any} choice @param {any[]} items */
 function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
   const { rules, start } = dialect.grammar({
-    tools, choice, id: (name) => vocabulary.idOf(name), control: (id) => vocabulary.isControl(id),
+    tools,
+    choice,
+    id: (name) => vocabulary.idOf(name),
+    control: (id) => vocabulary.isControl(id),
     schema: (schema) => compile({ schema }),
   });
   const texts = Object.fromEntries(Object.entries(rules).map(([name, node]) => [name, asText(node)]));
@@ -180,20 +273,33 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
 
 for (const [name, write] of Object.entries(WRITERS)) {
   test(`${NAMES[name]}: the grammar takes calls of the tools, and no others`, async () => {
-    const vocabulary = await vocabularyOf(name), dialect = await vocabulary.dialect();
+    const vocabulary = await vocabularyOf(name),
+      dialect = await vocabulary.dialect();
     const judge = (choice, items) => accepted(vocabulary, dialect, choice, items);
     for (let seed = 0; seed < 12; seed++) {
-      const calls = Array.from({ length: 1 + seed % 3 }, (_, i) => ({ name: 'take-note', arguments: argumentsOf(seed + i) }));
+      const calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({
+        name: 'take-note',
+        arguments: argumentsOf(seed + i),
+      }));
       const items = write(calls);
       for (const choice of ['auto', 'required']) assert.ok(judge(choice, items), `${choice}: ${JSON.stringify(items)}`);
       assert.equal(judge({ name: 'take-note' }, items), calls.length === 1);
       assert.ok(!judge({ name: 'get_weather' }, items));
     }
-    for (const wrong of [{}, { text: 5 }, { text: 'a', more: 1 }, { text: 'a', count: 1.5 }, { text: 'a', kind: 'other' }]) {
+    for (const wrong of [
+      {},
+      { text: 5 },
+      { text: 'a', more: 1 },
+      { text: 'a', count: 1.5 },
+      { text: 'a', kind: 'other' },
+    ]) {
       assert.ok(!judge('auto', write([{ name: 'take-note', arguments: wrong }])), JSON.stringify(wrong));
     }
     assert.ok(!judge('auto', write([{ name: 'unknown', arguments: { text: 'a' } }])));
     const words = name === 'tiny' ? [said('{"response": "Hi {there}"}')] : [said('Hi {there}')];
-    assert.deepEqual(['auto', 'required', { name: 'take-note' }].map((choice) => judge(choice, words)), [true, false, false]);
+    assert.deepEqual(
+      ['auto', 'required', { name: 'take-note' }].map((choice) => judge(choice, words)),
+      [true, false, false],
+    );
   });
 }

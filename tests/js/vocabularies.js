@@ -8,8 +8,11 @@ const known = new Map();
 
 /** @param {string} name */
 export function vocabularyOf(name) {
-  const made = known.get(name) ?? testModel(name).then((path) => bareEngine(path))
-    .then((engine) => new Vocabulary(engine, (part) => import(`../../js/${part}.js`)));
+  const made =
+    known.get(name) ??
+    testModel(name)
+      .then((path) => bareEngine(path))
+      .then((engine) => new Vocabulary(engine, (part) => import(`../../js/${part}.js`)));
   known.set(name, made);
   return made;
 }

@@ -17,13 +17,22 @@ const TOO_LONG = Array.from({ length: 2100 }, (_, i) => i).join(' ');
 export async function abortions(model, texts, count) {
   /** @type {Times} */
   const times = { told: [], free: [] };
-  const ended = (/** @type {Promise<unknown>} */ call, /** @type {string} */ code) => call.then(() => {
-    throw new Error(`a call that should end with ${code} gave vectors`);
-  }, (error) => { if (error.code !== code) throw error; });
+  const ended = (/** @type {Promise<unknown>} */ call, /** @type {string} */ code) =>
+    call.then(
+      () => {
+        throw new Error(`a call that should end with ${code} gave vectors`);
+      },
+      (error) => {
+        if (error.code !== code) throw error;
+      },
+    );
   for (let i = 0; i < count; i++) {
-    const control = new AbortController(), running = model.embed(texts, { truncate: true, signal: control.signal });
+    const control = new AbortController(),
+      running = model.embed(texts, { truncate: true, signal: control.signal });
     const heard = ended(running, 'aborted');
-    await new Promise((done) => { setTimeout(done, Math.random() * LONGEST_MS); });
+    await new Promise((done) => {
+      setTimeout(done, Math.random() * LONGEST_MS);
+    });
     const at = performance.now();
     control.abort();
     await heard;

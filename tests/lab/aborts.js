@@ -10,11 +10,16 @@ import { keep } from '../e2e/tables.js';
 import { testModel } from '../js/models.js';
 import { WORK, abortions } from './aborting.js';
 
-const { values } = parseArgs({ options: {
-  count: { type: 'string', default: '50' }, sides: { type: 'string', default: 'node,chromium,firefox' },
-  threads: { type: 'string', default: '2' }, write: { type: 'boolean', default: false },
-} });
-const count = Number(values.count), options = { threads: Number(values.threads), contextLength: 2048 };
+const { values } = parseArgs({
+  options: {
+    count: { type: 'string', default: '50' },
+    sides: { type: 'string', default: 'node,chromium,firefox' },
+    threads: { type: 'string', default: '2' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const count = Number(values.count),
+  options = { threads: Number(values.threads), contextLength: 2048 };
 
 /** How a side aborts some work. @typedef {{ name: string, run: (work: string) => Promise<import('./aborting.js').Times>,
  *   close: () => Promise<void> }} Side */
@@ -22,26 +27,42 @@ const count = Number(values.count), options = { threads: Number(values.threads),
 /** @param {string} file @returns {Promise<Side>} */
 async function nodeSide(file) {
   const model = await loadModel(file, options);
-  return { name: `Node ${process.versions.node.split('.')[0]}`, run: (work) => abortions(model, WORK[work], count),
-    close: () => model.dispose() };
+  return {
+    name: `Node ${process.versions.node.split('.')[0]}`,
+    run: (work) => abortions(model, WORK[work], count),
+    close: () => model.dispose(),
+  };
 }
 
 /** @param {'chromium' | 'firefox'} name @param {string} file @returns {Promise<Side>} */
 async function browserSide(name, file) {
   const server = await serveBuilt({ mounts: { '/models/': dirname(file) } });
-  const browser = await launch(name, { protocolTimeout: 600_000 }), page = await browser.newPage();
+  const browser = await launch(name, { protocolTimeout: 600_000 }),
+    page = await browser.newPage();
   await page.goto(server.url);
   await page.waitForFunction('window.gemma', { polling: 20 });
-  await page.evaluate(async (url, how) => {
-    const here = /** @type {any} */ (window);
-    here.model = await here.gemma.loadModel(new URL(url, location.href), { cache: false, ...how });
-  }, `models/${basename(file)}`, options);
+  await page.evaluate(
+    async (url, how) => {
+      const here = /** @type {any} */ (window);
+      here.model = await here.gemma.loadModel(new URL(url, location.href), { cache: false, ...how });
+    },
+    `models/${basename(file)}`,
+    options,
+  );
   return {
     name,
-    run: (work) => page.evaluate((what, times) => {
-      const { gemma: { aborting }, model } = /** @type {any} */ (window);
-      return aborting.abortions(model, aborting.WORK[what], times);
-    }, work, count),
+    run: (work) =>
+      page.evaluate(
+        (what, times) => {
+          const {
+            gemma: { aborting },
+            model,
+          } = /** @type {any} */ (window);
+          return aborting.abortions(model, aborting.WORK[what], times);
+        },
+        work,
+        count,
+      ),
     async close() {
       await browser.close();
       await server.close();
@@ -51,13 +72,16 @@ async function browserSide(name, file) {
 
 /** The median, nine of ten, and the greatest. @param {number[]} list */
 function shown(list) {
-  const sorted = list.toSorted((a, b) => a - b), at = (/** @type {number} */ share) => sorted[Math.ceil(share * sorted.length) - 1];
+  const sorted = list.toSorted((a, b) => a - b),
+    at = (/** @type {number} */ share) => sorted[Math.ceil(share * sorted.length) - 1];
   return [0.5, 0.9, 0.99, 1].map((share) => at(share).toFixed(1)).join(' | ');
 }
 
 const file = await testModel('embed-300m');
-const lines = ['| side | what was aborted | threads | moments | told after, ms: p50 | p90 | p99 | most | free after, ms: p50 | p90 | p99 | most |',
-  `|---|---|${'---:|'.repeat(10)}`];
+const lines = [
+  '| side | what was aborted | threads | moments | told after, ms: p50 | p90 | p99 | most | free after, ms: p50 | p90 | p99 | most |',
+  `|---|---|${'---:|'.repeat(10)}`,
+];
 for (const name of values.sides.split(',')) {
   const side = name === 'node' ? await nodeSide(file) : await browserSide(/** @type {any} */ (name), file);
   for (const work of Object.keys(WORK)) {

@@ -5,9 +5,12 @@
 
 /** @param {Means} means @param {string} what @param {number} moment @returns {Promise<Float32Array>} */
 export async function disturbed({ load, inspect, cache }, what, moment) {
-  const control = new AbortController(), first = load({ signal: control.signal });
+  const control = new AbortController(),
+    first = load({ signal: control.signal });
   first.catch(() => {});
-  await new Promise((resolve) => { setTimeout(resolve, moment * 15); });
+  await new Promise((resolve) => {
+    setTimeout(resolve, moment * 15);
+  });
   if (what.startsWith('aborts')) control.abort();
   if (what === 'aborts and loads again at once' || what === 'loads it twice at once') {
     const second = load();

@@ -17,7 +17,8 @@ import { keep } from './tables.js';
 import { WebKit, noWebKit } from './webkit.js';
 
 export const WITHIN_MS = 5000;
-const PROMPT = 'a prompt of some length', SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
+const PROMPT = 'a prompt of some length',
+  SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
 
 /** Into the worker: what it does to itself when it is told. `unreachable` is the body of a module of wasm. */
 const BEFORE = `addEventListener('message', ({ data }) => ({
@@ -77,15 +78,20 @@ export const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
 /** @returns {Promise<{ url: string, model: string, expected: any, close: () => Promise<void> }>} */
 export async function serveDoomed() {
-  const file = await testModel('tiny'), model = await loadModel(file, { threads: 1 });
+  const file = await testModel('tiny'),
+    model = await loadModel(file, { threads: 1 });
   const { text, tokens, finishReason } = await model.generate(PROMPT, SHORT);
   await model.dispose();
   const bytes = readFileSync(file);
-  const built = await serveBuilt({ script: SCRIPT, before: BEFORE, intercept: async ({ url }, response) => {
-    if (url !== '/model.gguf') return false;
-    response.end(bytes);
-    return true;
-  } });
+  const built = await serveBuilt({
+    script: SCRIPT,
+    before: BEFORE,
+    intercept: async ({ url }, response) => {
+      if (url !== '/model.gguf') return false;
+      response.end(bytes);
+      return true;
+    },
+  });
   return { ...built, model: `${built.url}model.gguf`, expected: { text, tokens, finishReason } };
 }
 
@@ -95,7 +101,13 @@ export async function serveDoomed() {
  * @param {Awaited<ReturnType<typeof serveDoomed>>} server @param {string} how @param {boolean} idle
  * @param {number} [within] ms */
 export async function moment(run, server, how, idle, within = WITHIN_MS) {
-  const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, Math.random() * 150, SHORT);
+  const ended = await run(
+    (...args) => /** @type {any} */ (window).lab.moment(...args),
+    how,
+    idle,
+    Math.random() * 150,
+    SHORT,
+  );
   const lost = ended.filter((/** @type {any} */ end) => end !== 'right');
   for (const ms of lost) assert.ok(typeof ms === 'number' && ms < within, `${how}${idle ? ', idle' : ''}: ${ms}`);
   assert.ok(!idle || lost.length === 1, 'an idle model tells');
@@ -119,32 +131,48 @@ async function pageOf(name, url) {
     await browser.until(() => 'gemma' in window);
     return { run: /** @type {Run} */ ((f, ...args) => browser.run(f, ...args)), close: () => browser.close() };
   }
-  const browser = await launch(/** @type {any} */ (name)), page = await browser.newPage();
+  const browser = await launch(/** @type {any} */ (name)),
+    page = await browser.newPage();
   await page.goto(url);
   await page.waitForFunction('window.gemma', { polling: 20 });
   return { run: /** @type {Run} */ ((f, ...args) => page.evaluate(f, ...args)), close: () => browser.close() };
 }
 
 if (isMain(import.meta.url)) {
-  const { values } = parseArgs({ options: {
-    count: { type: 'string', default: '100' }, browser: { type: 'string', default: [...BROWSERS, 'webkit'].join() }, write: { type: 'boolean' },
-  } });
+  const { values } = parseArgs({
+    options: {
+      count: { type: 'string', default: '100' },
+      browser: { type: 'string', default: [...BROWSERS, 'webkit'].join() },
+      write: { type: 'boolean' },
+    },
+  });
   const server = await serveDoomed();
   /** @type {string[]} */
-  const lines = ['| browser | moments | calls | of them lost | longest until they ended, s | idle models that told | restarts that were right |', '|---|---|---|---|---|---|---|'];
+  const lines = [
+    '| browser | moments | calls | of them lost | longest until they ended, s | idle models that told | restarts that were right |',
+    '|---|---|---|---|---|---|---|',
+  ];
   for (const name of values.browser.split(',')) {
     if (name === 'webkit' && noWebKit()) continue;
     const { run, close } = await pageOf(name, server.url);
     const sum = { moments: 0, calls: 0, lost: 0, longest: 0, idle: 0 };
     await open(run, server);
     for (; sum.moments < Number(values.count); sum.moments++) {
-      const idle = sum.moments % 4 === 3, ways = idle ? IDLE_WAYS : WAYS;
+      const idle = sum.moments % 4 === 3,
+        ways = idle ? IDLE_WAYS : WAYS;
       const how = ways[(idle ? sum.moments >> 2 : sum.moments) % ways.length];
       const { calls, lost, longest } = await moment(run, server, how, idle);
-      Object.assign(sum, { calls: sum.calls + calls, lost: sum.lost + lost, longest: Math.max(sum.longest, longest), idle: sum.idle + Number(idle) });
+      Object.assign(sum, {
+        calls: sum.calls + calls,
+        lost: sum.lost + lost,
+        longest: Math.max(sum.longest, longest),
+        idle: sum.idle + Number(idle),
+      });
     }
     await close();
-    lines.push(`| ${name} | ${sum.moments} | ${sum.calls} | ${sum.lost} | ${(sum.longest / 1000).toFixed(1)} | ${sum.idle} | ${sum.moments} |`);
+    lines.push(
+      `| ${name} | ${sum.moments} | ${sum.calls} | ${sum.lost} | ${(sum.longest / 1000).toFixed(1)} | ${sum.idle} | ${sum.moments} |`,
+    );
     console.log(JSON.stringify({ name, ...sum }));
     if (values.write) keep('lost.md', 'deaths', lines, 1);
   }

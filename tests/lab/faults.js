@@ -62,18 +62,29 @@ const ANSWERS = {
 
 /** No models. @type {Record<string, (facts: Facts) => Fault>} */
 const GARBAGE = {
-  'gives a portal\'s page': () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
-  'gives a portal\'s page, without a version': () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
+  "gives a portal's page": () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
+  "gives a portal's page, without a version": () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
   'gives nothing': () => ({ bytes: new Uint8Array(0), etag: '"nothing"', noRanges: true }),
-  'gives a page that begins like a model': ({ bytes }) => ({ bytes: joined(bytes.subarray(0, 4), PORTAL), etag: '"x"' }),
+  'gives a page that begins like a model': ({ bytes }) => ({
+    bytes: joined(bytes.subarray(0, 4), PORTAL),
+    etag: '"x"',
+  }),
   'gives a model that was cut off': (facts) => ({ bytes: facts.bytes.subarray(0, somewhere(facts)), etag: '"cut"' }),
   'gives zeros of the same size': ({ bytes }) => ({ bytes: new Uint8Array(bytes.length), etag: '"zeros"' }),
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
 const WAYS = ['throws', 'rejects with nothing', 'never answers'];
-const OTHER_WAYS = [['read', 'gives a part'], ['read', 'gives nothing'], ['read', 'gives no number'], ['read', 'gives other bytes'],
-  ['write', 'writes nothing'], ['write', 'writes a half'], ['write', 'has no room'], ['flush', 'takes long']];
+const OTHER_WAYS = [
+  ['read', 'gives a part'],
+  ['read', 'gives nothing'],
+  ['read', 'gives no number'],
+  ['read', 'gives other bytes'],
+  ['write', 'writes nothing'],
+  ['write', 'writes a half'],
+  ['write', 'has no room'],
+  ['flush', 'takes long'],
+];
 
 /** From a place on, others instead. @param {Uint8Array} copy @param {number} at @param {number} count */
 const zeros = (copy, at, count) => Uint8Array.from(copy).fill(0, at, Math.min(at + count, copy.length));
@@ -88,7 +99,8 @@ const AT_REST = {
   'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
   'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
   'two sectors are swapped': (copy, facts) => {
-    const broken = Uint8Array.from(copy), [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
+    const broken = Uint8Array.from(copy),
+      [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
     broken.set(copy.subarray(b, b + 512), a);
     broken.set(copy.subarray(a, a + 512), b);
     return broken;
@@ -99,7 +111,8 @@ const AT_REST = {
     broken[bytes.length + Math.floor(random() * (copy.length - 16384 - bytes.length))] ^= 16;
     return broken;
   },
-  'a quarter of the journal is zeros': (copy, { random }) => zeros(copy, copy.length - 4096 * (1 + Math.floor(random() * 4)), 4096),
+  'a quarter of the journal is zeros': (copy, { random }) =>
+    zeros(copy, copy.length - 4096 * (1 + Math.floor(random() * 4)), 4096),
   'the journal is zeros': (copy) => zeros(copy, copy.length - 16384, 16384),
   'it was cut off': (copy, { random }) => copy.subarray(0, Math.floor(random() * copy.length)),
   'it grew': (copy) => joined(copy, textBytes('more')),
@@ -107,8 +120,14 @@ const AT_REST = {
   'it is gone': () => null,
 };
 
-const CLIENT = ['aborts', 'aborts and loads again at once', 'loads it twice at once', 'inspects it meanwhile', 'lists and measures meanwhile',
-  'clears the cache meanwhile'];
+const CLIENT = [
+  'aborts',
+  'aborts and loads again at once',
+  'loads it twice at once',
+  'inspects it meanwhile',
+  'lists and measures meanwhile',
+  'clears the cache meanwhile',
+];
 
 /** @type {Kind[]} */
 export const KINDS = [

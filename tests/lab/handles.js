@@ -26,7 +26,9 @@ const kept = await dir(), file = await kept.getFileHandle('f', { create: true })
 await writer.write(new Uint8Array(100_000));
 await writer.close();
 const names = async () => { for await (const name of kept.keys()) void name; };
-const calls = [${Object.values(CALLS).map((call) => `() => ${call}`).join(', ')}];
+const calls = [${Object.values(CALLS)
+  .map((call) => `() => ${call}`)
+  .join(', ')}];
 window.go = async (which, count) => { for (let i = 0; i < count; i++) await calls[which](); };
 </script>`;
 
@@ -40,7 +42,9 @@ function buffers(pid) {
     let maps = '';
     try {
       maps = readFileSync(`/proc/${one.pid}/maps`, 'utf8');
-    } catch { /* it has just ended */ }
+    } catch {
+      /* it has just ended */
+    }
     for (const [, from, to, inode, name] of maps.matchAll(/^(\w+)-(\w+) \S+ \S+ \S+ (\d+) +(.*)$/gm)) {
       if (/memfd|\/dev\/shm/.test(name) && parseInt(to, 16) - parseInt(from, 16) === BUFFER) seen.add(inode);
     }
@@ -49,9 +53,13 @@ function buffers(pid) {
 }
 
 const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
-await new Promise((resolve) => { server.listen(0, '127.0.0.1', () => resolve(null)); });
-const browser = await launch('chromium'), pid = /** @type {number} */ (browser.process()?.pid);
-const page = await browser.newPage(), devtools = await page.createCDPSession();
+await new Promise((resolve) => {
+  server.listen(0, '127.0.0.1', () => resolve(null));
+});
+const browser = await launch('chromium'),
+  pid = /** @type {number} */ (browser.process()?.pid);
+const page = await browser.newPage(),
+  devtools = await page.createCDPSession();
 await page.goto(`http://localhost:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`);
 await page.waitForFunction('window.go');
 const go = (/** @type {number} */ which, /** @type {number} */ n) =>
@@ -64,7 +72,7 @@ for (const [which, name] of Object.keys(CALLS).entries()) {
   await go(which, count);
   await devtools.send('HeapProfiler.collectGarbage');
   const more = buffers(pid) - before;
-  lines.push(`| ${name} | ${count} | ${more} | ${Math.round(more * BUFFER / count)} |`);
+  lines.push(`| ${name} | ${count} | ${more} | ${Math.round((more * BUFFER) / count)} |`);
 }
 await browser.close();
 server.close();

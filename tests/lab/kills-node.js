@@ -18,17 +18,33 @@ import { testModel } from '../js/models.js';
 import { ROUNDS, conversation, next as nextOf } from './talking.js';
 
 const CHILD = fileURLToPath(new URL('child.js', import.meta.url));
-const SMALL = { segment: 1 << 18, alone: 20_000, least: 1 << 16, journal: 1 << 14, backoffMs: 1, longestMs: 1500, stallMs: 5000 };
+const SMALL = {
+  segment: 1 << 18,
+  alone: 20_000,
+  least: 1 << 16,
+  journal: 1 << 14,
+  backoffMs: 1,
+  longestMs: 1500,
+  stallMs: 5000,
+};
 
-const { values } = parseArgs({ options: {
-  count: { type: 'string', default: '200' }, seed: { type: 'string', default: '1' },
-  model: { type: 'string', default: 'parity-q4_0' }, slow: { type: 'string', default: '3' },
-} });
-const large = values.model.startsWith('oneb'), tuning = large ? {} : SMALL, random = randoms(Number(values.seed));
+const { values } = parseArgs({
+  options: {
+    count: { type: 'string', default: '200' },
+    seed: { type: 'string', default: '1' },
+    model: { type: 'string', default: 'parity-q4_0' },
+    slow: { type: 'string', default: '3' },
+  },
+});
+const large = values.model.startsWith('oneb'),
+  tuning = large ? {} : SMALL,
+  random = randoms(Number(values.seed));
 /** @type {(() => unknown)[]} */
 const after = [];
 const bytes = await readFile(await testModel(values.model));
-const server = await faultyServer({ after: (/** @type {() => unknown} */ f) => after.push(f) }, bytes, () => ({}), { slow: Number(values.slow) });
+const server = await faultyServer({ after: (/** @type {() => unknown} */ f) => after.push(f) }, bytes, () => ({}), {
+  slow: Number(values.slow),
+});
 const root = await mkdtemp(join(tmpdir(), 'gemma-wasm-kills-'));
 environment.tuning = tuning;
 
@@ -43,7 +59,9 @@ async function load(folder) {
 /** A process that is killed after so many ms; gives whether it had ended before. @param {string[]} args @param {number} ms */
 async function killed(args, ms) {
   const child = spawn(process.execPath, [CHILD, ...args], { stdio: 'ignore' });
-  const ended = new Promise((resolve) => { child.on('exit', (status) => resolve(status !== null)); });
+  const ended = new Promise((resolve) => {
+    child.on('exit', (status) => resolve(status !== null));
+  });
   const timer = setTimeout(() => child.kill('SIGKILL'), ms);
   const early = await ended;
   clearTimeout(timer);
@@ -59,11 +77,13 @@ async function timeOf(args) {
 
 /** Keeps the first conversation beside the whole copy; gives what each says next. */
 async function keepFirst() {
-  const model = await loadModel(server.url, { threads: 1, cache: openCache(whole) }), said = [];
+  const model = await loadModel(server.url, { threads: 1, cache: openCache(whole) }),
+    said = [];
   await model.stateCache.clear();
   await model.stateCache.put('x', await (await conversation(model, 0)).save());
   for (let round = 0; round < ROUNDS; round++) {
-    const chat = await conversation(model, round), saved = await chat.save();
+    const chat = await conversation(model, round),
+      saved = await chat.save();
     const { tokens } = await model.chat({ saved }).restored;
     said.push({ tokens, next: await nextOf(chat) });
   }
@@ -76,7 +96,8 @@ async function goesOn(folder, n) {
   const model = await loadModel(server.url, { threads: 1, cache: openCache(folder) });
   const saved = await model.stateCache.get('x');
   assert.ok(saved, `kill ${n} of a save: nothing is kept`);
-  const chat = model.chat({ saved }), restored = (await chat.restored).tokens;   // none: where an answer ended
+  const chat = model.chat({ saved }),
+    restored = (await chat.restored).tokens; // none: where an answer ended
   const { tokens, next } = talks[parseInt(chat.messages[0].content, 10)];
   assert.deepEqual([restored, await nextOf(chat)], [tokens, next], `kill ${n} of a save`);
   const { length } = await model.stateCache.list();
@@ -84,7 +105,8 @@ async function goesOn(folder, n) {
   await model.dispose();
 }
 
-const whole = join(root, 'whole'), scratch = join(root, 'scratch');
+const whole = join(root, 'whole'),
+  scratch = join(root, 'scratch');
 /** @type {Record<string, { args: (folder: string) => string[], from?: string }>} */
 const WHAT = {
   download: { args: (folder) => ['load', server.url, folder, JSON.stringify(tuning)] },
@@ -101,10 +123,17 @@ await keepFirst();
 await cp(whole, scratch, { recursive: true });
 longest.delete = await timeOf(WHAT.delete.args(scratch));
 
-const result = { kills: 0, early: 0, worstTwice: 0, bytes: bytes.length, by: /** @type {Record<string, number>} */ ({}) };
+const result = {
+  kills: 0,
+  early: 0,
+  worstTwice: 0,
+  bytes: bytes.length,
+  by: /** @type {Record<string, number>} */ ({}),
+};
 const turns = large ? ['download'] : ['download', 'save', 'load', 'delete'];
 for (let n = 0; result.kills < Number(values.count); n++) {
-  const what = turns[n % turns.length], { args, from } = WHAT[what];
+  const what = turns[n % turns.length],
+    { args, from } = WHAT[what];
   await rm(scratch, { recursive: true, force: true });
   if (from) await cp(from, scratch, { recursive: true });
   server.forget();
@@ -127,4 +156,4 @@ for (let n = 0; result.kills < Number(values.count); n++) {
 }
 for (const f of after) await f();
 await rm(root, { recursive: true });
-console.log(JSON.stringify({ ...result, twice: `${(100 * result.worstTwice / bytes.length).toFixed(2)} %` }));
+console.log(JSON.stringify({ ...result, twice: `${((100 * result.worstTwice) / bytes.length).toFixed(2)} %` }));

@@ -30,14 +30,23 @@ import { randoms } from './randoms.js';
 /** @typedef {Awaited<ReturnType<typeof faultyServer>>} Server */
 
 export const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
-const TUNING = { segment: 1 << 18, alone: 20_000, least: 1 << 16, journal: 1 << 14, backoffMs: 1, longestMs: 1500, stallMs: 400 };
+const TUNING = {
+  segment: 1 << 18,
+  alone: 20_000,
+  least: 1 << 16,
+  journal: 1 << 14,
+  backoffMs: 1,
+  longestMs: 1500,
+  stallMs: 400,
+};
 /** Where nothing is broken, a busy machine is no fault. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
 /** With the package's own settings silences take their time, of which the caller is told meanwhile. */
 const USUAL_LONGEST_MS = 240_000;
 /** Requests, or calls of a method, before the fault; of requests there are few with the package's own settings. */
-const MOMENTS = 12, FEWER = 4;
+const MOMENTS = 12,
+  FEWER = 4;
 
 /** How the n-th run goes: kinds in turn, all else by chance. @param {number} n @param {number} seed
  * @param {boolean} [storing] @returns {Plan} */
@@ -45,12 +54,19 @@ export function planOf(n, seed, storing = true) {
   const random = randoms(seed * 1_000_003 + n * 7919);
   random();
   const kinds = storing ? KINDS : KINDS.filter(({ server, client }) => server || client);
-  const kind = kinds[n % kinds.length], drawn = SITUATIONS[Math.floor(random() * 3)];
+  const kind = kinds[n % kinds.length],
+    drawn = SITUATIONS[Math.floor(random() * 3)];
   // What happens to a copy at rest needs one.
   const from = !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn;
-  return { kind, from, moment: Math.floor(random() ** 2 * MOMENTS),
-    lasting: random() < 0.6, digest: random() < 0.25,
-    engine: Boolean(kind.garbage || kind.client) || n % (4 * KINDS.length) < KINDS.length, seed: Math.floor(random() * 2 ** 31) };
+  return {
+    kind,
+    from,
+    moment: Math.floor(random() ** 2 * MOMENTS),
+    lasting: random() < 0.6,
+    digest: random() < 0.25,
+    engine: Boolean(kind.garbage || kind.client) || n % (4 * KINDS.length) < KINDS.length,
+    seed: Math.floor(random() * 2 ** 31),
+  };
 }
 
 export class Laboratory {
@@ -78,7 +94,8 @@ export class Laboratory {
   /** Makes a whole copy, and a part of one. */
   async open() {
     this.server = await faultyServer({ after: (/** @type {() => unknown} */ f) => this.#after.push(f) }, this.bytes);
-    const place = this.#place, { server } = this;
+    const place = this.#place,
+      { server } = this;
     await place.open(server);
     await place.tune(PATIENT);
     for (const bytes of [this.bytes, this.other]) {
@@ -97,7 +114,9 @@ export class Laboratory {
     await place.begin('empty');
     this.#usual((n) => (name === 'whole' || n < 6 + tries ? {} : { killAt: 0 }));
     await place.load({ engine: true });
-    const { list: [copy] } = await place.there();
+    const {
+      list: [copy],
+    } = await place.there();
     const made = copy?.stored && copy.complete === (name === 'whole');
     if (made) await place.keep(name);
     await place.end(true);
@@ -122,41 +141,56 @@ export class Laboratory {
     /** @type {any} */
     let timer;
     const longest = this.#packaged ? USUAL_LONGEST_MS : LONGEST_MS;
-    const late = new Promise((resolve) => { timer = setTimeout(resolve, longest, 'late'); });
+    const late = new Promise((resolve) => {
+      timer = setTimeout(resolve, longest, 'late');
+    });
     const got = await Promise.race([late, load]);
     clearTimeout(timer);
     if (got === 'late') return `took longer than ${longest} ms`;
     if ('is' in got) return got.is === 0 || (got.is === 1 && other) ? 'right' : 'a wrong model';
-    return Object.hasOwn(CODES, got.code) && got.code !== 'worker-failed' ? 'coded' : `no coded error: ${got.stack ?? got.code}`;
+    return Object.hasOwn(CODES, got.code) && got.code !== 'worker-failed'
+      ? 'coded'
+      : `no coded error: ${got.stack ?? got.code}`;
   }
 
   /** Gives what held, or in words what did not. @param {Plan} plan */
   async run(plan) {
-    const place = this.#place, { kind } = plan;
+    const place = this.#place,
+      { kind } = plan;
     await place.begin(plan.from);
     if (kind.rest) await place.damage(kind, plan.seed);
     await place.tune(this.#packaged ? {} : TUNING);
-    const outcome = await this.#broken(plan), ended = outcome === 'right' || outcome === 'coded';
+    const outcome = await this.#broken(plan),
+      ended = outcome === 'right' || outcome === 'coded';
     await place.tune(PATIENT);
-    const problem = ended && await this.#afterwards(plan);
+    const problem = ended && (await this.#afterwards(plan));
     await place.end(ended && !problem);
     return problem || outcome;
   }
 
   /** The load with the fault. @param {Plan} plan */
   async #broken({ kind, moment, lasting, digest, engine, seed }) {
-    const place = this.#place, facts = { bytes: this.bytes, other: this.other, random: randoms(seed) };
-    const fault = kind.server?.(facts) ?? {}, options = digest ? { sha256: this.digest } : {};
+    const place = this.#place,
+      facts = { bytes: this.bytes, other: this.other, random: randoms(seed) };
+    const fault = kind.server?.(facts) ?? {},
+      options = digest ? { sha256: this.digest } : {};
     const first = this.#packaged ? Math.floor(moment / FEWER) : moment;
     this.#usual((n) => ((lasting ? n >= first : n === first) ? fault : {}));
     const began = performance.now();
-    let last = began, untold = 0;
+    let last = began,
+      untold = 0;
     const told = () => {
       untold = Math.max(untold, performance.now() - last);
       last = performance.now();
     };
-    const load = kind.client ? place.disturb(kind.client, moment, options)
-      : place.load({ ...options, engine: engine || this.#packaged, told, fault: kind.store && { ...kind.store, moment, lasting } });
+    const load = kind.client
+      ? place.disturb(kind.client, moment, options)
+      : place.load({
+          ...options,
+          engine: engine || this.#packaged,
+          told,
+          fault: kind.store && { ...kind.store, moment, lasting },
+        });
     const outcome = await this.#judged(load, kind.other && !digest);
     told();
     this.waited = { all: last - began, untold };
@@ -165,7 +199,8 @@ export class Laboratory {
 
   /** What is wrong when nothing is broken any more; '' if nothing is. @param {Plan} plan */
   async #afterwards({ kind, from, digest, engine }) {
-    const place = this.#place, cleared = kind.client?.startsWith('clears');
+    const place = this.#place,
+      cleared = kind.client?.startsWith('clears');
     const later = (/** @type {object} */ options) => this.#judged(place.load({ engine, ...options }), kind.other);
     if (from === 'whole' && !cleared && !kind.rest) {
       this.#usual(() => ({ status: 403 }));
@@ -184,7 +219,10 @@ export class Laboratory {
 
 /** @typedef {{ all: number, untold: number }} Waited */
 /** @param {Waited | undefined} a @param {Waited | undefined} b @returns {Waited} */
-export const longer = (a, b) => ({ all: Math.max(a?.all ?? 0, b?.all ?? 0), untold: Math.max(a?.untold ?? 0, b?.untold ?? 0) });
+export const longer = (a, b) => ({
+  all: Math.max(a?.all ?? 0, b?.all ?? 0),
+  untold: Math.max(a?.untold ?? 0, b?.untold ?? 0),
+});
 
 /** Results by kinds; waited: the longest of them. @typedef {{ tried: number, right: number, coded: number, broken: string[],
  *   waited?: Waited }} Row */
@@ -198,12 +236,16 @@ export async function experiment(bytes, { place, numbers, seed, usual = false, e
   try {
     await laboratory.open();
     for (const n of numbers) {
-      const plan = planOf(n, seed, place.storing), result = await laboratory.run(plan);
-      const row = rows[plan.kind.name] ??= { tried: 0, right: 0, coded: 0, broken: [] };
+      const plan = planOf(n, seed, place.storing),
+        result = await laboratory.run(plan);
+      const row = (rows[plan.kind.name] ??= { tried: 0, right: 0, coded: 0, broken: [] });
       row.tried++;
       row.waited = longer(row.waited, laboratory.waited);
       if (result === 'right' || result === 'coded') row[result]++;
-      else row.broken.push(`run ${n} of seed ${seed}, ${plan.from}, from ${plan.moment}${plan.lasting ? ' on' : ''}: ${result}`);
+      else
+        row.broken.push(
+          `run ${n} of seed ${seed}, ${plan.from}, from ${plan.moment}${plan.lasting ? ' on' : ''}: ${result}`,
+        );
       each(n, plan, result);
     }
   } finally {

@@ -14,28 +14,63 @@ import { keep } from './tables.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-const { values } = parseArgs({ options: {
-  conversations: { type: 'string', default: '500' }, turns: { type: 'string', default: '200' },
-  browser: { type: 'string', default: BROWSERS.join(',') }, write: { type: 'boolean', default: false },
-} });
-const conversations = Number(values.conversations), turns = Number(values.turns);
+const { values } = parseArgs({
+  options: {
+    conversations: { type: 'string', default: '500' },
+    turns: { type: 'string', default: '200' },
+    browser: { type: 'string', default: BROWSERS.join(',') },
+    write: { type: 'boolean', default: false },
+  },
+});
+const conversations = Number(values.conversations),
+  turns = Number(values.turns);
 
-const SYLLABLES = ['ka', 'to', 'mi', 'ren', 'su', 'la', 'ven', 'o', 'dri', 'pa', 'nel', 'u', 'fo', 'sha', 'ge', 'bri', 'ti', 'mor', 'e', 'zu'];
+const SYLLABLES = [
+  'ka',
+  'to',
+  'mi',
+  'ren',
+  'su',
+  'la',
+  'ven',
+  'o',
+  'dri',
+  'pa',
+  'nel',
+  'u',
+  'fo',
+  'sha',
+  'ge',
+  'bri',
+  'ti',
+  'mor',
+  'e',
+  'zu',
+];
 
 /** Gives so many words of 20,000; a few of them come often, most of them seldom, as in real texts.
  * @param {() => number} draw */
 function wordsFrom(draw) {
-  const word = (/** @type {number} */ n) => SYLLABLES[n % 20] + SYLLABLES[(n / 20 | 0) % 20] + SYLLABLES[(n / 400 | 0) % 50 % 20] + (n / 400 | 0);
-  return (/** @type {number} */ count) => Array.from({ length: count }, () => word(Math.floor(20_000 * draw() ** 4))).join(' ');
+  const word = (/** @type {number} */ n) =>
+    SYLLABLES[n % 20] + SYLLABLES[((n / 20) | 0) % 20] + SYLLABLES[(((n / 400) | 0) % 50) % 20] + ((n / 400) | 0);
+  return (/** @type {number} */ count) =>
+    Array.from({ length: count }, () => word(Math.floor(20_000 * draw() ** 4))).join(' ');
 }
 
 /** As many conversations as a file of the page. @param {number} count */
 function file(count) {
-  const draw = random(7), text = wordsFrom(draw);
+  const draw = random(7),
+    text = wordsFrom(draw);
   const all = Array.from({ length: count }, (_, n) => ({
-    title: `${text(5)} ${n}`, named: true, created: 1e12 + n, updated: 1e12 + n,
+    title: `${text(5)} ${n}`,
+    named: true,
+    created: 1e12 + n,
+    updated: 1e12 + n,
     said: Array.from({ length: 2 * turns }, (__, i) => ({
-      id: `${n}-${i}`, parent: i ? `${n}-${i - 1}` : null, role: i % 2 ? 'assistant' : 'user', state: 'whole',
+      id: `${n}-${i}`,
+      parent: i ? `${n}-${i - 1}` : null,
+      role: i % 2 ? 'assistant' : 'user',
+      state: 'whole',
       text: text(i % 2 ? 60 : 12),
     })),
   }));
@@ -44,29 +79,42 @@ function file(count) {
 
 /** @param {Page} page @param {number} count */
 async function takeIn(page, count) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-many-')), name = path.join(folder, 'all.json');
+  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-many-')),
+    name = path.join(folder, 'all.json');
   writeFileSync(name, file(count));
   await chooseFiles(page, '#library-file', name);
-  await page.waitForFunction((n) => parseInt(document.querySelector('#library-said')?.textContent ?? '', 10) === n, { timeout: 600_000 }, count);
+  await page.waitForFunction(
+    (n) => parseInt(document.querySelector('#library-said')?.textContent ?? '', 10) === n,
+    { timeout: 600_000 },
+    count,
+  );
   rmSync(folder, { recursive: true });
 }
 
 /** From the key to the list as it is painted: the median of nine, in ms. @param {Page} page @param {string[]} words */
-const searches = (page, words) => page.evaluate(async (all) => {
-  const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
-  const list = /** @type {HTMLElement} */ (document.querySelector('#library-list'));
-  const times = [];
-  for (const word of all) {
-    const before = performance.now();
-    const changed = new Promise((done) => { new MutationObserver((_, watch) => { watch.disconnect(); done(null); }).observe(list, { childList: true }); });
-    field.value = word;
-    field.dispatchEvent(new Event('input'));
-    await changed;
-    await new Promise((done) => { requestAnimationFrame(() => setTimeout(done, 0)); });
-    times.push(performance.now() - before);
-  }
-  return times.sort((a, b) => a - b);
-}, words);
+const searches = (page, words) =>
+  page.evaluate(async (all) => {
+    const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
+    const list = /** @type {HTMLElement} */ (document.querySelector('#library-list'));
+    const times = [];
+    for (const word of all) {
+      const before = performance.now();
+      const changed = new Promise((done) => {
+        new MutationObserver((_, watch) => {
+          watch.disconnect();
+          done(null);
+        }).observe(list, { childList: true });
+      });
+      field.value = word;
+      field.dispatchEvent(new Event('input'));
+      await changed;
+      await new Promise((done) => {
+        requestAnimationFrame(() => setTimeout(done, 0));
+      });
+      times.push(performance.now() - before);
+    }
+    return times.sort((a, b) => a - b);
+  }, words);
 
 /** What the page holds, once what it does not need is gone; nothing where the browser does not tell. @param {Page} page */
 async function heap(page) {
@@ -78,8 +126,10 @@ async function heap(page) {
 
 /** @param {import('./helpers.js').BrowserName} name */
 async function measure(name) {
-  const server = await servePage(), browser = await launch(name, { protocolTimeout: 900_000 });
-  const tab = await openTab(browser, server.url), { page } = tab;
+  const server = await servePage(),
+    browser = await launch(name, { protocolTimeout: 900_000 });
+  const tab = await openTab(browser, server.url),
+    { page } = tab;
   page.setDefaultTimeout(600_000);
   await until(page, PICKING);
   await page.click('#library-toggle');
@@ -91,19 +141,30 @@ async function measure(name) {
   await page.reload();
   await until(page, PICKING);
   await page.waitForSelector('.talk');
-  const many = await heap(page), text = wordsFrom(random(8));
+  const many = await heap(page),
+    text = wordsFrom(random(8));
   const list = await searches(page, ['', '', '', '', '', '', '', '', '']);
-  const found = await searches(page, Array.from({ length: 9 }, () => text(2)));
-  const beginnings = await searches(page, Array.from({ length: 9 }, () => text(1).slice(0, 3)));
+  const found = await searches(
+    page,
+    Array.from({ length: 9 }, () => text(2)),
+  );
+  const beginnings = await searches(
+    page,
+    Array.from({ length: 9 }, () => text(1).slice(0, 3)),
+  );
   await tab.close();
   await browser.close();
   await server.close();
   return { name, list, found, beginnings, few, many };
 }
 
-const ms = (/** @type {number[]} */ times) => `${times[4].toFixed(0)} / ${/** @type {number} */ (times.at(-1)).toFixed(0)} ms`;
+const ms = (/** @type {number[]} */ times) =>
+  `${times[4].toFixed(0)} / ${/** @type {number} */ (times.at(-1)).toFixed(0)} ms`;
 const MB = (/** @type {number} */ bytes) => (Number.isNaN(bytes) ? 'not told' : `${(bytes / 1e6).toFixed(1)} MB`);
-const lines = ['| browser | list | two words | three letters | heap, 5 conversations | heap, all |', '|---|---:|---:|---:|---:|---:|'];
+const lines = [
+  '| browser | list | two words | three letters | heap, 5 conversations | heap, all |',
+  '|---|---:|---:|---:|---:|---:|',
+];
 for (const browser of values.browser.split(',')) {
   const { name, list, found, beginnings, few, many } = await measure(/** @type {any} */ (browser));
   lines.push(`| ${name} | ${ms(list)} | ${ms(found)} | ${ms(beginnings)} | ${MB(few)} | ${MB(many)} |`);

@@ -32,12 +32,14 @@ const folder = async () => (await navigator.storage.getDirectory()).getDirectory
 
 /** A worker that has ended may have its files for a moment. @param {() => Promise<unknown>} f */
 async function soon(f) {
-  for (const end = Date.now() + 5000; ;) {
+  for (const end = Date.now() + 5000; ; ) {
     try {
       return await f();
     } catch (error) {
       if (Date.now() > end || /** @type {any} */ (error).name === 'NotFoundError') throw error;
-      await new Promise((done) => { setTimeout(done, 20); });
+      await new Promise((done) => {
+        setTimeout(done, 20);
+      });
     }
   }
 }
@@ -53,7 +55,11 @@ async function logits(source, options) {
 }
 
 /** @param {Promise<Float32Array>} load @returns {Promise<Outcome>} */
-const outcome = (load) => load.then((got) => ({ is: known.indexOf(String(got)) }), ({ code, stack }) => ({ code, stack }));
+const outcome = (load) =>
+  load.then(
+    (got) => ({ is: known.indexOf(String(got)) }),
+    ({ code, stack }) => ({ code, stack }),
+  );
 
 /** @param {object} tuning */
 export const tune = (tuning) => void (environment.tuning = tuning);
@@ -106,14 +112,19 @@ export async function damage(kind, seed) {
 export async function load({ sha256, fault: how } = {}) {
   fault = how;
   const loading = outcome(logits(ADDRESS, { sha256 }));
-  loading.finally(() => { fault = undefined; });
+  loading.finally(() => {
+    fault = undefined;
+  });
   return loading;
 }
 
 /** @param {string} what @param {number} moment @param {{ sha256?: string }} options */
 export function disturb(what, moment, options) {
-  const means = { load: (/** @type {object} */ more) => logits(ADDRESS, { ...options, ...more }), cache: modelCache,
-    inspect: () => inspectModel(ADDRESS) };
+  const means = {
+    load: (/** @type {object} */ more) => logits(ADDRESS, { ...options, ...more }),
+    cache: modelCache,
+    inspect: () => inspectModel(ADDRESS),
+  };
   return outcome(disturbed(means, what, moment));
 }
 

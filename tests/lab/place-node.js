@@ -49,14 +49,16 @@ export class NodePlace {
   /** @param {string} name */
   async keep(name) {
     await mkdir(join(this.#root, name));
-    for (const file of await readdir(this.#folder)) await copyFile(join(this.#folder, file), join(this.#root, name, file));
+    for (const file of await readdir(this.#folder))
+      await copyFile(join(this.#folder, file), join(this.#root, name, file));
   }
 
   /** @param {string} from */
   async begin(from) {
     this.#folder = await mkdtemp(join(this.#root, 'run-'));
     if (from === 'empty') return;
-    for (const name of await readdir(join(this.#root, from))) await copyFile(join(this.#root, from, name), join(this.#folder, name));
+    for (const name of await readdir(join(this.#root, from)))
+      await copyFile(join(this.#root, from, name), join(this.#folder, name));
   }
 
   /** What did not end in time may go on in its folder. @param {boolean} inTime */
@@ -68,8 +70,13 @@ export class NodePlace {
   async damage({ rest }, seed) {
     const [[bytes], [other]] = this.#known;
     for (const name of await readdir(this.#folder)) {
-      const path = join(this.#folder, name), copy = await readFile(path);
-      const broken = rest?.(copy, { bytes: /** @type {Buffer} */ (bytes), other: /** @type {Buffer} */ (other), random: randoms(seed) });
+      const path = join(this.#folder, name),
+        copy = await readFile(path);
+      const broken = rest?.(copy, {
+        bytes: /** @type {Buffer} */ (bytes),
+        other: /** @type {Buffer} */ (other),
+        random: randoms(seed),
+      });
       if (broken) await writeFile(path, broken);
       else await rm(path);
     }
@@ -78,14 +85,22 @@ export class NodePlace {
   /** engine: or bytes are read as for one.
    * @param {{ sha256?: string, fault?: import('./laboratory.js').StoreFault, engine: boolean, told?: () => void }} options */
   load({ sha256, fault, engine, told }) {
-    const { url } = this.#server, cache = this.#cache(fault), options = sha256 ? { cache, sha256 } : { cache };
-    const proves = (/** @type {Buffer} */ bytes) => this.#known.some(([known]) => bytes.equals(/** @type {Buffer} */ (known)));
-    return this.#outcome(engine ? this.#logits(url, { ...options, ...(told && { onProgress: told }) }) : readThrough(url, { ...options, proves }));
+    const { url } = this.#server,
+      cache = this.#cache(fault),
+      options = sha256 ? { cache, sha256 } : { cache };
+    const proves = (/** @type {Buffer} */ bytes) =>
+      this.#known.some(([known]) => bytes.equals(/** @type {Buffer} */ (known)));
+    return this.#outcome(
+      engine
+        ? this.#logits(url, { ...options, ...(told && { onProgress: told }) })
+        : readThrough(url, { ...options, proves }),
+    );
   }
 
   /** @param {string} what @param {number} moment @param {{ sha256?: string }} options */
   disturb(what, moment, options) {
-    const { url } = this.#server, cache = this.#cache();
+    const { url } = this.#server,
+      cache = this.#cache();
     const load = (/** @type {object} */ more = {}) => this.#logits(url, { ...options, cache, ...more });
     return this.#outcome(disturbed({ load, inspect: () => inspectModel(url, { cache }), cache }, what, moment));
   }
@@ -97,7 +112,8 @@ export class NodePlace {
   /** @param {import('./laboratory.js').StoreFault} [fault] */
   #cache(fault) {
     if (!fault) return openCache(this.#folder);
-    const { moment, lasting } = fault, active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
+    const { moment, lasting } = fault,
+      active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
     return openCache(faultyStore(openStore(this.#folder), fault, active));
   }
 
@@ -113,7 +129,11 @@ export class NodePlace {
 
   /** @param {Promise<Got>} load @returns {Promise<import('./laboratory.js').Outcome>} */
   #outcome(load) {
-    const which = (/** @type {Got} */ got) => this.#known.findIndex((known) => known.some((one) => isDeepStrictEqual(one, got)));
-    return load.then((got) => ({ is: which(got) }), (error) => ({ code: error?.code, stack: error?.stack ?? String(error) }));
+    const which = (/** @type {Got} */ got) =>
+      this.#known.findIndex((known) => known.some((one) => isDeepStrictEqual(one, got)));
+    return load.then(
+      (got) => ({ is: which(got) }),
+      (error) => ({ code: error?.code, stack: error?.stack ?? String(error) }),
+    );
   }
 }

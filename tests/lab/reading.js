@@ -20,13 +20,25 @@ function hasher() {
  *   proves?: (bytes: Buffer) => boolean }} options */
 export async function readThrough(url, { cache, sha256, proves = () => true }) {
   const store = cache.own ?? openStore(cache.descriptor.folder);
-  const download = new Download({ url, tuning: environment.tuning }, {
-    store, readOnly: false, expected: sha256, hasher, sum: checksum, room: () => undefined, counted() {}, watched() {},
-    notice() {}, hash: sha256Of,
-  });
+  const download = new Download(
+    { url, tuning: environment.tuning },
+    {
+      store,
+      readOnly: false,
+      expected: sha256,
+      hasher,
+      sum: checksum,
+      room: () => undefined,
+      counted() {},
+      watched() {},
+      notice() {},
+      hash: sha256Of,
+    },
+  );
   try {
     await download.open();
-    const { digest } = download, bytes = await allOf(download);
+    const { digest } = download,
+      bytes = await allOf(download);
     if (digest && sha256Of(bytes) !== digest) throw new GemmaError('sha256-mismatch', 'other bytes');
     if (!proves(bytes)) throw new GemmaError('bad-magic', 'no model');
     await download.close();
@@ -40,8 +52,9 @@ export async function readThrough(url, { cache, sha256, proves = () => true }) {
 /** @param {Download} download */
 async function allOf(download) {
   /** @type {Buffer[]} */
-  const pieces = [], window = new Uint8Array(READ);
-  for (let count; (count = await download.read(window));) pieces.push(Buffer.from(window.subarray(0, count)));
-  for (let piece; (piece = await download.next());) pieces.push(Buffer.from(piece));
+  const pieces = [],
+    window = new Uint8Array(READ);
+  for (let count; (count = await download.read(window)); ) pieces.push(Buffer.from(window.subarray(0, count)));
+  for (let piece; (piece = await download.next()); ) pieces.push(Buffer.from(piece));
   return Buffer.concat(pieces);
 }

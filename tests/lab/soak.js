@@ -17,21 +17,28 @@ import { faultyServer } from '../js/faulty-server.js';
 import { testModel } from '../js/models.js';
 import { expectations, round } from './soaking.js';
 
-const NAME = 'parity-q4_0', RELOAD_EVERY = 25;
-const { values } = parseArgs({ options: {
-  minutes: { type: 'string', default: '120' }, sides: { type: 'string', default: 'node,chromium,firefox' },
-  rest: { type: 'string', default: '0' }, write: { type: 'boolean', default: false },
-} });
-const span = Number(values.minutes) * 60_000, rest = Number(values.rest);
+const NAME = 'parity-q4_0',
+  RELOAD_EVERY = 25;
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '120' },
+    sides: { type: 'string', default: 'node,chromium,firefox' },
+    rest: { type: 'string', default: '0' },
+    write: { type: 'boolean', default: false },
+  },
+});
+const span = Number(values.minutes) * 60_000,
+  rest = Number(values.rest);
 
 /** Bytes that a process and all below it hold now (Linux). @param {number} pid */
-const held = (pid) => peaksBelow(pid).reduce((sum, one) => {
-  try {
-    return sum + 1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${one.pid}/status`, 'utf8'))?.[1] ?? 0);
-  } catch {
-    return sum;   // it has just ended
-  }
-}, 0);
+const held = (pid) =>
+  peaksBelow(pid).reduce((sum, one) => {
+    try {
+      return sum + 1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${one.pid}/status`, 'utf8'))?.[1] ?? 0);
+    } catch {
+      return sum; // it has just ended
+    }
+  }, 0);
 
 /** @param {number[]} list */
 const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
@@ -42,15 +49,22 @@ const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
 
 /** @param {Awaited<ReturnType<typeof expectations>>} talks @returns {Promise<Side>} */
 async function nodeSide(talks) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-soak-')), cache = openCache(folder);
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-soak-')),
+    cache = openCache(folder);
   /** @type {(() => unknown)[]} */
   const after = [];
   const bytes = await readFile(await testModel(NAME));
-  const server = await faultyServer({ after: (/** @type {() => unknown} */ f) => after.push(f) }, bytes, () => ({}), {});
+  const server = await faultyServer(
+    { after: (/** @type {() => unknown} */ f) => after.push(f) },
+    bytes,
+    () => ({}),
+    {},
+  );
   /** @type {import('../../js/index.node.js').Model | undefined} */
   let model;
   return {
-    name: `Node ${process.versions.node.split('.')[0]}`, pid: process.pid,
+    name: `Node ${process.versions.node.split('.')[0]}`,
+    pid: process.pid,
     async open() {
       await model?.dispose();
       model = await loadModel(server.url, { threads: 2, cache });
@@ -69,24 +83,34 @@ async function nodeSide(talks) {
 async function browserSide(name, talks) {
   const file = await testModel(NAME);
   const server = await serveBuilt({ mounts: { '/models/': dirname(file) } });
-  const browser = await launch(name), page = await (await browser.createBrowserContext()).newPage();
+  const browser = await launch(name),
+    page = await (await browser.createBrowserContext()).newPage();
   await page.goto(server.url);
   const pid = /** @type {number} */ (browser.process()?.pid);
   return {
-    name, pid,
+    name,
+    pid,
     async open() {
       await page.reload();
       await page.waitForFunction('window.gemma');
-      return page.evaluate(async (url) => {
-        const here = /** @type {any} */ (window);
-        here.model = await here.gemma.loadModel(new URL(url, location.href), { threads: 2 });
-        return here.model.info.cache;
-      }, `models/${basename(file)}`);
+      return page.evaluate(
+        async (url) => {
+          const here = /** @type {any} */ (window);
+          here.model = await here.gemma.loadModel(new URL(url, location.href), { threads: 2 });
+          return here.model.info.cache;
+        },
+        `models/${basename(file)}`,
+      );
     },
-    round: (n) => page.evaluate((known, count) => {
-      const { gemma, model } = /** @type {any} */ (window);
-      return gemma.soaking.round(model, known, count);
-    }, talks, n),
+    round: (n) =>
+      page.evaluate(
+        (known, count) => {
+          const { gemma, model } = /** @type {any} */ (window);
+          return gemma.soaking.round(model, known, count);
+        },
+        talks,
+        n,
+      ),
     async close() {
       await browser.close();
       await server.close();
@@ -96,7 +120,9 @@ async function browserSide(name, talks) {
 
 /** @param {Side} side */
 async function soak(side) {
-  const memory = [], began = performance.now(), loads = { stored: 0, cached: 0 };
+  const memory = [],
+    began = performance.now(),
+    loads = { stored: 0, cached: 0 };
   let rounds = 0;
   for (; performance.now() - began < span; rounds++) {
     if (rounds % RELOAD_EVERY === 0) {
@@ -106,7 +132,9 @@ async function soak(side) {
     }
     await side.round(rounds);
     memory.push({ at: performance.now() - began, bytes: held(side.pid) });
-    await new Promise((done) => { setTimeout(done, rest); });
+    await new Promise((done) => {
+      setTimeout(done, rest);
+    });
     if (rounds % 500 === 0) console.error(side.name, rounds, memory.at(-1));
   }
   await side.close();
@@ -124,8 +152,13 @@ for (const name of values.sides.split(',')) {
   rows.push(await soak(name === 'node' ? await nodeSide(talks) : await browserSide(/** @type {any} */ (name), talks)));
 }
 const MB = (/** @type {number} */ bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
-const lines = ['| side | minutes | rounds | loads from the store | memory early | late | wrong |', '|---|---:|---:|---:|---:|---:|---:|',
-  ...rows.map(({ side, rounds, loads, early, late }) =>
-    `| ${side} | ${values.minutes} | ${rounds} | ${loads} | ${MB(early)} | ${MB(late)} | 0 |`)];
+const lines = [
+  '| side | minutes | rounds | loads from the store | memory early | late | wrong |',
+  '|---|---:|---:|---:|---:|---:|---:|',
+  ...rows.map(
+    ({ side, rounds, loads, early, late }) =>
+      `| ${side} | ${values.minutes} | ${rounds} | ${loads} | ${MB(early)} | ${MB(late)} | 0 |`,
+  ),
+];
 console.log(lines.join('\n'));
 if (values.write) keep('faults.md', 'soak', lines, 1);

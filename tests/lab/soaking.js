@@ -11,7 +11,11 @@ export async function expectations(model) {
     const chat = await conversation(model, kind);
     // Of an answer that ends within a character the messages alone are kept.
     const { restored } = model.chat({ saved: await chat.save() });
-    talks.push({ restored: await restored, next: await next(chat), long: (await model.generate(`${kind} times`, LONG).result()).tokens });
+    talks.push({
+      restored: await restored,
+      next: await next(chat),
+      long: (await model.generate(`${kind} times`, LONG).result()).tokens,
+    });
   }
   return talks;
 }
@@ -20,15 +24,19 @@ export async function expectations(model) {
  * @param {import('../../js/index.node.js').Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
  * @param {number} n */
 export async function round(model, talks, n) {
-  const kind = n % ROUNDS, expected = talks[kind];
+  const kind = n % ROUNDS,
+    expected = talks[kind];
   const same = (/** @type {string} */ what, /** @type {unknown} */ got, /** @type {unknown} */ wanted) => {
-    if (JSON.stringify(got) !== JSON.stringify(wanted)) throw new Error(`round ${n}, ${what}: ${JSON.stringify([wanted, got])}`);
+    if (JSON.stringify(got) !== JSON.stringify(wanted))
+      throw new Error(`round ${n}, ${what}: ${JSON.stringify([wanted, got])}`);
   };
-  const chat = await conversation(model, kind), name = `soak ${kind}`;
+  const chat = await conversation(model, kind),
+    name = `soak ${kind}`;
   await model.stateCache.put(name, await chat.save());
   same('what was said next', await next(chat), expected.next);
 
-  const control = new AbortController(), cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
+  const control = new AbortController(),
+    cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
   let pieces = 0;
   for await (const piece of cut) if (piece && ++pieces > n % 7) control.abort();
   const { tokens } = await cut.result();

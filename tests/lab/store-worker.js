@@ -5,7 +5,9 @@ import { faultyStore } from './store.js';
 
 /** @type {{ method: string, way: string, moment: number, lasting: boolean } | undefined} */
 let fault;
-addEventListener('message', ({ data }) => { fault = data.fault ?? fault; });
+addEventListener('message', ({ data }) => {
+  fault = data.fault ?? fault;
+});
 
 export function openStore() {
   const store = open();

@@ -4,7 +4,9 @@
 
 /** @type {Record<string, (call: Function, args: any[]) => unknown>} */
 const WAYS = {
-  'throws': () => { throw new Error('EIO'); },
+  throws: () => {
+    throw new Error('EIO');
+  },
   'rejects with nothing': () => Promise.reject(),
   'never answers': () => new Promise(() => {}),
   'gives a part': (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3))),
@@ -17,9 +19,13 @@ const WAYS = {
   },
   'writes nothing': () => {},
   'writes a half': (call, [name, at, bytes]) => call(name, at, bytes.subarray(0, bytes.length >> 1)),
-  'has no room': () => { throw new DOMException('no', 'QuotaExceededError'); },
+  'has no room': () => {
+    throw new DOMException('no', 'QuotaExceededError');
+  },
   'takes long': async (call, args) => {
-    await new Promise((resolve) => { setTimeout(resolve, 100); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, 100);
+    });
     return call(...args);
   },
 };
@@ -29,5 +35,8 @@ const WAYS = {
 export function faultyStore(store, { method, way }, active) {
   const call = store[method].bind(store);
   let calls = 0;
-  return { ...store, [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way](call, args) : call(...args)) };
+  return {
+    ...store,
+    [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way](call, args) : call(...args)),
+  };
 }

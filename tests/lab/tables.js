@@ -7,12 +7,20 @@ import { root } from './helpers.js';
 /** @param {string} page of docs/ @param {string} name @param {string[]} lines two of a head, and rows
  * @param {number} keys cells that say what a row is about */
 export function keep(page, name, lines, keys) {
-  const file = path.join(root, 'docs', page), text = readFileSync(file, 'utf8');
+  const file = path.join(root, 'docs', page),
+    text = readFileSync(file, 'utf8');
   const marks = new RegExp(`(<!-- kept: ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
   const [, , old = ''] = marks.exec(text) ?? [];
   if (!marks.test(text)) throw new Error(`docs/${page} has no marks for ${name}`);
-  const key = (/** @type {string} */ row) => row.split('|').slice(1, 1 + keys).join('|');
+  const key = (/** @type {string} */ row) =>
+    row
+      .split('|')
+      .slice(1, 1 + keys)
+      .join('|');
   const rows = new Map([...old.trim().split('\n').slice(2), ...lines.slice(2)].map((row) => [key(row), row]));
   const table = [...lines.slice(0, 2), ...rows.values()].join('\n');
-  writeFileSync(file, text.replace(marks, (_, begin, was, end) => `${begin}${table}\n${end}`));
+  writeFileSync(
+    file,
+    text.replace(marks, (_, begin, was, end) => `${begin}${table}\n${end}`),
+  );
 }

@@ -56,7 +56,8 @@ export async function asksOf(file, count, maxTokens) {
   const model = await loadModel(file, { threads: 1, contextLength: 512 });
   const asks = [];
   for (let i = 0; i < count; i++) {
-    const prompt = `Number ${i} is `, options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
+    const prompt = `Number ${i} is `,
+      options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
     const { text, tokens, finishReason } = await model.generate(prompt, options);
     asks.push({ prompt, options, expected: { text, tokens, finishReason, pieces: text } });
   }
@@ -66,19 +67,24 @@ export async function asksOf(file, count, maxTokens) {
 
 /** A server that counts the model's bytes. @param {string} file */
 export async function serveModel(file) {
-  const bytes = readFileSync(file), state = { sent: 0, gone: false };
+  const bytes = readFileSync(file),
+    state = { sent: 0, gone: false };
   const built = await serveBuilt({
-    tuning: TUNING, script: SCRIPT,
+    tuning: TUNING,
+    script: SCRIPT,
     intercept: async (request, response) => {
       if (!request.url?.startsWith('/model.gguf')) return false;
-      if (state.gone) return response.destroy(), true;
+      if (state.gone) return (response.destroy(), true);
       const [, from = '0', to = ''] = /bytes=(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? [];
-      const first = Number(from), last = Math.min(Number(to || bytes.length), bytes.length - 1);
+      const first = Number(from),
+        last = Math.min(Number(to || bytes.length), bytes.length - 1);
       response.writeHead(206, { ETag: '"1"', 'Content-Range': `bytes ${first}-${last}/${bytes.length}` });
       for (let at = first; at <= last && !response.destroyed; at += 65536) {
         const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
         state.sent += piece.length;
-        await new Promise((resolve) => { response.write(piece, resolve); });
+        await new Promise((resolve) => {
+          response.write(piece, resolve);
+        });
       }
       response.end();
       return true;
@@ -109,17 +115,26 @@ export class Tabs {
   async open(count) {
     const pages = await this.empty(count);
     this.pages.push(...pages);
-    return Promise.all(pages.map((page) => page.evaluate((url, options) => /** @type {any} */ (window).lab.open(url, options),
-      this.#server.model, this.#options)));
+    return Promise.all(
+      pages.map((page) =>
+        page.evaluate(
+          (url, options) => /** @type {any} */ (window).lab.open(url, options),
+          this.#server.model,
+          this.#options,
+        ),
+      ),
+    );
   }
 
   /** Pages without a model. @param {number} count */
   async empty(count) {
     const pages = await Promise.all(Array.from({ length: count }, () => this.#context.newPage()));
-    await Promise.all(pages.map(async (page) => {
-      await page.goto(this.#server.url);
-      await page.waitForFunction('window.gemma', { polling: 20 });
-    }));
+    await Promise.all(
+      pages.map(async (page) => {
+        await page.goto(this.#server.url);
+        await page.waitForFunction('window.gemma', { polling: 20 });
+      }),
+    );
     return pages;
   }
 
@@ -137,13 +152,15 @@ export class Tabs {
 
   /** Each tab asks all, beginning with another one. @param {Ask[]} asks */
   ask(asks) {
-    return Promise.all(this.pages.map((page, n) => {
-      const order = [...asks.slice(n % asks.length), ...asks.slice(0, n % asks.length)];
-      this.#asked.set(page, [...this.#asked.get(page) ?? [], ...order]);
-      return page.evaluate((list) => {
-        for (const { prompt, options } of list) /** @type {any} */ (window).lab.start(prompt, options);
-      }, order);
-    }));
+    return Promise.all(
+      this.pages.map((page, n) => {
+        const order = [...asks.slice(n % asks.length), ...asks.slice(0, n % asks.length)];
+        this.#asked.set(page, [...(this.#asked.get(page) ?? []), ...order]);
+        return page.evaluate((list) => {
+          for (const { prompt, options } of list) /** @type {any} */ (window).lab.start(prompt, options);
+        }, order);
+      }),
+    );
   }
 
   /** A tab asks, and takes no more than three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
@@ -162,26 +179,34 @@ export class Tabs {
 
   /** Answers of the tabs that are there, and those that are not what a lone engine says. */
   async answers() {
-    const lists = await Promise.all(this.pages.map(async (page) => {
-      const asked = this.#asked.get(page) ?? [];
-      this.#asked.delete(page);
-      const answers = /** @type {any[]} */ (await page.evaluate('lab.ends()'));
-      return asked.map(({ expected }, i) => ({ expected, got: answers[i] }));
-    }));
+    const lists = await Promise.all(
+      this.pages.map(async (page) => {
+        const asked = this.#asked.get(page) ?? [];
+        this.#asked.delete(page);
+        const answers = /** @type {any[]} */ (await page.evaluate('lab.ends()'));
+        return asked.map(({ expected }, i) => ({ expected, got: answers[i] }));
+      }),
+    );
     const all = lists.flat();
     return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
   }
 
   /** The owner goes; gives its tab where it stays. @param {string} how */
   async end(how) {
-    const owner = await this.owner(), stays = ['kill engine', 'restart', 'freeze'].includes(how);
+    const owner = await this.owner(),
+      stays = ['kill engine', 'restart', 'freeze'].includes(how);
     if (!stays) this.pages.splice(this.pages.indexOf(owner), 1);
     if (how === 'close') await owner.close();
     else if (how === 'dispose') await owner.evaluate('lab.model.dispose()').then(() => owner.close());
     else if (how === 'crash') await crash(owner);
     else if (how === 'kill engine') await owner.evaluate('lab.workers.forEach((worker) => worker.terminate())');
     else if (how === 'restart') await this.pages.find((page) => page !== owner)?.evaluate('void lab.model.restart()');
-    else await owner.evaluate((ms) => { setTimeout(() => { for (const end = Date.now() + ms; Date.now() < end;); }); }, FREEZE_MS);
+    else
+      await owner.evaluate((ms) => {
+        setTimeout(() => {
+          for (const end = Date.now() + ms; Date.now() < end; );
+        });
+      }, FREEZE_MS);
     return stays ? owner : null;
   }
 
@@ -195,7 +220,9 @@ async function crash(page) {
   if (page.browser().process()?.spawnfile.includes('chrom')) {
     page.on('error', () => {});
     void page.goto('chrome://crash').catch(() => {});
-    await new Promise((resolve) => { setTimeout(resolve, 300); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, 300);
+    });
   }
   await page.close();
 }
@@ -214,10 +241,23 @@ function memoryOf(pid) {
 /** So many tabs, whose owner goes so many times. @param {import('./helpers.js').BrowserName} name @param {number} count
  * @param {number} handovers @param {Ask[]} asks @param {Awaited<ReturnType<typeof serveModel>>} server @returns {Promise<Row>} */
 async function trial(name, count, handovers, asks, server) {
-  const browser = await launch(name), pid = /** @type {number} */ (browser.process()?.pid);
-  const tabs = new Tabs(await browser.createBrowserContext(), server), memory = { none: 0, all: 0 };
+  const browser = await launch(name),
+    pid = /** @type {number} */ (browser.process()?.pid);
+  const tabs = new Tabs(await browser.createBrowserContext(), server),
+    memory = { none: 0, all: 0 };
   /** @type {Row} */
-  const row = { browser: name, tabs: count, handed: 0, ways: {}, calls: 0, waiting: 0, begun: 0, wrong: 0, longest: 0, memory };
+  const row = {
+    browser: name,
+    tabs: count,
+    handed: 0,
+    ways: {},
+    calls: 0,
+    waiting: 0,
+    begun: 0,
+    wrong: 0,
+    longest: 0,
+    memory,
+  };
   const empty = await tabs.empty(count);
   await settled();
   memory.none = memoryOf(pid);
@@ -231,14 +271,22 @@ async function trial(name, count, handovers, asks, server) {
   for (; row.handed < handovers; row.handed++) {
     const how = WAYS[row.handed % WAYS.length];
     await tabs.ask(asks);
-    await new Promise((resolve) => { setTimeout(resolve, 50 + Math.random() * 300); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, 50 + Math.random() * 300);
+    });
     await tabs.end(how);
-    const before = performance.now(), { waiting, begun } = await tabs.under();
+    const before = performance.now(),
+      { waiting, begun } = await tabs.under();
     const { count: calls, wrong } = await tabs.answers();
     for (const one of wrong) console.error(how, JSON.stringify(one));
     row.ways[how] = (row.ways[how] ?? 0) + 1;
     row.longest = Math.max(row.longest, performance.now() - before);
-    Object.assign(row, { calls: row.calls + calls, waiting: row.waiting + waiting, begun: row.begun + begun, wrong: row.wrong + wrong.length });
+    Object.assign(row, {
+      calls: row.calls + calls,
+      waiting: row.waiting + waiting,
+      begun: row.begun + begun,
+      wrong: row.wrong + wrong.length,
+    });
     await tabs.open(count - tabs.pages.length);
     await tabs.owner();
   }
@@ -246,7 +294,10 @@ async function trial(name, count, handovers, asks, server) {
   return row;
 }
 
-const settled = () => new Promise((resolve) => { setTimeout(resolve, 2000); });
+const settled = () =>
+  new Promise((resolve) => {
+    setTimeout(resolve, 2000);
+  });
 
 /** @param {Row[]} rows */
 function tableOf(rows) {
@@ -254,17 +305,26 @@ function tableOf(rows) {
   return [
     '| browser | tabs | handed on | calls | of them waiting then | lost or wrong | longest, s | tabs without a model | with one engine |',
     '|---|---|---|---|---|---|---|---|---|',
-    ...rows.map(({ browser, tabs, handed, calls, waiting, wrong, longest, memory }) => `| ${browser} | ${tabs} | ${handed} | ${calls} `
-      + `| ${waiting} | ${wrong} | ${(longest / 1000).toFixed(1)} | ${mb(memory.none)} | ${mb(memory.all)} |`),
+    ...rows.map(
+      ({ browser, tabs, handed, calls, waiting, wrong, longest, memory }) =>
+        `| ${browser} | ${tabs} | ${handed} | ${calls} ` +
+        `| ${waiting} | ${wrong} | ${(longest / 1000).toFixed(1)} | ${mb(memory.none)} | ${mb(memory.all)} |`,
+    ),
   ];
 }
 
 if (isMain(import.meta.url)) {
-  const { values } = parseArgs({ options: {
-    tabs: { type: 'string', default: '2,4,8' }, handovers: { type: 'string', default: '20' },
-    browser: { type: 'string', default: BROWSERS.join() }, write: { type: 'boolean' },
-  } });
-  const file = await testModel('medium'), asks = await asksOf(file, 3, 24), server = await serveModel(file);
+  const { values } = parseArgs({
+    options: {
+      tabs: { type: 'string', default: '2,4,8' },
+      handovers: { type: 'string', default: '20' },
+      browser: { type: 'string', default: BROWSERS.join() },
+      write: { type: 'boolean' },
+    },
+  });
+  const file = await testModel('medium'),
+    asks = await asksOf(file, 3, 24),
+    server = await serveModel(file);
   const rows = [];
   for (const name of /** @type {import('./helpers.js').BrowserName[]} */ (values.browser.split(','))) {
     for (const count of values.tabs.split(',').map(Number)) {

@@ -19,7 +19,7 @@ class Acceptor {
   /** Places where a node that begins at `from` can end. @param {Node} node @param {number} from @returns {Set<number>} */
   ends(node, from) {
     let places = this.known.get(node);
-    if (!places) this.known.set(node, places = new Map());
+    if (!places) this.known.set(node, (places = new Map()));
     const before = places.get(from);
     if (before) return before;
     places.set(from, new Set());
@@ -31,7 +31,8 @@ class Acceptor {
   /** @param {Node} node @param {number} from @returns {Set<number>} */
   find(node, from) {
     if ('literal' in node) {
-      const letters = [...node.literal], fits = letters.every((letter, i) => this.letters[from + i] === letter);
+      const letters = [...node.literal],
+        fits = letters.every((letter, i) => this.letters[from + i] === letter);
       return new Set(fits ? [from + letters.length] : []);
     }
     if ('chars' in node) {
@@ -105,18 +106,19 @@ class Acceptor {
 
   /** @param {Extract<Node, { members: any }>} node @param {number} from */
   members({ members, colon, comma, min, max }, from) {
-    const all = new Set(), seen = new Set();
+    const all = new Set(),
+      seen = new Set();
     const open = [{ place: from, bits: 0n, count: 0 }];
     for (let state = open.pop(); state; state = open.pop()) {
       const { place, bits, count } = state;
-      const wants = members.every((one, i) => !one.required || bits >> BigInt(i) & 1n);
+      const wants = members.every((one, i) => !one.required || (bits >> BigInt(i)) & 1n);
       if (count >= min && wants) all.add(place);
       if (count >= max) continue;
       for (const start of count ? this.ends(comma, place) : [place]) {
         members.forEach((one, i) => {
-          if (one.once && bits >> BigInt(i) & 1n) return;
+          if (one.once && (bits >> BigInt(i)) & 1n) return;
           for (const end of this.through(one.value, this.through(colon, this.string(one.key, start)))) {
-            const next = { place: end, bits: bits | 1n << BigInt(i), count: count + 1 };
+            const next = { place: end, bits: bits | (1n << BigInt(i)), count: count + 1 };
             const key = `${end} ${next.bits} ${next.count}`;
             if (!seen.has(key)) seen.add(key), open.push(next);
           }

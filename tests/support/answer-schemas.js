@@ -6,12 +6,20 @@ function numbers(seed) {
   let state = Math.imul(seed + 1, 0x9e3779b1) >>> 0;
   return (/** @type {number} */ n) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state >>> 8) / 2 ** 24 * n);
+    return Math.floor(((state >>> 8) / 2 ** 24) * n);
   };
 }
 
 const NAMES = ['name', 'age', 'id', 'tags', 'a b', 'ключ', '"q"', 'x', 'y', 'nested', 'kind', 'when', '$ref-like', ''];
-const PATTERNS = ['^[a-z]{1,5}$', '^\\d{3}-\\d{2}$', '^(yes|no|maybe)$', '^[^"\\\\]{0,4}$', 'ab', '^.{2}é?$', '^\\p{Lu}\\w{0,3}$'];
+const PATTERNS = [
+  '^[a-z]{1,5}$',
+  '^\\d{3}-\\d{2}$',
+  '^(yes|no|maybe)$',
+  '^[^"\\\\]{0,4}$',
+  'ab',
+  '^.{2}é?$',
+  '^\\p{Lu}\\w{0,3}$',
+];
 const FORMATS = ['date', 'time', 'date-time', 'uuid', 'ipv4', 'ipv6', 'email'];
 const CONSTANTS = ['a', 'two words', '"quoted"\n', 0, -1.5, true, null, [1, 'b'], { k: [] }, 'שלום', '😀'];
 
@@ -28,7 +36,12 @@ const SORTS = [
   (next) => ({ type: 'string', format: FORMATS[next(FORMATS.length)] }),
   (next) => ({ type: ['null', 'boolean', 'integer'], minimum: 0, maximum: 9 + next(90) }),
   (next, depth) => ({ type: 'array', items: made(next, depth - 1), minItems: next(2), maxItems: 1 + next(3) }),
-  (next, depth) => ({ type: 'array', prefixItems: [made(next, depth - 1), made(next, depth - 1)], items: false, minItems: 2 }),
+  (next, depth) => ({
+    type: 'array',
+    prefixItems: [made(next, depth - 1), made(next, depth - 1)],
+    items: false,
+    minItems: 2,
+  }),
   (next, depth) => ({ anyOf: [made(next, depth - 1), made(next, depth - 1)] }),
   (next, depth) => ({ oneOf: [{ type: 'string', maxLength: 4 }, objectOf(next, depth - 1)] }),
   (next, depth) => ({ allOf: [objectOf(next, depth - 1), { minProperties: 1 }] }),
@@ -43,23 +56,42 @@ function made(next, depth) {
 
 /** @param {(n: number) => number} next @param {number} depth */
 function objectOf(next, depth) {
-  const first = next(NAMES.length), names = Array.from({ length: 1 + next(4) }, (_, i) => NAMES[(first + 3 * i) % NAMES.length]);
+  const first = next(NAMES.length),
+    names = Array.from({ length: 1 + next(4) }, (_, i) => NAMES[(first + 3 * i) % NAMES.length]);
   return {
-    type: 'object', properties: Object.fromEntries(names.map((name) => [name, made(next, depth - 1)])),
-    required: names.filter(() => next(3)), additionalProperties: next(6) === 0 ? { type: 'integer', minimum: 0, maximum: 9 } : false,
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name, made(next, depth - 1)])),
+    required: names.filter(() => next(3)),
+    additionalProperties: next(6) === 0 ? { type: 'integer', minimum: 0, maximum: 9 } : false,
     maxProperties: names.length + 1,
   };
 }
 
 /** A tree and a list, which schemas of every seed cannot be. */
 const RECURSIVE = [
-  { $ref: '#/$defs/tree', $defs: { tree: { type: 'object', properties: { v: { type: 'integer', minimum: 0, maximum: 9 },
-    kids: { type: 'array', items: { $ref: '#/$defs/tree' }, maxItems: 2 } }, required: ['v'], additionalProperties: false } } },
-  { type: 'object', properties: { v: { type: 'boolean' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
-    required: ['v', 'next'], additionalProperties: false },
+  {
+    $ref: '#/$defs/tree',
+    $defs: {
+      tree: {
+        type: 'object',
+        properties: {
+          v: { type: 'integer', minimum: 0, maximum: 9 },
+          kids: { type: 'array', items: { $ref: '#/$defs/tree' }, maxItems: 2 },
+        },
+        required: ['v'],
+        additionalProperties: false,
+      },
+    },
+  },
+  {
+    type: 'object',
+    properties: { v: { type: 'boolean' }, next: { anyOf: [{ $ref: '#' }, { type: 'null' }] } },
+    required: ['v', 'next'],
+    additionalProperties: false,
+  },
 ];
 
 /** @param {number} count */
 export function randomSchemas(count) {
-  return Array.from({ length: count }, (_, seed) => RECURSIVE[seed] ?? made(numbers(seed), 2 + seed % 2));
+  return Array.from({ length: count }, (_, seed) => RECURSIVE[seed] ?? made(numbers(seed), 2 + (seed % 2)));
 }

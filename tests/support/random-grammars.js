@@ -7,7 +7,7 @@
 export function randomOf(seed) {
   let state = seed >>> 0 || 1;
   return (/** @type {number} */ n) => {
-    state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0;
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0;
     let z = state;
     z = Math.imul(z ^ (z >>> 16), 0x21f0aaad) >>> 0;
     z = Math.imul(z ^ (z >>> 15), 0x735a2d97) >>> 0;
@@ -22,7 +22,13 @@ const points = LETTERS.map((letter) => /** @type {number} */ (letter.codePointAt
 export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
   const chars = () => {
-    if (random(6) === 0) return { chars: [[0, 0xd7ff], [0xe000, 0x10ffff]] };
+    if (random(6) === 0)
+      return {
+        chars: [
+          [0, 0xd7ff],
+          [0xe000, 0x10ffff],
+        ],
+      };
     const chosen = points.filter(() => random(4) === 0);
     if (!chosen.length) chosen.push(points[random(points.length)]);
     return { chars: chosen.map((point) => [point, point]) };
@@ -35,52 +41,83 @@ export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   /** @returns {any} */
   const plain = (/** @type {number} */ depth) => {
     switch (random(depth > 2 ? 2 : 6)) {
-      case 0: return { literal: text() };
-      case 1: return chars();
-      case 2: return { sequence: [plain(depth + 1), plain(depth + 1)] };
-      case 3: return { choice: [plain(depth + 1), plain(depth + 1)] };
-      case 4: return times(plain(depth + 1));
-      default: return { choice: [{ literal: text() }, { literal: text() }, chars()] };
+      case 0:
+        return { literal: text() };
+      case 1:
+        return chars();
+      case 2:
+        return { sequence: [plain(depth + 1), plain(depth + 1)] };
+      case 3:
+        return { choice: [plain(depth + 1), plain(depth + 1)] };
+      case 4:
+        return times(plain(depth + 1));
+      default:
+        return { choice: [{ literal: text() }, { literal: text() }, chars()] };
     }
   };
   /** @returns {any} */
   const part = (/** @type {number} */ rule, /** @type {number} */ depth) => {
     const behind = (/** @type {any} */ node) => ({ sequence: [{ literal: text() }, node] });
     switch (random(depth > 3 ? 3 : 11)) {
-      case 0: return { literal: text() };
-      case 1: return chars();
-      case 2: return behind({ rule: `r${random(rules)}` });
-      case 3: return { sequence: [part(rule, depth + 1), part(rule, depth + 1)] };
-      case 4: return { choice: [part(rule, depth + 1), part(rule, depth + 1)] };
-      case 5: return times(part(rule, depth + 1));
-      case 6: return rule + 1 < rules ? { rule: `r${rule + 1 + random(rules - rule - 1)}` } : { literal: text() };
-      case 7: return { jsonString: random(2) ? plain(0) : times(chars()) };
-      case 8: return regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0);
-      case 9: return { sequence: [{ literal: '{' }, members(rule, depth), { literal: '}' }] };
-      default: return behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] });
+      case 0:
+        return { literal: text() };
+      case 1:
+        return chars();
+      case 2:
+        return behind({ rule: `r${random(rules)}` });
+      case 3:
+        return { sequence: [part(rule, depth + 1), part(rule, depth + 1)] };
+      case 4:
+        return { choice: [part(rule, depth + 1), part(rule, depth + 1)] };
+      case 5:
+        return times(part(rule, depth + 1));
+      case 6:
+        return rule + 1 < rules ? { rule: `r${rule + 1 + random(rules - rule - 1)}` } : { literal: text() };
+      case 7:
+        return { jsonString: random(2) ? plain(0) : times(chars()) };
+      case 8:
+        return regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0);
+      case 9:
+        return { sequence: [{ literal: '{' }, members(rule, depth), { literal: '}' }] };
+      default:
+        return behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] });
     }
   };
   /** @returns {any} */
   const members = (/** @type {number} */ rule, /** @type {number} */ depth) => {
-    const names = ['a', 'b', 'ab'].slice(0, 1 + random(3)), required = names.filter(() => random(2) === 0);
+    const names = ['a', 'b', 'ab'].slice(0, 1 + random(3)),
+      required = names.filter(() => random(2) === 0);
     const max = random(2) ? Infinity : Math.max(required.length, 1 + random(3));
-    const others = { except: [{ repeat: { chars: [[0x61, 0x63]] }, min: 0, max: Infinity },
-      { choice: names.map((literal) => ({ literal })) }] };
+    const others = {
+      except: [
+        { repeat: { chars: [[0x61, 0x63]] }, min: 0, max: Infinity },
+        { choice: names.map((literal) => ({ literal })) },
+      ],
+    };
     return {
       members: [
         ...names.map((literal) => ({
-          key: { literal }, required: required.includes(literal), once: true,
-          value: { choice: [{ literal: '1' }, { sequence: [{ literal: '[' }, part(rule, depth + 2), { literal: ']' }] }] },
+          key: { literal },
+          required: required.includes(literal),
+          once: true,
+          value: {
+            choice: [{ literal: '1' }, { sequence: [{ literal: '[' }, part(rule, depth + 2), { literal: ']' }] }],
+          },
         })),
-        ...random(2) ? [{ key: others, value: { literal: '0' }, required: false, once: false }] : [],
+        ...(random(2) ? [{ key: others, value: { literal: '0' }, required: false, once: false }] : []),
       ],
-      colon: { literal: ':' }, comma: { literal: ',' }, min: Math.min(random(3), max, names.length), max,
+      colon: { literal: ':' },
+      comma: { literal: ',' },
+      min: Math.min(random(3), max, names.length),
+      max,
     };
   };
   return {
     start: 'r0',
-    rules: Object.fromEntries(Array.from({ length: rules }, (_, i) => {
-      return [`r${i}`, { choice: [part(i, 0), { literal: text() }] }];
-    })),
+    rules: Object.fromEntries(
+      Array.from({ length: rules }, (_, i) => {
+        return [`r${i}`, { choice: [part(i, 0), { literal: text() }] }];
+      }),
+    ),
   };
 }

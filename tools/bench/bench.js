@@ -89,7 +89,14 @@ function readOptions() {
   const [patience] = integers(values.patience, 'patience', 0);
   const [slow] = integers(values.slow, 'slow', 0);
   return {
-    ...values, sides, runs, tokens, busy, neighbour, patience, slow,
+    ...values,
+    sides,
+    runs,
+    tokens,
+    busy,
+    neighbour,
+    patience,
+    slow,
     models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
     threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
     prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1).sort((a, b) => a - b),
@@ -120,12 +127,18 @@ function weightBytes(path) {
 
 /** Busy share of all cores during one second of doing nothing. */
 async function busyShare() {
-  const read = () => cpus().reduce(([busy, all], { times }) => {
-    const total = Object.values(times).reduce((a, b) => a + b);
-    return [busy + total - times.idle, all + total];
-  }, [0, 0]);
+  const read = () =>
+    cpus().reduce(
+      ([busy, all], { times }) => {
+        const total = Object.values(times).reduce((a, b) => a + b);
+        return [busy + total - times.idle, all + total];
+      },
+      [0, 0],
+    );
   const [busy, all] = read();
-  await new Promise((done) => { setTimeout(done, 1000); });
+  await new Promise((done) => {
+    setTimeout(done, 1000);
+  });
   const [busyAfter, allAfter] = read();
   return (busyAfter - busy) / (allAfter - all);
 }
@@ -141,9 +154,11 @@ async function settleDown({ patience, busy }) {
 
 /** @param {Options} options */
 function plan({ sides, threads }) {
-  return sides.flatMap((side) => threads.map((count) => {
-    return /** @type {Result} */ ({ side, title: SIDES[side].title, threads: count, samples: [], deep: [] });
-  }));
+  return sides.flatMap((side) =>
+    threads.map((count) => {
+      return /** @type {Result} */ ({ side, title: SIDES[side].title, threads: count, samples: [], deep: [] });
+    }),
+  );
 }
 
 /** @param {number[]} lengths of what is evaluated @param {number} tokens drawn after it */
@@ -152,7 +167,8 @@ const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) 
 /** What the visits of a result are asked for. @param {Options} options @param {Result} result @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
-  const short = contexts.filter((context) => context === 0), long = contexts.filter((context) => context > 0);
+  const short = contexts.filter((context) => context === 0),
+    long = contexts.filter((context) => context > 0);
   const contextLength = room([...prefill, turn ? TURN.history + TURN.message : 0], tokens);
   const deep = long.length > 0 && SIDES[side].deep && threads === Math.max(...counts);
   const far = { ...common, prefill: [], contexts: [0, ...long, 0], turn: false, contextLength: room(long, tokens) };
@@ -166,7 +182,8 @@ async function pay(model, options, result, round, kind) {
   const asked = settings(options, result, round)[kind];
   const samples = kind === 'deep' ? result.deep : result.samples;
   if (!asked || samples.some(({ seconds }) => Number(seconds) > options.slow)) return [];
-  const share = await settleDown(options), before = performance.now();
+  const share = await settleDown(options),
+    before = performance.now();
   const sample = await visit(SIDES[result.side], model, asked);
   samples.push({ ...sample, seconds: (performance.now() - before) / 1000 });
   report(result, samples, round);
@@ -181,7 +198,7 @@ async function playRound(model, options, results, round) {
     if (result.error) continue;
     try {
       for (const kind of /** @type {const} */ (['plain', 'deep'])) {
-        shares.push(...await pay(model, options, result, round, kind));
+        shares.push(...(await pay(model, options, result, round, kind)));
       }
     } catch (error) {
       result.error = String(error instanceof Error ? error.message : error).split('\n')[0];
@@ -203,8 +220,12 @@ function machine() {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');
   return {
-    processor: cpus()[0].model.trim(), cores: cpus().length, memory: totalmem(), node: process.version,
-    chromium: version(GW_CHROMIUM), firefox: version(GW_FIREFOX),
+    processor: cpus()[0].model.trim(),
+    cores: cpus().length,
+    memory: totalmem(),
+    node: process.version,
+    chromium: version(GW_CHROMIUM),
+    firefox: version(GW_FIREFOX),
   };
 }
 
@@ -226,7 +247,7 @@ function shares(results, bytes, reads) {
     const rate = medians(ours?.samples ?? [])['decode @0'];
     const speed = median(bytesPerSecond);
     if (!rate || !speed) return [];
-    return [{ threads, bytesPerSecond: speed, cached: median(cached) ?? 0, share: rate * bytes / speed }];
+    return [{ threads, bytesPerSecond: speed, cached: median(cached) ?? 0, share: (rate * bytes) / speed }];
   });
 }
 
@@ -245,7 +266,7 @@ async function play(model, options, results) {
   const stop = keepBusy(options.busy);
   try {
     for (let round = 0; round < options.runs; round++) {
-      busy.push(...await playRound(model, options, results, round));
+      busy.push(...(await playRound(model, options, results, round)));
       for (const { threads, bytesPerSecond, cached } of options.sides.includes(OURS) ? reads : []) {
         bytesPerSecond.push(await readBandwidth(model, threads, false));
         cached.push(await readBandwidth(model, threads, true));
@@ -260,15 +281,22 @@ async function play(model, options, results) {
 /** All sides on one model. @param {string} name @param {Options} options */
 async function compare(name, options) {
   const path = await findModel(name);
-  const results = plan(options), before = loadavg(), bytes = weightBytes(path);
+  const results = plan(options),
+    before = loadavg(),
+    bytes = weightBytes(path);
   const { reads, busy } = await play(path, options, results);
   const most = Math.max(...options.threads);
   const beside = options.neighbour > 0 && most > 1 && options.sides.includes(OURS);
   const neighbour = beside ? await besideNeighbour(path, most, options.neighbour) : undefined;
   return {
-    model: basename(path), modelBytes: statSync(path).size, weightBytes: bytes,
+    model: basename(path),
+    modelBytes: statSync(path).size,
+    weightBytes: bytes,
     load: { before, after: loadavg(), busy },
-    results: withRatios(results), reads, decodeShare: shares(results, bytes, reads), neighbour,
+    results: withRatios(results),
+    reads,
+    decodeShare: shares(results, bytes, reads),
+    neighbour,
   };
 }
 
@@ -293,8 +321,10 @@ function print({ model, load, results, decodeShare, neighbour }, { runs, busy, t
 /** @param {Awaited<ReturnType<typeof besideNeighbour>>} answer @param {number} threads */
 function printNeighbour({ turns, beside, scaling }, threads) {
   const text = ({ prefill, decode } = scaling) => `prefill ${prefill.toFixed(2)} x, decode ${decode.toFixed(2)} x`;
-  console.log(`${SIDES[OURS].title}, in one page, medians of ${turns} turns: ${threads} threads over 1: ${text()}; `
-    + `beside a busy program over 1 without it: ${text(beside)}`);
+  console.log(
+    `${SIDES[OURS].title}, in one page, medians of ${turns} turns: ${threads} threads over 1: ${text()}; ` +
+      `beside a busy program over 1 without it: ${text(beside)}`,
+  );
 }
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
@@ -313,7 +343,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options);   // and written at once: the next model may take an hour
+    print(models[models.length - 1], options); // and written at once: the next model may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

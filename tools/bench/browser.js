@@ -10,15 +10,31 @@ import { testEnvironment } from '../setup.js';
 import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
-const DRIVERS = ['gemma-page', 'wllama2', 'wllama3', 'node-llama-wasm', 'neighbour', 'reads', 'reads-thread',
-  'embed', 'formats', 'onnx'];
+const DRIVERS = [
+  'gemma-page',
+  'wllama2',
+  'wllama3',
+  'node-llama-wasm',
+  'neighbour',
+  'reads',
+  'reads-thread',
+  'embed',
+  'formats',
+  'onnx',
+];
 const ENTRIES = [
-  'tools/bench/page.js', ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
+  'tools/bench/page.js',
+  ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
 const CHROMIUM_FLAGS = [
-  '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
 ];
 /** A visit may take long: a peer at one thread reads 1024 tokens in minutes. */
 const TIMEOUT = 3600e3;
@@ -29,7 +45,12 @@ export async function buildPage() {
   mkdirSync(PAGE, { recursive: true });
   await esbuild.build({
     entryPoints: ENTRIES.map((entry) => ({ in: at(entry), out: basename(entry, '.js') })),
-    outdir: PAGE, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'], logLevel: 'warning',
+    outdir: PAGE,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
+    logLevel: 'warning',
   });
   const modules = readdirSync(at('js')).filter((name) => name.endsWith('.wasm'));
   if (!modules.length) throw new Trouble('The wasm modules are not built (npm run build)');
@@ -42,7 +63,9 @@ export async function buildPage() {
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
   return serve({
-    root: PAGE, mounts: { '/models/': dirname(model), '/peers/': PEERS }, isolation,
+    root: PAGE,
+    mounts: { '/models/': dirname(model), '/peers/': PEERS },
+    isolation,
     headers: { 'Content-Security-Policy': '' },
   });
 }
@@ -78,7 +101,9 @@ function processes() {
       const status = readFileSync(`/proc/${name}/status`, 'utf8');
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
       all.set(Number(name), { parent: field(status, 'PPid'), peak: field(status, 'VmHWM') * 1024, command });
-    } catch { /* it has ended */ }
+    } catch {
+      /* it has ended */
+    }
   }
   return all;
 }

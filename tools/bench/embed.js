@@ -16,13 +16,16 @@ import { MODULES, install } from './bench/peers.js';
 import { median } from './bench/table.js';
 import { at, cli } from './proc.js';
 
-const TOKENS = 64, TOGETHER = 16, RUNS = 5;
+const TOKENS = 64,
+  TOGETHER = 16,
+  RUNS = 5;
 /** EmbeddingGemma 300M's (its config.json). */
 const SHAPE = { layers: 24, width: 768, kv: 256, ff: 1152, dense: 3072 };
 
 /** @param {string} model path @param {object} job */
 async function inChromium(model, job) {
-  const server = await servePage(model, true), browser = await launch('chromium');
+  const server = await servePage(model, true),
+    browser = await launch('chromium');
   try {
     const address = `${server.url}models/${basename(model)}`;
     const whole = { ...job, model: address, peers: '/peers/' };
@@ -40,7 +43,8 @@ async function native(modelPath, threads) {
   const llama = await getLlama({ ...how, maxThreads: threads });
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
   const context = await model.createEmbeddingContext({ contextSize: 512, batchSize: 512, threads });
-  const ids = [2, ...Array.from({ length: TOKENS - 2 }, () => 506), 1], runs = [];
+  const ids = [2, ...Array.from({ length: TOKENS - 2 }, () => 506), 1],
+    runs = [];
   for (let i = -2; i < 4 * RUNS; i++) {
     const before = performance.now();
     await context.getEmbeddingFor(ids);
@@ -59,16 +63,25 @@ function matricesFile(rows) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: {
-    threads: { type: 'string', default: '2' }, rounds: { type: 'string', default: '3' },
-  } });
-  const threads = Number(values.threads), model = await testModel('embed-300m');
+  const { values } = parseArgs({
+    options: {
+      threads: { type: 'string', default: '2' },
+      rounds: { type: 'string', default: '3' },
+    },
+  });
+  const threads = Number(values.threads),
+    model = await testModel('embed-300m');
   await install(['onnx', 'native']);
   await buildPage();
   const files = [TOKENS, TOKENS * TOGETHER].map(matricesFile);
   /** @type {Record<string, number[]>} */
-  const all = { 'gemma-wasm, alone': [], 'gemma-wasm, 16 together': [], 'onnxruntime-web, matrices, alone': [],
-    'onnxruntime-web, matrices, 16 together': [], 'llama.cpp, native': [] };
+  const all = {
+    'gemma-wasm, alone': [],
+    'gemma-wasm, 16 together': [],
+    'onnxruntime-web, matrices, alone': [],
+    'onnxruntime-web, matrices, 16 together': [],
+    'llama.cpp, native': [],
+  };
   const [alone, together, onnx, onnxTogether, llama] = Object.values(all);
   for (let round = 0; round < Number(values.rounds); round++) {
     const task = { driver: 'embed', threads, tokens: TOKENS, together: TOGETHER, rounds: RUNS };
@@ -80,12 +93,14 @@ await cli(async () => {
     onnx.push(...(await inChromium(files[0], { ...job, rows: TOKENS })).runs);
     const many = await inChromium(files[1], { ...job, rows: TOKENS * TOGETHER });
     onnxTogether.push(...many.runs.map((/** @type {number} */ ms) => ms / TOGETHER));
-    llama.push(...await native(model, threads));
+    llama.push(...(await native(model, threads)));
   }
   const best = Number(median(together));
   for (const [name, runs] of Object.entries(all)) {
     const ms = Number(median(runs));
-    console.log(`${name.padEnd(40)} ${ms.toFixed(1).padStart(7)} ms a text  ${(TOKENS / ms * 1000).toFixed(0).padStart(6)} tokens/s`
-      + `  ${(ms / best).toFixed(2)} times gemma-wasm's, 16 together`);
+    console.log(
+      `${name.padEnd(40)} ${ms.toFixed(1).padStart(7)} ms a text  ${((TOKENS / ms) * 1000).toFixed(0).padStart(6)} tokens/s` +
+        `  ${(ms / best).toFixed(2)} times gemma-wasm's, 16 together`,
+    );
   }
 });

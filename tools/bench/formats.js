@@ -11,25 +11,54 @@
  * @typedef {{ variant: string, answers: Record<string, Answer[]> }} Found */
 
 const text = (/** @type {number} */ maxLength) => ({ type: 'string', maxLength });
-const object = (/** @type {Record<string, object>} */ properties) => (
-  { type: 'object', properties, required: Object.keys(properties), additionalProperties: false });
+const object = (/** @type {Record<string, object>} */ properties) => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+});
 
 /** @type {Record<string, object>} */
 const SCHEMAS = {
-  'address card': object({ firstName: text(12), lastName: text(12), street: text(16), postalCode: { type: 'string',
-    pattern: '^\\d{5}$' }, city: text(12), country: { enum: ['Germany', 'France', 'Italy', 'Spain'] } }),
-  'list of five': { type: 'array', minItems: 5, maxItems: 5, items: object({ title: text(12), year: { type: 'integer',
-    minimum: 1900, maximum: 2026 }, available: { type: 'boolean' } }) },
-  'tool call': object({ name: { const: 'get_current_weather' }, arguments: object({ location: text(16),
-    unit: { enum: ['celsius', 'fahrenheit'] }, forecast_days: { type: 'integer', minimum: 1, maximum: 7 } }) }),
+  'address card': object({
+    firstName: text(12),
+    lastName: text(12),
+    street: text(16),
+    postalCode: { type: 'string', pattern: '^\\d{5}$' },
+    city: text(12),
+    country: { enum: ['Germany', 'France', 'Italy', 'Spain'] },
+  }),
+  'list of five': {
+    type: 'array',
+    minItems: 5,
+    maxItems: 5,
+    items: object({
+      title: text(12),
+      year: { type: 'integer', minimum: 1900, maximum: 2026 },
+      available: { type: 'boolean' },
+    }),
+  },
+  'tool call': object({
+    name: { const: 'get_current_weather' },
+    arguments: object({
+      location: text(16),
+      unit: { enum: ['celsius', 'fahrenheit'] },
+      forecast_days: { type: 'integer', minimum: 1, maximum: 7 },
+    }),
+  }),
 };
 const PROMPT = 'Answer with the details of one example.';
 export const FREE = 'free text';
 
 /** @param {Model} model @param {object} options @returns {Promise<Answer>} */
 async function measured(model, options) {
-  const start = performance.now(), out = model.generate(PROMPT, { temperature: 0, ...options });
-  let tokens = 0, forced = 0, opening = 0, first = 0, last = 0;
+  const start = performance.now(),
+    out = model.generate(PROMPT, { temperature: 0, ...options });
+  let tokens = 0,
+    forced = 0,
+    opening = 0,
+    first = 0,
+    last = 0;
   for await (const step of out.steps()) {
     last = performance.now();
     first ||= last;
@@ -37,7 +66,7 @@ async function measured(model, options) {
     tokens += step.ids.length;
     if (step.forced) forced += step.ids.length;
   }
-  return { tokens, forced, seconds: (last - start) / 1000, rate: 1000 * (tokens - opening - 1) / (last - first) };
+  return { tokens, forced, seconds: (last - start) / 1000, rate: (1000 * (tokens - opening - 1)) / (last - first) };
 }
 
 /** What is compared. @param {Model} model @param {number} tokens */

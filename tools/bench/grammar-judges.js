@@ -49,7 +49,8 @@ export function ours(engine) {
 
 /** A CommonJS file in a package that calls itself a module. @param {string} path @returns {any} */
 function loaded(path) {
-  const module = { exports: {} }, names = ['exports', 'module', 'require', '__filename', '__dirname'];
+  const module = { exports: {} },
+    names = ['exports', 'module', 'require', '__filename', '__dirname'];
   const importModuleDynamically = constants.USE_MAIN_CONTEXT_DEFAULT_LOADER;
   const run = compileFunction(readFileSync(path, 'utf8'), names, { filename: path, importModuleDynamically });
   run(module.exports, module, createRequire(path), path, dirname(path));
@@ -80,13 +81,23 @@ async function neighbour(engine, folder) {
 }
 
 /** Nothing found yet. @returns {Found} */
-export const nothing = () => ({ accepted: 0, refused: 0, failed: 0, wrong: 0, cut: 0, bytes: 0, said: [],
-  times: { masks: [], new: [], known: [], first: [], compiling: [] } });
+export const nothing = () => ({
+  accepted: 0,
+  refused: 0,
+  failed: 0,
+  wrong: 0,
+  cut: 0,
+  bytes: 0,
+  said: [],
+  times: { masks: [], new: [], known: [], first: [], compiling: [] },
+});
 
 /** A mask, timed; once more where it was that of a new state. @param {Judge} judge @param {Found['times']} times
  * @param {number} [since] when compiling began */
 async function mask(judge, times, since) {
-  const states = judge.found(), before = performance.now(), asked = judge.mask();
+  const states = judge.found(),
+    before = performance.now(),
+    asked = judge.mask();
   if (asked) await asked;
   const after = performance.now();
   times.masks.push(after - before);
@@ -101,7 +112,8 @@ async function mask(judge, times, since) {
 /** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
-  const found = nothing(), start = performance.now();
+  const found = nothing(),
+    start = performance.now();
   /** @param {any} data @param {number} [since] for the first text of a schema */
   const accepts = async (data, since) => {
     judge.reset();
@@ -124,7 +136,7 @@ export async function judged(judge, encode, { name, schema, tests }) {
   found.times.compiling.push(performance.now() - start);
   try {
     for (const [i, { valid, data }] of tests.entries()) {
-      if (await accepts(data, i ? undefined : start) === valid) continue;
+      if ((await accepts(data, i ? undefined : start)) === valid) continue;
       found.wrong++;
       found.said.push(`${name}: WRONG: test ${i} is ${valid ? '' : 'not '}valid`);
     }
@@ -138,8 +150,10 @@ export async function judged(judge, encode, { name, schema, tests }) {
 }
 
 if (parentPort && workerData?.folder) {
-  const { folder, variant } = workerData, engine = await vocabularyEngine(variant);
-  const judge = await neighbour(engine, folder), port = parentPort;
+  const { folder, variant } = workerData,
+    engine = await vocabularyEngine(variant);
+  const judge = await neighbour(engine, folder),
+    port = parentPort;
   port.on('message', async (/** @type {Case} */ one) => {
     port.postMessage(await judged(judge, (text) => engine.encode(text, false), one));
   });

@@ -23,7 +23,8 @@ import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 
 /** @param {string} variant @returns {Promise<(one: Case) => Promise<Found>>} */
 async function own(variant) {
-  const engine = await vocabularyEngine(variant), judge = ours(engine);
+  const engine = await vocabularyEngine(variant),
+    judge = ours(engine);
   // The vocabulary's own tables are made once for a model, not for a grammar.
   await judge.open(true);
   judge.close();
@@ -44,7 +45,9 @@ function other(folder, variant, limit) {
     /** @param {Case} one @returns {Promise<Found>} */
     async judge(one) {
       worker ??= await started();
-      const late = new Promise((resolve) => { setTimeout(resolve, limit, null).unref(); });
+      const late = new Promise((resolve) => {
+        setTimeout(resolve, limit, null).unref();
+      });
       worker.postMessage(one);
       const answer = await Promise.race([once(worker, 'message'), late]);
       if (answer) return answer[0];
@@ -55,7 +58,9 @@ function other(folder, variant, limit) {
       found.times.first.push(limit);
       return { ...found, cut: 1, said: [`${one.name}: took too long`] };
     },
-    end: async () => { await worker?.terminate(); },
+    end: async () => {
+      await worker?.terminate();
+    },
   };
 }
 
@@ -78,20 +83,30 @@ function spread(values) {
 /** @param {string} name @param {Found} found */
 function report(name, { accepted, refused, failed, cut, wrong, times, bytes }) {
   const late = cut ? `, ${cut} cut` : '';
-  console.log(`${name}: ${accepted} accepted, ${refused} refused, ${failed} failed${late}, ${wrong} instances judged wrongly`);
+  console.log(
+    `${name}: ${accepted} accepted, ${refused} refused, ${failed} failed${late}, ${wrong} instances judged wrongly`,
+  );
   for (const [what, list] of Object.entries(times)) console.log(`  ${what}: ${spread(list)}`);
   if (bytes) console.log(`  memory of one grammar: at most ${(bytes / 2 ** 20).toFixed(1)} MiB`);
 }
 
-const { values: options, positionals: [file] } = parseArgs({
+const {
+  values: options,
+  positionals: [file],
+} = parseArgs({
   allowPositionals: true,
   options: {
-    every: { type: 'string', default: '1' }, from: { type: 'string', default: '0' },
-    variant: { type: 'string', default: 'simd128' }, neighbour: { type: 'string' }, list: { type: 'boolean' },
-    limit: { type: 'string', default: '10' }, llama: { type: 'boolean' },
+    every: { type: 'string', default: '1' },
+    from: { type: 'string', default: '0' },
+    variant: { type: 'string', default: 'simd128' },
+    neighbour: { type: 'string' },
+    list: { type: 'boolean' },
+    limit: { type: 'string', default: '10' },
+    llama: { type: 'boolean' },
   },
 });
-const { variant, neighbour } = options, cases = [];
+const { variant, neighbour } = options,
+  cases = [];
 for await (const text of createInterface({ input: createReadStream(file) })) if (text) cases.push(text);
 const rival = neighbour ? other(neighbour, variant, 1000 * Number(options.limit)) : null;
 const llama = options.llama ? await llamaGrammar() : null;

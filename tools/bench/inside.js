@@ -6,27 +6,29 @@
  *   node tools/bench-inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
  */
 import { parseArgs } from 'node:util';
-import {
-  ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until,
-} from '../tests/e2e/helpers.js';
+import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../tests/e2e/helpers.js';
 import { cli } from './proc.js';
 
 /** Milliseconds from a click until the panel is whole.
  * @param {import('puppeteer-core').Page} page @param {string} button */
 function timed(page, button) {
-  return page.evaluate((selector) => new Promise((resolve) => {
-    const before = performance.now();
-    const done = () => {
-      const panel = document.querySelector('#inside-panel');
-      const there = panel?.querySelector('.bars li, .said, .pieces li, .step');
-      if (!there || panel?.hasAttribute('aria-busy')) return;
-      seen.disconnect();
-      requestAnimationFrame(() => resolve(performance.now() - before));
-    };
-    const seen = new MutationObserver(done);
-    seen.observe(document.body, { subtree: true, childList: true, attributes: true });
-    /** @type {HTMLElement} */ (document.querySelector(selector)).click();
-  }), button);
+  return page.evaluate(
+    (selector) =>
+      new Promise((resolve) => {
+        const before = performance.now();
+        const done = () => {
+          const panel = document.querySelector('#inside-panel');
+          const there = panel?.querySelector('.bars li, .said, .pieces li, .step');
+          if (!there || panel?.hasAttribute('aria-busy')) return;
+          seen.disconnect();
+          requestAnimationFrame(() => resolve(performance.now() - before));
+        };
+        const seen = new MutationObserver(done);
+        seen.observe(document.body, { subtree: true, childList: true, attributes: true });
+        /** @type {HTMLElement} */ (document.querySelector(selector)).click();
+      }),
+    button,
+  );
 }
 
 /** @param {number[]} times */
@@ -35,7 +37,8 @@ const median = (times) => times.sort((a, b) => a - b)[times.length >> 1];
 /** @param {import('puppeteer-core').Browser} browser @param {string} url @param {number} tokens
  * @param {number} times */
 async function measure(browser, url, tokens, times) {
-  const first = [], again = [];
+  const first = [],
+    again = [];
   /** @type {Record<string, number>} */
   const views = {};
   for (let i = 0; i < times; i++) {
@@ -58,15 +61,22 @@ async function measure(browser, url, tokens, times) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: {
-    browser: { type: 'string' }, tokens: { type: 'string', default: '200' }, times: { type: 'string', default: '7' },
-  } });
+  const { values } = parseArgs({
+    options: {
+      browser: { type: 'string' },
+      tokens: { type: 'string', default: '200' },
+      times: { type: 'string', default: '7' },
+    },
+  });
   const server = await servePage({ storyteller: 'storyteller.gguf' });
   for (const name of BROWSERS.filter((one) => !values.browser || one === values.browser)) {
     const browser = await launch(name);
     const found = await measure(browser, server.url, Number(values.tokens), Number(values.times));
     await browser.close();
-    console.log(name, JSON.stringify(found, (_, value) => (typeof value === 'number' ? Math.round(value) : value)));
+    console.log(
+      name,
+      JSON.stringify(found, (_, value) => (typeof value === 'number' ? Math.round(value) : value)),
+    );
   }
   await server.close();
 });

@@ -18,22 +18,51 @@ import { setFlagsFromString } from 'node:v8';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { at } from './proc.js';
 
-const K = 6912, K_SHORT = 1152;   // rows of ffn_down, and of all that are not whole super-blocks
-const SOURCES = ['base/base', 'base/half', 'file/types', 'file/formats',
-  ...['pack', 'pack_planes', 'ref', 'ref_planes', 'q8_simd128', 'q4_relaxed', 'activations', 'round', 'floats',
-    'codes_simd128', 'codes_relaxed', 'codes_tiles_relaxed', 'relaxed', 'planes_simd128',
-    'planes_relaxed'].map((name) => `kernels/${name}`)];
+const K = 6912,
+  K_SHORT = 1152; // rows of ffn_down, and of all that are not whole super-blocks
+const SOURCES = [
+  'base/base',
+  'base/half',
+  'file/types',
+  'file/formats',
+  ...[
+    'pack',
+    'pack_planes',
+    'ref',
+    'ref_planes',
+    'q8_simd128',
+    'q4_relaxed',
+    'activations',
+    'round',
+    'floats',
+    'codes_simd128',
+    'codes_relaxed',
+    'codes_tiles_relaxed',
+    'relaxed',
+    'planes_simd128',
+    'planes_relaxed',
+  ].map((name) => `kernels/${name}`),
+];
 
 /** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only where relaxed SIMD is. */
-const RELAXED = Uint8Array.from([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0,
-  65, 0, 253, 15, 65, 0, 253, 15, 253, 128, 2, 11]);
+const RELAXED = Uint8Array.from([
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 0, 253, 15, 65, 0, 253, 15,
+  253, 128, 2, 11,
+]);
 
 /** @param {string} variant @param {boolean} [built] @returns {string} path of the wasm file */
 function build(variant, built) {
-  const folder = at('build', 'bench-kernels'), out = `${folder}/${variant}`;
+  const folder = at('build', 'bench-kernels'),
+    out = `${folder}/${variant}`;
   if (built) return `${out}.wasm`;
-  const flags = ['-msimd128', ...(variant === 'relaxed' ? ['-mrelaxed-simd'] : []), '-std=c11', '-ffp-contract=off',
-    '-mbulk-memory', '-DNDEBUG'];
+  const flags = [
+    '-msimd128',
+    ...(variant === 'relaxed' ? ['-mrelaxed-simd'] : []),
+    '-std=c11',
+    '-ffp-contract=off',
+    '-mbulk-memory',
+    '-DNDEBUG',
+  ];
   mkdirSync(folder, { recursive: true });
   const sources = [...SOURCES.map((name) => at('src', `${name}.c`)), at('tools', 'kernels', 'bench.c')];
   const objects = sources.map((source, i) => {
@@ -41,23 +70,36 @@ function build(variant, built) {
     execFileSync('emcc', [...flags, ...rest], { stdio: 'inherit' });
     return `${out}-${i}.o`;
   });
-  execFileSync('emcc', [...objects, '-O1', '--no-entry', '-sSTANDALONE_WASM', '-sALLOW_MEMORY_GROWTH=1',
-    '-sMAXIMUM_MEMORY=4GB', '-sSTACK_SIZE=256KB',
-    '-sEXPORTED_FUNCTIONS=_bench_set,_bench_streams,_bench_run,_bench_name,_bench_read,_bench_macs', '-o', `${out}.wasm`],
-  { stdio: 'inherit' });
+  execFileSync(
+    'emcc',
+    [
+      ...objects,
+      '-O1',
+      '--no-entry',
+      '-sSTANDALONE_WASM',
+      '-sALLOW_MEMORY_GROWTH=1',
+      '-sMAXIMUM_MEMORY=4GB',
+      '-sSTACK_SIZE=256KB',
+      '-sEXPORTED_FUNCTIONS=_bench_set,_bench_streams,_bench_run,_bench_name,_bench_read,_bench_macs',
+      '-o',
+      `${out}.wasm`,
+    ],
+    { stdio: 'inherit' },
+  );
   return `${out}.wasm`;
 }
 
 /** @param {string} path @returns {any} the exports */
 function instantiate(path) {
-  setFlagsFromString('--no-liftoff');   // optimised code from the first call on
+  setFlagsFromString('--no-liftoff'); // optimised code from the first call on
   const none = new Proxy({}, { get: () => () => 0 });
   const imports = new Proxy({}, { get: () => none });
   return new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), imports).exports;
 }
 
 function work() {
-  const engine = instantiate(workerData.path), gate = new Int32Array(workerData.gate);
+  const engine = instantiate(workerData.path),
+    gate = new Int32Array(workerData.gate);
   let bytes = 0;
   parentPort?.on('message', ({ set, run }) => {
     if (set) {
@@ -66,13 +108,15 @@ function work() {
       parentPort?.postMessage({ bytes });
       return;
     }
-    const macs = run.prefill ? engine.bench_macs() : 1;   // per byte
+    const macs = run.prefill ? engine.bench_macs() : 1; // per byte
     const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
-    once();   // pages and caches
-    const arrived = Atomics.add(gate, 0, 1) + 1;   // all begin together
+    once(); // pages and caches
+    const arrived = Atomics.add(gate, 0, 1) + 1; // all begin together
     while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
     const begin = performance.now();
-    let times = 0, last = begin, least = Infinity;
+    let times = 0,
+      last = begin,
+      least = Infinity;
     do {
       once();
       times++;
@@ -80,7 +124,7 @@ function work() {
       least = Math.min(least, now - last);
       last = now;
     } while (last - begin < run.ms);
-    parentPort?.postMessage({ rate: bytes * macs / (run.best ? least : (last - begin) / times) / 1e6 });
+    parentPort?.postMessage({ rate: (bytes * macs) / (run.best ? least : (last - begin) / times) / 1e6 });
   });
 }
 
@@ -88,10 +132,16 @@ const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math
 
 /** One message to all workers, one answer of each.
  * @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
-const ask = (workers, message) => Promise.all(workers.map((worker) => new Promise((resolve) => {
-  worker.once('message', resolve);
-  worker.postMessage(message);
-})));
+const ask = (workers, message) =>
+  Promise.all(
+    workers.map(
+      (worker) =>
+        new Promise((resolve) => {
+          worker.once('message', resolve);
+          worker.postMessage(message);
+        }),
+    ),
+  );
 
 const sumOf = (/** @type {{ rate: number }[]} */ list) => list.reduce((sum, { rate }) => sum + rate, 0);
 
@@ -108,20 +158,35 @@ function namesOf(engine) {
 function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
   const flag = { type: /** @type {const} */ ('boolean') };
-  const { values } = parseArgs({ options: { threads: text('2'), rounds: text('3'), mb: text('96'), only: text(''),
-    streams: text('0'), prefill: flag, wide: flag, best: flag, built: flag } });
+  const { values } = parseArgs({
+    options: {
+      threads: text('2'),
+      rounds: text('3'),
+      mb: text('96'),
+      only: text(''),
+      streams: text('0'),
+      prefill: flag,
+      wide: flag,
+      best: flag,
+      built: flag,
+    },
+  });
   return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
 }
 
 /** Types and rows to measure; Q4_0 always, as the others' measure. @param {string[]} names @param {string} only */
-const casesOf = (names, only) => names.flatMap((name, product) =>
-  (/_(K|XS)$/.test(name) ? [K] : [K_SHORT, K]).map((k) => ({ name, product, k })))
-  .filter((c) => !only || c.name === 'Q4_0' || only.split(',').includes(c.name));
+const casesOf = (names, only) =>
+  names
+    .flatMap((name, product) => (/_(K|XS)$/.test(name) ? [K] : [K_SHORT, K]).map((k) => ({ name, product, k })))
+    .filter((c) => !only || c.name === 'Q4_0' || only.split(',').includes(c.name));
 
 async function main() {
-  const v = readArguments(), { threads } = v;
-  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128', path = build(variant, v.built);
-  const n = v.prefill ? 64 : 1, bytes = v.prefill ? 4e6 : v.mb * 1e6 / threads;
+  const v = readArguments(),
+    { threads } = v;
+  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128',
+    path = build(variant, v.built);
+  const n = v.prefill ? 64 : 1,
+    bytes = v.prefill ? 4e6 : (v.mb * 1e6) / threads;
   const workerData = { path, threads, gate: new SharedArrayBuffer(4) };
   const workers = Array.from({ length: threads }, () => new Worker(new URL(import.meta.url), { workerData }));
   const cases = casesOf(namesOf(instantiate(path)), v.only);
@@ -138,8 +203,10 @@ async function main() {
     }
     await measure('plain reads', { read: true });
   }
-  console.log(`${variant}, Node ${process.version}, threads ${threads}, ${v.wide ? 'wide' : 'narrow'} activations, `
-    + (v.prefill ? 'prefill in GMAC/s' : 'decode in GB/s'));
+  console.log(
+    `${variant}, Node ${process.version}, threads ${threads}, ${v.wide ? 'wide' : 'narrow'} activations, ` +
+      (v.prefill ? 'prefill in GMAC/s' : 'decode in GB/s'),
+  );
   for (const [name, list] of Object.entries(rates)) {
     const measureOf = rates[`Q4_0 ${name.split(' ')[1]}`] ?? rates[`Q4_0 ${K}`];
     const [ours, theirs] = [median([...list]), median([...measureOf])];

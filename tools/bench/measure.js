@@ -47,17 +47,20 @@ const WARM_UP = { prompt: 32, tokens: 4 };
 /** A turn of a conversation, in tokens. */
 export const TURN = { history: 1000, message: 20 };
 /** Ids that every test model has, of ordinary pieces. */
-const FIRST_ID = 300, IDS = 700;
+const FIRST_ID = 300,
+  IDS = 700;
 /** Words that are one token each of Gemma's vocabulary, with the blank before them. */
-const WORDS = ('the of and to in is that for it as was with be by on not he his but at are this have from or had an '
-  + 'they which one you were all her she there would their we him been has when who will no more if out so up').split(' ');
+const WORDS = (
+  'the of and to in is that for it as was with be by on not he his but at are this have from or had an ' +
+  'they which one you were all her she there would their we him been has when who will no more if out so up'
+).split(' ');
 
 /** The same numbers from the same seed. @param {number} seed */
 function numbers(seed) {
   let state = Math.imul(seed + 1, 0x9e3779b9) >>> 0;
   return (/** @type {number} */ below) => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor(state / 2 ** 32 * below);
+    return Math.floor((state / 2 ** 32) * below);
   };
 }
 
@@ -71,7 +74,7 @@ export function makePrompt(length, seed) {
 }
 
 /** @param {number} count @param {number} ms */
-const perSecond = (count, ms) => count / ms * 1000;
+const perSecond = (count, ms) => (count / ms) * 1000;
 
 /**
  * @param {(job: Job) => Promise<Opened>} open
@@ -86,7 +89,7 @@ export async function measure(open, job) {
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
   const sample = { loadMs, prefill: {}, decode: {}, facts };
-  let seconds = 0;   // a token of the last prompt
+  let seconds = 0; // a token of the last prompt
   for (const length of job.prefill) {
     if (length * seconds > job.longest) continue;
     const timing = await run(makePrompt(length, seed++), 0);

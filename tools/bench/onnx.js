@@ -5,11 +5,13 @@
  * file: onnx.proto3 of the ONNX project, IR 8, operators of version 13.
  */
 
-const INT = 2, INTS = 7;
-const FLOAT = 1, INT8 = 3;
+const INT = 2,
+  INTS = 7;
+const FLOAT = 1,
+  INT8 = 3;
 
 /** @param {number} value @returns {number[]} */
-const varint = (value) => (value < 128 ? [value] : [value % 128 + 128, ...varint(Math.floor(value / 128))]);
+const varint = (value) => (value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))]);
 
 /** A number, or bytes with their count. @param {number} field @param {number | string | Uint8Array} value */
 function item(field, value) {
@@ -22,42 +24,68 @@ function item(field, value) {
 const join = (...parts) => Buffer.concat(parts.flat());
 
 /** @param {string} type @param {string[]} inputs @param {string[]} outputs @param {Buffer[]} attributes */
-const node = (type, inputs, outputs, attributes = []) => item(1, join(
-  inputs.map((name) => item(1, name)), outputs.map((name) => item(2, name)), item(3, outputs[0]), item(4, type),
-  attributes.map((attribute) => item(5, attribute))));
+const node = (type, inputs, outputs, attributes = []) =>
+  item(
+    1,
+    join(
+      inputs.map((name) => item(1, name)),
+      outputs.map((name) => item(2, name)),
+      item(3, outputs[0]),
+      item(4, type),
+      attributes.map((attribute) => item(5, attribute)),
+    ),
+  );
 
 /** @param {string} name @param {number} type @param {number[]} shape @param {Uint8Array} data */
-const tensor = (name, type, shape, data) => item(5, join(
-  shape.map((size) => item(1, size)), item(2, type), item(8, name), item(9, data)));
+const tensor = (name, type, shape, data) =>
+  item(
+    5,
+    join(
+      shape.map((size) => item(1, size)),
+      item(2, type),
+      item(8, name),
+      item(9, data),
+    ),
+  );
 
 /** @param {string} name @param {number[]} shape of floats */
-const value = (name, shape) => join(item(1, name), item(2, item(1, join(
-  item(1, FLOAT), item(2, join(shape.map((size) => item(1, item(1, size)))))))));
+const value = (name, shape) =>
+  join(
+    item(1, name),
+    item(2, item(1, join(item(1, FLOAT), item(2, join(shape.map((size) => item(1, item(1, size)))))))),
+  );
 
 /** Bytes that no two matrices have alike. @param {number} count @param {number} seed */
 function randomBytes(count, seed) {
   const words = new Uint32Array(Math.ceil(count / 4));
   let state = seed + 1;
-  for (let i = 0; i < words.length; i++) words[i] = state = Math.imul(state, 1664525) + 1013904223 >>> 0;
+  for (let i = 0; i < words.length; i++) words[i] = state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
   return new Uint8Array(words.buffer, 0, count);
 }
 
 /** @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
 export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   /** @type {Buffer[]} */
-  const parts = [tensor('wscale', FLOAT, [], new Uint8Array(Float32Array.of(1e-4).buffer)),
-    tensor('wzero', INT8, [], Uint8Array.of(0))];
+  const parts = [
+    tensor('wscale', FLOAT, [], new Uint8Array(Float32Array.of(1e-4).buffer)),
+    tensor('wzero', INT8, [], Uint8Array.of(0)),
+  ];
   let matrices = 0;
   const rounded = (/** @type {string} */ x) => {
-    parts.push(node('DynamicQuantizeLinear', [x], [`${x}.q`, `${x}.s`, `${x}.z`]),
-      node('Mul', [`${x}.s`, 'wscale'], [`${x}.ss`]));
+    parts.push(
+      node('DynamicQuantizeLinear', [x], [`${x}.q`, `${x}.s`, `${x}.z`]),
+      node('Mul', [`${x}.s`, 'wscale'], [`${x}.ss`]),
+    );
   };
   const product = (/** @type {string} */ x, /** @type {number} */ from, /** @type {number} */ to) => {
-    const w = `w${matrices++}`, y = `${x}.${w}`;
-    parts.push(tensor(w, INT8, [from, to], randomBytes(from * to, matrices)),
+    const w = `w${matrices++}`,
+      y = `${x}.${w}`;
+    parts.push(
+      tensor(w, INT8, [from, to], randomBytes(from * to, matrices)),
       node('MatMulInteger', [`${x}.q`, w, `${x}.z`, 'wzero'], [`${y}.i`]),
       node('Cast', [`${y}.i`], [`${y}.f`], [join(item(1, 'to'), item(3, FLOAT), item(20, INT))]),
-      node('Mul', [`${y}.f`, `${x}.ss`], [y]));
+      node('Mul', [`${y}.f`, `${x}.ss`], [y]),
+    );
     return y;
   };
   const added = (/** @type {string} */ a, /** @type {string} */ b) => {
@@ -67,7 +95,8 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   let x = 'input';
   for (let i = 0; i < layers; i++) {
     rounded(x);
-    const q = product(x, width, width), both = added(product(x, width, kv), product(x, width, kv));
+    const q = product(x, width, width),
+      both = added(product(x, width, kv), product(x, width, kv));
     // So that nobody leaves keys and values out.
     parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
     rounded(q);
@@ -85,4 +114,3 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   const graph = join(parts, item(2, 'matrices'), item(11, value('input', shape)), item(12, value(out, shape)));
   return join(item(1, 8), item(7, graph), item(8, join(item(1, ''), item(2, 13))));
 }
-

@@ -12,21 +12,22 @@ export const MODULES = join(FOLDER, 'node_modules');
 
 /** Prebuilt binaries of node-llama-cpp, by platform. */
 const NATIVE = /** @type {Record<string, string>} */ ({
-  'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'mac-arm64-metal',
-  'darwin-x64': 'mac-x64', 'win32-x64': 'win-x64',
+  'linux-x64': 'linux-x64',
+  'linux-arm64': 'linux-arm64',
+  'darwin-arm64': 'mac-arm64-metal',
+  'darwin-x64': 'mac-x64',
+  'win32-x64': 'win-x64',
 })[`${process.platform}-${process.arch}`];
 
 /** @typedef {{ as: string, from: string, version: string }} Package  as: its folder */
 
 /** Packages of each peer. @type {Record<string, Package[]>} */
 export const PEERS = {
-  'wllama2': [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
-  'wllama3': [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],
-  'node-llama-wasm': [
-    { as: '@fugood/node-llama-wasm', from: '@fugood/node-llama-wasm', version: '1.7.15' },
-  ],
-  'onnx': [{ as: 'onnxruntime-web', from: 'onnxruntime-web', version: '1.30.0' }],
-  'native': [
+  wllama2: [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
+  wllama3: [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],
+  'node-llama-wasm': [{ as: '@fugood/node-llama-wasm', from: '@fugood/node-llama-wasm', version: '1.7.15' }],
+  onnx: [{ as: 'onnxruntime-web', from: 'onnxruntime-web', version: '1.30.0' }],
+  native: [
     { as: 'node-llama-cpp', from: 'node-llama-cpp', version: '3.22.1' },
     ...(NATIVE ? [{ as: `@node-llama-cpp/${NATIVE}`, from: `@node-llama-cpp/${NATIVE}`, version: '3.22.1' }] : []),
   ],

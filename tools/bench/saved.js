@@ -19,19 +19,29 @@ async function timed(f) {
 }
 
 async function main() {
-  const { values, positionals: [path] } = parseArgs({ allowPositionals: true, options: {
-    'tokens': { type: 'string', default: '4096' }, 'threads': { type: 'string' },
-    'kv-type': { type: 'string', default: 'auto' },
-  } });
+  const {
+    values,
+    positionals: [path],
+  } = parseArgs({
+    allowPositionals: true,
+    options: {
+      tokens: { type: 'string', default: '4096' },
+      threads: { type: 'string' },
+      'kv-type': { type: 'string', default: 'auto' },
+    },
+  });
   if (!path) throw new Trouble('which model?');
-  const tokens = Number(values.tokens), folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
+  const tokens = Number(values.tokens),
+    folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
   const options = {
-    cache: openCache(folder), contextLength: tokens + 16, kvType: /** @type {any} */ (values['kv-type']),
+    cache: openCache(folder),
+    contextLength: tokens + 16,
+    kvType: /** @type {any} */ (values['kv-type']),
     ...(values.threads && { threads: Number(values.threads) }),
   };
   const first = await loadModel(path, options);
   const most = Math.min(5000, first.info.vocabSize - 300);
-  const ids = Array.from({ length: tokens + 1 }, (_, i) => 300 + (i * 37) % most);
+  const ids = Array.from({ length: tokens + 1 }, (_, i) => 300 + ((i * 37) % most));
   const past = ids.slice(0, tokens);
   const [, evaluate] = await timed(() => first.logits(past));
   const head = new Uint8Array(0);
@@ -47,11 +57,27 @@ async function main() {
   await second.dispose();
   rmSync(folder, { recursive: true });
   const same = got.every((value, i) => Object.is(value, expected[i]));
-  console.log(JSON.stringify({
-    tokens, evaluateMs: evaluate, saveMs: save, putMs: put, getMs: get, loadMs: load,
-    times: evaluate / (save + put + get + load), timesWithoutStore: evaluate / (save + load), bytes: bytes.length,
-    cacheBytes: kv, restored: restored.tokens, reason: restored.reason, sameBits: same,
-  }, null, 1));
+  console.log(
+    JSON.stringify(
+      {
+        tokens,
+        evaluateMs: evaluate,
+        saveMs: save,
+        putMs: put,
+        getMs: get,
+        loadMs: load,
+        times: evaluate / (save + put + get + load),
+        timesWithoutStore: evaluate / (save + load),
+        bytes: bytes.length,
+        cacheBytes: kv,
+        restored: restored.tokens,
+        reason: restored.reason,
+        sameBits: same,
+      },
+      null,
+      1,
+    ),
+  );
   if (!same || restored.tokens !== tokens) process.exitCode = 1;
 }
 

@@ -17,23 +17,39 @@ import { newerNode } from '../setup.js';
 export const SIDES = {
   'gemma-chromium': { title: 'gemma-wasm, Chromium', where: 'chromium', driver: 'gemma-page', deep: true },
   'gemma-simd128': {
-    title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma-page', variant: 'simd128',
+    title: 'gemma-wasm, Chromium, simd128',
+    where: 'chromium',
+    driver: 'gemma-page',
+    variant: 'simd128',
   },
   'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page' },
   'gemma-node': {
-    title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`, where: 'node', driver: 'gemma-node',
+    title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`,
+    where: 'node',
+    driver: 'gemma-node',
     node: () => process.execPath,
   },
   'gemma-node-new': {
-    title: 'gemma-wasm, newer Node', where: 'node', driver: 'gemma-node', node: newerNode,
+    title: 'gemma-wasm, newer Node',
+    where: 'node',
+    driver: 'gemma-node',
+    node: newerNode,
   },
   'wllama-2.4': { title: 'wllama 2.4.0, Chromium', where: 'chromium', driver: 'wllama2', peer: 'wllama2' },
   'wllama-3.8': { title: 'wllama 3.8.1, Chromium', where: 'chromium', driver: 'wllama3', peer: 'wllama3' },
   'node-llama-wasm': {
-    title: 'node-llama-wasm 1.7.15, Chromium', where: 'chromium', driver: 'node-llama-wasm', peer: 'node-llama-wasm',
+    title: 'node-llama-wasm 1.7.15, Chromium',
+    where: 'chromium',
+    driver: 'node-llama-wasm',
+    peer: 'node-llama-wasm',
   },
-  'native': {
-    title: 'native llama.cpp', where: 'node', driver: 'native', peer: 'native', path: true, deep: true,
+  native: {
+    title: 'native llama.cpp',
+    where: 'node',
+    driver: 'native',
+    peer: 'native',
+    path: true,
+    deep: true,
     node: () => process.execPath,
   },
 };

@@ -69,7 +69,8 @@ function scaling(one, results) {
   const two = results.find(({ side, threads }) => side === one.side && threads === 2);
   if (one.threads !== 1 || !two) return [];
   const ratio = ratios(summary(two), summary(one));
-  const texts = Object.entries(ratio).filter(([column]) => /^(prefill|decode)/.test(column))
+  const texts = Object.entries(ratio)
+    .filter(([column]) => /^(prefill|decode)/.test(column))
     .map(([column, value]) => `${column} ${show(value, '')} x`);
   return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
 }
@@ -102,8 +103,12 @@ export function overOne(turns) {
 /** Lines of equal columns, the first to the left, the others to the right. @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));
-  return rows.map((row) => row.map((cell, i) => (i ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ')
-    .trimEnd());
+  return rows.map((row) =>
+    row
+      .map((cell, i) => (i ? cell.padStart(widths[i]) : cell.padEnd(widths[i])))
+      .join('  ')
+      .trimEnd(),
+  );
 }
 
 /** @param {number | undefined} value @param {string} column */
@@ -113,23 +118,28 @@ function show(value, column) {
 }
 
 /** @param {{ result: Result, figures: Figures }[]} entries */
-const columnsOf = (entries) => [...new Set(entries.flatMap((entry) => Object.keys(entry.figures)))]
-  .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }));
+const columnsOf = (entries) =>
+  [...new Set(entries.flatMap((entry) => Object.keys(entry.figures)))].sort(
+    (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }),
+  );
 const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
 const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
 
 /** How many times better the reference is than each of the others, at the same threads.
  * @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
 function comparisons(entries, reference, columns) {
-  return entries.filter(({ result }) => result.side === reference).flatMap((ours) => {
-    const others = entries.filter(({ result }) => result.side !== reference
-      && result.threads === ours.result.threads && result.samples.length);
-    return others.map((other) => {
-      const own = ratios(ours.figures, other.figures);
-      const cells = columns.map((column) => (own[column] === undefined ? '-' : `${show(own[column], '')} x`));
-      return [`better than ${label(other.result)}`, ...cells];
+  return entries
+    .filter(({ result }) => result.side === reference)
+    .flatMap((ours) => {
+      const others = entries.filter(
+        ({ result }) => result.side !== reference && result.threads === ours.result.threads && result.samples.length,
+      );
+      return others.map((other) => {
+        const own = ratios(ours.figures, other.figures);
+        const cells = columns.map((column) => (own[column] === undefined ? '-' : `${show(own[column], '')} x`));
+        return [`better than ${label(other.result)}`, ...cells];
+      });
     });
-  });
 }
 
 /** @param {Result} result */
@@ -138,7 +148,8 @@ const label = ({ title, threads }) => `${title}, ${threads} thread${threads > 1 
 /** The table: medians of each side, then how many times better `reference` is.
  * @param {Result[]} results @param {string} reference */
 export function render(results, reference) {
-  const entries = results.filter(({ samples }) => samples.length)
+  const entries = results
+    .filter(({ samples }) => samples.length)
     .map((result) => ({ result, figures: summary(result) }));
   const columns = columnsOf(entries);
   const rows = entries.map(({ result, figures: own }) => {

@@ -68,7 +68,9 @@ function inNode(side, job) {
   const execPath = side.node?.();
   if (!execPath) throw new Error('no such Node here');
   const child = fork(at('tools', 'bench', 'node.js'), [JSON.stringify(job)], {
-    execPath, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    execPath,
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   return new Promise((resolve, reject) => {
     child.on('message', (/** @type {any} */ answer) => {

@@ -42,6 +42,11 @@ static const uint32_t ranges[] = {
 const list = ranges();
 const lines = [];
 for (let i = 0; i < list.length; i += PER_LINE) {
-  lines.push(`    ${list.slice(i, i + PER_LINE).map((range) => `0x${range.toString(16)},`).join(' ')}`);
+  lines.push(
+    `    ${list
+      .slice(i, i + PER_LINE)
+      .map((range) => `0x${range.toString(16)},`)
+      .join(' ')}`,
+  );
 }
 writeFileSync(at('src/text/classes_table.h'), `${head(list.length)}${lines.join('\n')}\n};\n\n#endif\n`);

@@ -45,7 +45,8 @@ async function refresh() {
 function archives() {
   const fields = '$(ORIGIN)|$(LABEL)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)|$(SOURCESENTRY)';
   const lines = output('apt-get', ['indextargets', '--format', fields, 'Created-By: Packages']).split('\n');
-  return lines.map((line) => line.split('|'))
+  return lines
+    .map((line) => line.split('|'))
     .filter(([, , , component]) => component === 'main')
     .map(([origin, label, codename, , uri, entry]) => ({ origin, label, codename, uri, entry }));
 }
@@ -62,13 +63,17 @@ function signedBy(entry) {
     const line = text.split('\n')[Number(number) - 1] ?? '';
     return line.match(/signed-by=([^\s\]]+)/i)?.[1] ?? '';
   }
-  const stanzas = text.replaceAll(/^#.*\n/gm, '').split(/\n\s*\n/).filter((stanza) => stanza.trim());
+  const stanzas = text
+    .replaceAll(/^#.*\n/gm, '')
+    .split(/\n\s*\n/)
+    .filter((stanza) => stanza.trim());
   return stanzas[Number(number) - 1]?.match(/^Signed-By:[ \t]*(\/\S+)/im)?.[1] ?? '';
 }
 
 /** Versions of emscripten that apt can install. */
 function offered() {
-  return output('apt-cache', ['madison', 'emscripten']).split('\n')
+  return output('apt-cache', ['madison', 'emscripten'])
+    .split('\n')
     .map((line) => line.split('|').map((cell) => cell.trim()))
     .filter((cells) => cells.length > 2)
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
@@ -77,7 +82,10 @@ function offered() {
 /** Adds the newer suite beside the machine's own, if no source offers a new enough emscripten. */
 async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
-  if (!own) throw new Trouble('No source of Debian itself among apt\'s sources: please install an emcc >= 3.1.69 (emsdk) and put it on the PATH.');
+  if (!own)
+    throw new Trouble(
+      "No source of Debian itself among apt's sources: please install an emcc >= 3.1.69 (emsdk) and put it on the PATH.",
+    );
   const key = signedBy(own.entry) || (existsSync(KEYRING) ? KEYRING : '');
   const fields = ['Types: deb', `URIs: ${own.uri}`, `Suites: ${SUITE}`, 'Components: main'];
   if (key) fields.push(`Signed-By: ${key}`);
@@ -94,13 +102,16 @@ async function addSuite() {
  */
 export async function installEmscripten(minimum) {
   if (!isRoot()) {
-    throw new Trouble(`Needs root once, to install Emscripten. Run this command as root, or put an emcc >= ${minimum} (emsdk) on the PATH.`);
+    throw new Trouble(
+      `Needs root once, to install Emscripten. Run this command as root, or put an emcc >= ${minimum} (emsdk) on the PATH.`,
+    );
   }
   await refresh();
   const good = () => offered().find(({ version }) => atLeast(version, minimum));
   if (!good()) await addSuite();
   const found = good();
-  if (!found?.suite) throw new Trouble(`apt offers no emscripten >= ${minimum}: please install emsdk and put its emcc on the PATH.`);
+  if (!found?.suite)
+    throw new Trouble(`apt offers no emscripten >= ${minimum}: please install emsdk and put its emcc on the PATH.`);
   await aptInstall(['emscripten'], ['-t', found.suite]);
 }
 
@@ -119,6 +130,7 @@ export function linkAcorn() {
   if (existsSync('/usr/share/node_modules')) {
     throw new Trouble('/usr/share/node_modules exists without acorn in it: please link /usr/share/nodejs/acorn there.');
   }
-  if (!isRoot()) throw new Trouble('Needs root once. Please run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
+  if (!isRoot())
+    throw new Trouble('Needs root once. Please run:\n  sudo ln -s /usr/share/nodejs /usr/share/node_modules');
   symlinkSync('/usr/share/nodejs', '/usr/share/node_modules');
 }

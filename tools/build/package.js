@@ -9,7 +9,14 @@
  *   node tools/build-package.js
  */
 import {
-  chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync,
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { join, relative } from 'node:path';
 import { MODULES as FILES } from '../js/modules.js';
@@ -61,8 +68,14 @@ function putWordsBack(path) {
 async function bundle(names, options) {
   const esbuild = await import('esbuild');
   await esbuild.build({
-    entryPoints: names.map((name) => at('js', name)), outdir: at('dist'), bundle: true, format: 'esm',
-    legalComments: 'none', logLevel: 'warning', charset: 'utf8', ...options,
+    entryPoints: names.map((name) => at('js', name)),
+    outdir: at('dist'),
+    bundle: true,
+    format: 'esm',
+    legalComments: 'none',
+    logLevel: 'warning',
+    charset: 'utf8',
+    ...options,
   });
 }
 
@@ -89,7 +102,10 @@ async function forNode() {
   const here = 'const here=require("node:url").pathToFileURL(__filename).href;';
   /** @type {import('esbuild').BuildOptions} */
   const cjs = {
-    ...options, format: 'cjs', outExtension: { '.js': '.cjs' }, define: { 'import.meta.url': 'here' },
+    ...options,
+    format: 'cjs',
+    outExtension: { '.js': '.cjs' },
+    define: { 'import.meta.url': 'here' },
     banner: { js: here },
   };
   for (const name of ['index', 'search']) {
@@ -110,24 +126,29 @@ function forAngular() {
   }
 }
 
-if (isMain(import.meta.url)) await cli(async () => {
-  const out = at('dist');
-  rmSync(out, { recursive: true, force: true });
-  mkdirSync(out);
-  copyModules(out);
-  await forBrowsers();
-  await forNode();
-  forAngular();
-  const scripts = readdirSync(out).filter((name) => /\.c?js$/.test(name)).map((name) => join(out, name));
-  scripts.forEach(putWordsBack);
-  const bare = scripts.flatMap(namesIn);
-  if (bare.length) throw new Trouble(`imported by name: ${bare.join(', ')}`);
-});
+if (isMain(import.meta.url))
+  await cli(async () => {
+    const out = at('dist');
+    rmSync(out, { recursive: true, force: true });
+    mkdirSync(out);
+    copyModules(out);
+    await forBrowsers();
+    await forNode();
+    forAngular();
+    const scripts = readdirSync(out)
+      .filter((name) => /\.c?js$/.test(name))
+      .map((name) => join(out, name));
+    scripts.forEach(putWordsBack);
+    const bare = scripts.flatMap(namesIn);
+    if (bare.length) throw new Trouble(`imported by name: ${bare.join(', ')}`);
+  });
 
 /** What a file imports that is neither a path nor Node's. @param {string} path */
 function namesIn(path) {
   const code = readFileSync(path, 'utf8');
   const found = code.matchAll(/(?:\bfrom|\bimport|\bimport\(|\brequire\()\s*["']([^"'\s]+)["']/g);
-  return [...found].map(([, name]) => name).filter((name) => !/^(\.{0,2}\/|node:)/.test(name))
+  return [...found]
+    .map(([, name]) => name)
+    .filter((name) => !/^(\.{0,2}\/|node:)/.test(name))
     .map((name) => `${name} (${relative(root, path)})`);
 }

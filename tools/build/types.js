@@ -41,7 +41,11 @@ function isPublic(member) {
 
 /** The words of a comment without its tags, which say again what the types say. @param {string} comment */
 function words(comment) {
-  const text = comment.replace(/^\/\*\*|\*\/$/g, '').replace(/^\s*\* ?/gm, '').split(/@[a-z]+\b/)[0].trim();
+  const text = comment
+    .replace(/^\/\*\*|\*\/$/g, '')
+    .replace(/^\s*\* ?/gm, '')
+    .split(/@[a-z]+\b/)[0]
+    .trim();
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
 }
 
@@ -107,7 +111,8 @@ class RollUp {
   /** With the one name of what it names. @param {Declared} declaration */
   #cleaned(declaration) {
     const rename = (/** @type {ts.Identifier} */ node) => {
-      const symbol = this.#checker.getSymbolAtLocation(node), real = symbol && this.#real(symbol);
+      const symbol = this.#checker.getSymbolAtLocation(node),
+        real = symbol && this.#real(symbol);
       const known = real && this.#taken.get(real.name) === real;
       return known && real.name !== node.text ? ts.factory.createIdentifier(real.name) : node;
     };
@@ -130,12 +135,18 @@ class RollUp {
   /** @param {{ declaration: Declared, exported: boolean }} found */
   #text({ declaration, exported }) {
     const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
-    const file = declaration.getSourceFile(), name = /** @type {ts.Identifier} */ (declaration.name).text;
+    const file = declaration.getSourceFile(),
+      name = /** @type {ts.Identifier} */ (declaration.name).text;
     const printer = ts.createPrinter({ removeComments: false });
-    const code = printer.printNode(ts.EmitHint.Unspecified, this.#cleaned(declaration), file)
-      .replace(/^(\s*\/\*\*[^]*?\*\/)+\s*/, '').replace(/^(export )?(declare )?/, '')
+    const code = printer
+      .printNode(ts.EmitHint.Unspecified, this.#cleaned(declaration), file)
+      .replace(/^(\s*\/\*\*[^]*?\*\/)+\s*/, '')
+      .replace(/^(export )?(declare )?/, '')
       .replace(/\/\*\*[^]*?\*\/\s*/g, (comment) => words(comment.trim()) && `${words(comment.trim())}\n    `);
-    const comments = ts.getJSDocCommentsAndTags(statement).filter(ts.isJSDoc).map((one) => one.getText(file));
+    const comments = ts
+      .getJSDocCommentsAndTags(statement)
+      .filter(ts.isJSDoc)
+      .map((one) => one.getText(file));
     const comment = words(comments.findLast((text) => !/@typedef|@import/.test(text)) ?? '');
     const keyword = ts.isVariableDeclaration(declaration) ? 'const ' : '';
     const head = `${exported ? 'export ' : ''}${ts.isTypeAliasDeclaration(declaration) ? '' : 'declare '}${keyword}`;
@@ -144,7 +155,8 @@ class RollUp {
 
   /** @param {string} base where the other entry lies */
   text(base) {
-    const code = this.#found.map((one) => this.#text(one)).join('\n'), names = [...this.#imported.keys()];
+    const code = this.#found.map((one) => this.#text(one)).join('\n'),
+      names = [...this.#imported.keys()];
     const again = names.filter((name) => this.#imported.get(name));
     const head = names.length ? `import { ${names.join(', ')} } from '${base}';\n` : DISPOSABLE;
     const exported = again.length ? `export { ${again.join(', ')} };\n` : '';
@@ -155,13 +167,19 @@ class RollUp {
 
 /** @param {ts.Declaration} node */
 function isDeclared(node) {
-  return ts.isClassDeclaration(node) || ts.isFunctionDeclaration(node) || ts.isTypeAliasDeclaration(node)
-    || ts.isVariableDeclaration(node) || ts.isInterfaceDeclaration(node);
+  return (
+    ts.isClassDeclaration(node) ||
+    ts.isFunctionDeclaration(node) ||
+    ts.isTypeAliasDeclaration(node) ||
+    ts.isVariableDeclaration(node) ||
+    ts.isInterfaceDeclaration(node)
+  );
 }
 
 /** What the documents say of options and fields, above each. @param {string} name @param {string} code */
 function withMeanings(name, code) {
-  const options = OPTIONS[name] ?? {}, fields = FIELDS[name] ?? {};
+  const options = OPTIONS[name] ?? {},
+    fields = FIELDS[name] ?? {};
   return code.replace(/^ {4}(?:readonly )?(\w+)\??:/gm, (line, field) => {
     const { meaning: said = fields[field] ?? '', standard = '' } = options[field] ?? {};
     const meaning = said.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/^see below$/, '');
@@ -173,14 +191,15 @@ await cli(async () => {
   rmSync(MADE, { recursive: true, force: true });
   await must('types', process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.types.json']);
   const files = ENTRIES.map((name) => at('build', 'types', `${name}.d.ts`));
-  const { ES2022 } = ts.ScriptTarget, { NodeNext } = ts.ModuleKind;
+  const { ES2022 } = ts.ScriptTarget,
+    { NodeNext } = ts.ModuleKind;
   const program = ts.createProgram(files, { target: ES2022, module: NodeNext, types: [] });
   /** @type {RollUp | undefined} */
   let base;
   for (const [i, file] of files.entries()) {
     const entry = new RollUp(program, /** @type {ts.SourceFile} */ (program.getSourceFile(file)), base);
     writeFileSync(at('dist', `${ENTRIES[i]}.d.ts`), entry.text('./index.js'));
-    writeFileSync(at('dist', `${ENTRIES[i]}.d.cts`), entry.text('./index.cjs'));   // for `require`
+    writeFileSync(at('dist', `${ENTRIES[i]}.d.cts`), entry.text('./index.cjs')); // for `require`
     base ??= entry;
   }
 });

@@ -19,9 +19,17 @@ const u8 = (v) => Buffer.from([v]);
 /** @param {number} v */
 const u16 = (v) => Buffer.from([v & 255, v >> 8]);
 /** @param {number} v */
-const u32 = (v) => { const b = Buffer.alloc(4); b.writeUInt32LE(v); return b; };
+const u32 = (v) => {
+  const b = Buffer.alloc(4);
+  b.writeUInt32LE(v);
+  return b;
+};
 /** @param {number | bigint} v */
-const u64 = (v) => { const b = Buffer.alloc(8); b.writeBigUInt64LE(BigInt(v)); return b; };
+const u64 = (v) => {
+  const b = Buffer.alloc(8);
+  b.writeBigUInt64LE(BigInt(v));
+  return b;
+};
 /** @param {string} s */
 const text = (s) => Buffer.concat([u64(Buffer.byteLength(s)), Buffer.from(s)]);
 /** @param {number} version @param {number | bigint} tensors @param {number | bigint} metadata */
@@ -31,8 +39,13 @@ const pair = (key, type, ...value) => [text(key), u32(type), ...value];
 /** @param {string} key @param {number} of @param {number | bigint} count @param {Buffer[]} values */
 const array = (key, of, count, ...values) => pair(key, 9, u32(of), u64(count), ...values);
 /** @param {string} name @param {(number | bigint)[]} shape @param {number | bigint} offset */
-const tensor = (name, shape, offset, type = 0, dims = shape.length) =>
-  [text(name), u32(dims), ...shape.map(u64), u32(type), u64(offset)];
+const tensor = (name, shape, offset, type = 0, dims = shape.length) => [
+  text(name),
+  u32(dims),
+  ...shape.map(u64),
+  u32(type),
+  u64(offset),
+];
 /** @param {Buffer[]} value */
 const oneKey = (...value) => [...head(3, 0, 1), ...value];
 /** @param {Buffer[]} info */
@@ -44,22 +57,34 @@ const ALIGNMENT = 'general.alignment';
 const DATA = Buffer.alloc(1088);
 
 /** Keys of a split file. @param {number} no @param {number} count @param {number} tensors */
-const split = (no, count, tensors) => [...pair('split.no', 2, u16(no)), ...pair('split.count', 2, u16(count)),
-  ...pair('split.tensors.count', 5, u32(tensors))];
+const split = (no, count, tensors) => [
+  ...pair('split.no', 2, u16(no)),
+  ...pair('split.count', 2, u16(count)),
+  ...pair('split.tensors.count', 5, u32(tensors)),
+];
 
 /** One value of every type, arrays, three tensors. @param {number} version */
 const good = (version) => [
   ...head(version, 3, 16),
   ...pair('general.architecture', 8, text('gemma3')),
-  ...pair('u8', 0, u8(255)), ...pair('i8', 1, u8(128)), ...pair('u16', 2, u8(1), u8(2)),
-  ...pair('i16', 3, u8(255), u8(255)), ...pair('u32', 4, u32(0xffffffff)), ...pair('i32', 5, u32(0x80000000)),
-  ...pair('f32', 6, u32(0x7fc00000)), ...pair('bool', 7, u8(1)), ...pair('u64', 10, u64(MAX)),
-  ...pair('i64', 11, u64(1n << 63n)), ...pair('f64', 12, u64(0x7ff0000000000000n)),
+  ...pair('u8', 0, u8(255)),
+  ...pair('i8', 1, u8(128)),
+  ...pair('u16', 2, u8(1), u8(2)),
+  ...pair('i16', 3, u8(255), u8(255)),
+  ...pair('u32', 4, u32(0xffffffff)),
+  ...pair('i32', 5, u32(0x80000000)),
+  ...pair('f32', 6, u32(0x7fc00000)),
+  ...pair('bool', 7, u8(1)),
+  ...pair('u64', 10, u64(MAX)),
+  ...pair('i64', 11, u64(1n << 63n)),
+  ...pair('f64', 12, u64(0x7ff0000000000000n)),
   ...pair(ALIGNMENT, 4, u32(64)),
   ...array('tokenizer.ggml.tokens', 8, 3, text('<pad>'), text(''), text('▁a')),
   ...array('tokenizer.ggml.scores', 6, 2, u32(0), u32(0xc0000000)),
   ...array('nothing', 8, 0),
-  ...tensor('token_embd.weight', [64, 3], 0), ...tensor('v', [7], 768), ...tensor('cube', [2, 3, 4, 5], 832),
+  ...tensor('token_embd.weight', [64, 3], 0),
+  ...tensor('v', [7], 768),
+  ...tensor('cube', [2, 3, 4, 5], 832),
   DATA,
 ];
 
@@ -113,17 +138,35 @@ const FILES = {
   'tensors-far-offset': oneTensor(...tensor('t', [32], 1n << 63n)),
   'tensors-duplicate-name': [...head(3, 2, 0), ...tensor('t', [32], 0), ...tensor('t', [32], 128)],
   'tensors-inconsistent-align': [...head(3, 1, 1), ...pair(ALIGNMENT, 4, u32(128)), ...tensor('t', [32], 32)],
-  'tensors-custom-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(8)),
-    ...tensor('a', [6], 0), ...tensor('b', [6], 24), DATA],
+  'tensors-custom-align': [
+    ...head(3, 2, 1),
+    ...pair(ALIGNMENT, 4, u32(8)),
+    ...tensor('a', [6], 0),
+    ...tensor('b', [6], 24),
+    DATA,
+  ],
   'tensors-cut': oneTensor(...tensor('t', [32], 0).slice(0, 3)),
-  'data-mem-size-overflow': [...head(3, 2, 0), ...tensor('a', [0x7fffffffffffffc0n], 0, 24),
-    ...tensor('b', [0x7fffffffffffffc0n], 0x7fffffffffffffc0n, 24)],
+  'data-mem-size-overflow': [
+    ...head(3, 2, 0),
+    ...tensor('a', [0x7fffffffffffffc0n], 0, 24),
+    ...tensor('b', [0x7fffffffffffffc0n], 0x7fffffffffffffc0n, 24),
+  ],
   'tensors-most-dims': oneTensor(...tensor('t', [1, 1, 1, 1], 0, 0, 0xffffffff)),
   'tensors-bytes-too-big': oneTensor(...tensor('t', [2, 1n << 59n], 0, 27)),
-  'tensors-bad-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(8)), ...tensor('a', [6], 0), ...tensor('b', [6], 28)],
+  'tensors-bad-align': [
+    ...head(3, 2, 1),
+    ...pair(ALIGNMENT, 4, u32(8)),
+    ...tensor('a', [6], 0),
+    ...tensor('b', [6], 28),
+  ],
   'data-bad-align': [...head(3, 2, 0), ...tensor('a', [31], 0), ...tensor('b', [32], 124), DATA],
-  'data-inconsistent-align': [...head(3, 2, 1), ...pair(ALIGNMENT, 4, u32(256)), ...tensor('a', [32], 0),
-    ...tensor('b', [32], 128), DATA],
+  'data-inconsistent-align': [
+    ...head(3, 2, 1),
+    ...pair(ALIGNMENT, 4, u32(256)),
+    ...tensor('a', [32], 0),
+    ...tensor('b', [32], 128),
+    DATA,
+  ],
   'data-not-enough': [...head(3, 1, 0), ...tensor('a', [1 << 20], 0), DATA],
   'split-alone': [...head(3, 0, 3), ...split(0, 3, 5)],
   'split-second-alone': [...head(3, 0, 3), ...split(1, 3, 5)],
@@ -138,8 +181,8 @@ const EXPECTED = {
   'bad-magic': /^header-(bad-magic|web-page)/,
   'bad-version': /^header-(version|big-endian)/,
   'bad-count': /^(header-bad-n|array-bad-count|array-count)/,
-  'truncated': /-cut$/,
-  'duplicate': /duplicate/,
+  truncated: /-cut$/,
+  duplicate: /duplicate/,
   'missing-key': /^(good|header-empty|data-not-enough|tensors-custom-align)/,
   'unsupported-type': /^tensors-bad-type/,
   'bad-part': /^split-/,
@@ -153,7 +196,8 @@ const codeOf = (/** @type {string} */ name) =>
 /** A C string of any bytes, in lines. @param {Buffer} bytes */
 function literal(bytes) {
   const parts = Array.from(bytes, (b, i) => {
-    const c = String.fromCharCode(b), digit = /[0-9]/.test(String.fromCharCode(bytes[i + 1] ?? 0));
+    const c = String.fromCharCode(b),
+      digit = /[0-9]/.test(String.fromCharCode(bytes[i + 1] ?? 0));
     return /[\w .,<>!/-]/.test(c) ? c : `\\${digit ? b.toString(8).padStart(3, '0') : b.toString(8)}`;
   });
   return (parts.join('').match(/(?:\\[0-7]{1,3}|[^\\]){1,60}/g) ?? []).map((line) => `\n    "${line}"`).join('');
@@ -163,7 +207,12 @@ mkdirSync(FOLDER, { recursive: true });
 for (const old of readdirSync(FOLDER)) rmSync(`${FOLDER}/${old}`);
 const rows = Object.entries(FILES).map(([name, parts]) => ({ name, code: codeOf(name), bytes: Buffer.concat(parts) }));
 for (const { name, bytes } of rows) writeFileSync(`${FOLDER}/${name}.gguf`, bytes);
-writeFileSync(`${VECTORS}.json`, `${JSON.stringify(Object.fromEntries(rows.map(({ name, code }) => [name, code])), null, 1)}\n`);
-writeFileSync(`${VECTORS}.inc`, rows.map(({ name, code, bytes }) =>
-  `{ "${name}", "${code}", ${bytes.length},${literal(bytes)} },\n`).join(''));
+writeFileSync(
+  `${VECTORS}.json`,
+  `${JSON.stringify(Object.fromEntries(rows.map(({ name, code }) => [name, code])), null, 1)}\n`,
+);
+writeFileSync(
+  `${VECTORS}.inc`,
+  rows.map(({ name, code, bytes }) => `{ "${name}", "${code}", ${bytes.length},${literal(bytes)} },\n`).join(''),
+);
 console.log(`${rows.length} files in tests/fuzz/corpus/malformed`);

@@ -35,7 +35,8 @@ function run(program, args) {
 function findClang() {
   const names = [process.env.GW_CLANG, 'clang', ...Array.from({ length: 12 }, (_, i) => `clang-${22 - i}`)];
   const found = names.find((name) => name && spawnSync(name, ['--version']).status === 0);
-  if (!found) throw new Trouble('no clang (Debian: apt-get install clang-19 libclang-rt-19-dev; or name one in GW_CLANG)');
+  if (!found)
+    throw new Trouble('no clang (Debian: apt-get install clang-19 libclang-rt-19-dev; or name one in GW_CLANG)');
   return found;
 }
 
@@ -47,7 +48,8 @@ function build(names) {
 
 /** @param {Harness} name */
 function folders(name) {
-  const work = at('build', 'fuzz', 'work', name), findings = at('build', 'fuzz', 'findings');
+  const work = at('build', 'fuzz', 'work', name),
+    findings = at('build', 'fuzz', 'findings');
   const corpus = at('tests', 'fuzz', 'corpus', name);
   for (const folder of [work, findings, corpus]) mkdirSync(folder, { recursive: true });
   return { work, findings, corpus, seeds: [corpus, at('tests', 'fuzz', 'corpus', 'malformed')] };
@@ -55,17 +57,25 @@ function folders(name) {
 
 /** @param {Harness} name @param {{ minutes: number, runs: number }} limits */
 function fuzz(name, { minutes, runs }) {
-  const { work, findings, seeds } = folders(name), { length, words, seconds } = HARNESSES[name];
+  const { work, findings, seeds } = folders(name),
+    { length, words, seconds } = HARNESSES[name];
   run(at('build', 'fuzz', `fuzz_${name}`), [
-    `-max_total_time=${Math.round(minutes * 60)}`, `-runs=${runs}`, `-max_len=${length}`, '-print_final_stats=1',
-    `-timeout=${seconds}`, `-artifact_prefix=${findings}/${name}-`,
-    ...(words ? [`-dict=${at('tests', 'fuzz', 'gguf.dict')}`] : []), work, ...seeds,
+    `-max_total_time=${Math.round(minutes * 60)}`,
+    `-runs=${runs}`,
+    `-max_len=${length}`,
+    '-print_final_stats=1',
+    `-timeout=${seconds}`,
+    `-artifact_prefix=${findings}/${name}-`,
+    ...(words ? [`-dict=${at('tests', 'fuzz', 'gguf.dict')}`] : []),
+    work,
+    ...seeds,
   ]);
 }
 
 /** Small files first: of what covers the same the smallest stays. @param {Harness} name */
 function merge(name) {
-  const { work, corpus, seeds } = folders(name), merged = at('build', 'fuzz', `merged-${name}`);
+  const { work, corpus, seeds } = folders(name),
+    merged = at('build', 'fuzz', `merged-${name}`);
   rmSync(merged, { recursive: true, force: true });
   mkdirSync(merged);
   for (const folder of seeds) {
@@ -73,9 +83,12 @@ function merge(name) {
   }
   const before = new Set(readdirSync(merged));
   run(at('build', 'fuzz', `fuzz_${name}`), ['-set_cover_merge=1', `-max_len=${MOST.file}`, merged, work]);
-  const files = readdirSync(merged).filter((file) => !before.has(file))
-    .map((file) => ({ file, size: statSync(`${merged}/${file}`).size })).sort((a, b) => a.size - b.size);
-  let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0), added = 0;
+  const files = readdirSync(merged)
+    .filter((file) => !before.has(file))
+    .map((file) => ({ file, size: statSync(`${merged}/${file}`).size }))
+    .sort((a, b) => a.size - b.size);
+  let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0),
+    added = 0;
   for (const { file, size } of files) {
     if (total + size > MOST.harness) break;
     copyFileSync(`${merged}/${file}`, `${corpus}/${file.slice(0, 12)}`);

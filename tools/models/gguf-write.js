@@ -34,17 +34,22 @@ export const GGML_TYPES = Object.freeze({
 
 /** @typedef {keyof typeof GGML_TYPES} TypeName */
 
-const VALUE_TYPES = ['u8', 'i8', 'u16', 'i16', 'u32', 'i32', 'f32', 'bool', 'string', 'array',
-  'u64', 'i64', 'f64'];
+const VALUE_TYPES = ['u8', 'i8', 'u16', 'i16', 'u32', 'i32', 'f32', 'bool', 'string', 'array', 'u64', 'i64', 'f64'];
 
 const p = Buffer.prototype;
 /** @type {Record<string, { bytes: number, write: (v: any, at: number) => number }>} */
 const SCALARS = {
-  u8: { bytes: 1, write: p.writeUInt8 }, i8: { bytes: 1, write: p.writeInt8 }, bool: { bytes: 1, write: p.writeUInt8 },
-  u16: { bytes: 2, write: p.writeUInt16LE }, i16: { bytes: 2, write: p.writeInt16LE },
-  u32: { bytes: 4, write: p.writeUInt32LE }, i32: { bytes: 4, write: p.writeInt32LE },
-  u64: { bytes: 8, write: p.writeBigUInt64LE }, i64: { bytes: 8, write: p.writeBigInt64LE },
-  f32: { bytes: 4, write: p.writeFloatLE }, f64: { bytes: 8, write: p.writeDoubleLE },
+  u8: { bytes: 1, write: p.writeUInt8 },
+  i8: { bytes: 1, write: p.writeInt8 },
+  bool: { bytes: 1, write: p.writeUInt8 },
+  u16: { bytes: 2, write: p.writeUInt16LE },
+  i16: { bytes: 2, write: p.writeInt16LE },
+  u32: { bytes: 4, write: p.writeUInt32LE },
+  i32: { bytes: 4, write: p.writeInt32LE },
+  u64: { bytes: 8, write: p.writeBigUInt64LE },
+  i64: { bytes: 8, write: p.writeBigInt64LE },
+  f32: { bytes: 4, write: p.writeFloatLE },
+  f64: { bytes: 8, write: p.writeDoubleLE },
 };
 const BIG = new Set(['u64', 'i64']);
 
@@ -53,7 +58,7 @@ export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} *
   const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
   if (!type) throw new Error(`type ${typeId} cannot be written`);
   if (shape[0] % type.items) throw new Error(`row of ${shape[0]} is not a multiple of ${type.items}`);
-  return shape.reduce((a, b) => a * b, 1) / type.items * type.bytes;
+  return (shape.reduce((a, b) => a * b, 1) / type.items) * type.bytes;
 }
 
 /** Little-endian values behind one another in a buffer that grows. */
@@ -124,15 +129,17 @@ function writeEntry(sink, entry) {
 export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = {}) {
   const up = (/** @type {number} */ n) => Math.ceil(n / alignment) * alignment;
   const sink = new Sink();
-  sink.u32(0x46554747);   // 'GGUF'
+  sink.u32(0x46554747); // 'GGUF'
   sink.u32(version);
   sink.u64(tensors.length);
   sink.u64(metadata.length);
   for (const entry of metadata) writeEntry(sink, entry);
-  const offsets = [], sizes = [];
+  const offsets = [],
+    sizes = [];
   let end = 0;
   for (const t of tensors) {
-    const at = up(end), size = tensorBytes(t.type, t.shape);
+    const at = up(end),
+      size = tensorBytes(t.type, t.shape);
     sink.string(t.name);
     sink.u32(t.shape.length);
     for (const n of t.shape) sink.u64(n);
@@ -153,7 +160,7 @@ export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = 
 export function writeGguf(path, header, data) {
   const fd = fs.openSync(path, 'w');
   const put = (/** @type {Uint8Array} */ bytes) => {
-    for (let done = 0; done < bytes.length;) done += fs.writeSync(fd, bytes, done);
+    for (let done = 0; done < bytes.length; ) done += fs.writeSync(fd, bytes, done);
   };
   try {
     put(header.bytes);

@@ -79,40 +79,165 @@ const CLEAR = { loud: 128, branch: 0.7 };
 
 /** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
 export const PRESETS = Object.freeze({
-  '1b': { name: 'Gemma 3 1B shape, random weights', layers: 26, dModel: 1152, ffn: 6912, heads: 4, kvHeads: 1,
-    headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
-  '270m': { name: 'Gemma 3 270M shape, random weights', layers: 18, dModel: 640, ffn: 2048, heads: 4, kvHeads: 1,
-    headDim: 256, window: 512, context: 32768, vocab: 'gemma3', direct: true },
-  'embedding-300m': { architecture: 'gemma-embedding', name: 'EmbeddingGemma 300M shape, random weights', layers: 24,
-    dModel: 768, ffn: 1152, heads: 3, kvHeads: 1, headDim: 256, window: 512, context: 2048, dense: 3072,
-    vocab: 'gemma3', type: 'Q8_0', direct: true },
-  'gemma-2b': { architecture: 'gemma', name: 'Gemma 1 2B shape, random weights', layers: 18, dModel: 2048,
-    ffn: 16384, heads: 8, kvHeads: 1, headDim: 256, context: 8192, vocab: 256000, type: 'Q4_0', direct: true,
-    ...CLEAR },
-  'gemma2-2b': { architecture: 'gemma2', name: 'Gemma 2 2B shape, random weights', layers: 26, dModel: 2304,
-    ffn: 9216, heads: 8, kvHeads: 4, headDim: 256, window: 4096, context: 8192, vocab: 256000, type: 'Q4_0',
-    direct: true, ...CLEAR },
-  'gpt2-124m': { architecture: 'gpt2', name: 'GPT-2 124M shape, random weights', layers: 12, dModel: 768, ffn: 3072,
-    heads: 12, context: 1024, vocab: 50257, type: 'F16', direct: true, ...CLEAR },
-  'llama-1b': { architecture: 'llama', name: 'Llama 3.2 1B shape, random weights', layers: 16, dModel: 2048, ffn: 8192,
-    heads: 32, kvHeads: 8, headDim: 64, context: 131072, ropeBase: 5e5, vocab: 128256, type: 'Q4_0', direct: true,
-    ropeScaling: { factor: 32, low: 1, high: 4, context: 8192 }, ...CLEAR },
-  'qwen3-0.6b': { architecture: 'qwen3', name: 'Qwen3 0.6B shape, random weights', layers: 28, dModel: 1024, ffn: 3072,
-    heads: 16, kvHeads: 8, headDim: 128, context: 40960, vocab: 151936, type: 'Q4_0', direct: true, ...CLEAR },
-  'smollm2-135m': { architecture: 'llama', name: 'SmolLM2 135M shape, random weights', layers: 30, dModel: 576,
-    ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, context: 8192, ropeBase: 1e5, vocab: 49152, tokenizer: 'smollm',
-    type: 'F16', direct: true, ...CLEAR },
+  '1b': {
+    name: 'Gemma 3 1B shape, random weights',
+    layers: 26,
+    dModel: 1152,
+    ffn: 6912,
+    heads: 4,
+    kvHeads: 1,
+    headDim: 256,
+    window: 512,
+    context: 32768,
+    vocab: 'gemma3',
+    direct: true,
+  },
+  '270m': {
+    name: 'Gemma 3 270M shape, random weights',
+    layers: 18,
+    dModel: 640,
+    ffn: 2048,
+    heads: 4,
+    kvHeads: 1,
+    headDim: 256,
+    window: 512,
+    context: 32768,
+    vocab: 'gemma3',
+    direct: true,
+  },
+  'embedding-300m': {
+    architecture: 'gemma-embedding',
+    name: 'EmbeddingGemma 300M shape, random weights',
+    layers: 24,
+    dModel: 768,
+    ffn: 1152,
+    heads: 3,
+    kvHeads: 1,
+    headDim: 256,
+    window: 512,
+    context: 2048,
+    dense: 3072,
+    vocab: 'gemma3',
+    type: 'Q8_0',
+    direct: true,
+  },
+  'gemma-2b': {
+    architecture: 'gemma',
+    name: 'Gemma 1 2B shape, random weights',
+    layers: 18,
+    dModel: 2048,
+    ffn: 16384,
+    heads: 8,
+    kvHeads: 1,
+    headDim: 256,
+    context: 8192,
+    vocab: 256000,
+    type: 'Q4_0',
+    direct: true,
+    ...CLEAR,
+  },
+  'gemma2-2b': {
+    architecture: 'gemma2',
+    name: 'Gemma 2 2B shape, random weights',
+    layers: 26,
+    dModel: 2304,
+    ffn: 9216,
+    heads: 8,
+    kvHeads: 4,
+    headDim: 256,
+    window: 4096,
+    context: 8192,
+    vocab: 256000,
+    type: 'Q4_0',
+    direct: true,
+    ...CLEAR,
+  },
+  'gpt2-124m': {
+    architecture: 'gpt2',
+    name: 'GPT-2 124M shape, random weights',
+    layers: 12,
+    dModel: 768,
+    ffn: 3072,
+    heads: 12,
+    context: 1024,
+    vocab: 50257,
+    type: 'F16',
+    direct: true,
+    ...CLEAR,
+  },
+  'llama-1b': {
+    architecture: 'llama',
+    name: 'Llama 3.2 1B shape, random weights',
+    layers: 16,
+    dModel: 2048,
+    ffn: 8192,
+    heads: 32,
+    kvHeads: 8,
+    headDim: 64,
+    context: 131072,
+    ropeBase: 5e5,
+    vocab: 128256,
+    type: 'Q4_0',
+    direct: true,
+    ropeScaling: { factor: 32, low: 1, high: 4, context: 8192 },
+    ...CLEAR,
+  },
+  'qwen3-0.6b': {
+    architecture: 'qwen3',
+    name: 'Qwen3 0.6B shape, random weights',
+    layers: 28,
+    dModel: 1024,
+    ffn: 3072,
+    heads: 16,
+    kvHeads: 8,
+    headDim: 128,
+    context: 40960,
+    vocab: 151936,
+    type: 'Q4_0',
+    direct: true,
+    ...CLEAR,
+  },
+  'smollm2-135m': {
+    architecture: 'llama',
+    name: 'SmolLM2 135M shape, random weights',
+    layers: 30,
+    dModel: 576,
+    ffn: 1536,
+    heads: 9,
+    kvHeads: 3,
+    headDim: 64,
+    context: 8192,
+    ropeBase: 1e5,
+    vocab: 49152,
+    tokenizer: 'smollm',
+    type: 'F16',
+    direct: true,
+    ...CLEAR,
+  },
 });
 
 const DEFAULTS = {
-  architecture: /** @type {const} */ ('gemma3'), seed: 1, layers: 7, dModel: 128, ffn: 256, heads: 4, kvHeads: 1,
-  headDim: 32, context: 2048, vocab: 1024, version: 3, alignment: 32, type: /** @type {TypeName} */ ('F32'),
-  types: /** @type {Record<string, TypeName>} */ ({}), quiet: /** @type {const} */ ('control'),
+  architecture: /** @type {const} */ ('gemma3'),
+  seed: 1,
+  layers: 7,
+  dModel: 128,
+  ffn: 256,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 32,
+  context: 2048,
+  vocab: 1024,
+  version: 3,
+  alignment: 32,
+  type: /** @type {TypeName} */ ('F32'),
+  types: /** @type {Record<string, TypeName>} */ ({}),
+  quiet: /** @type {const} */ ('control'),
 };
 
 /** A spec with all that it leaves open. @param {ModelSpec} spec */
 function complete(spec) {
-  const architecture = spec.architecture ?? DEFAULTS.architecture, row = ARCHITECTURES[architecture];
+  const architecture = spec.architecture ?? DEFAULTS.architecture,
+    row = ARCHITECTURES[architecture];
   if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
   // One matrix of q, k and v in such files: as many kv heads as heads, and heads that fill the width.
@@ -121,8 +246,23 @@ function complete(spec) {
 
 /** @typedef {ReturnType<typeof complete>} FullSpec */
 
-const FILE_TYPES = { F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q8_0: 7, Q5_0: 8, Q5_1: 9, Q2_K: 10, Q3_K: 12, Q4_K: 15,
-  Q5_K: 17, Q6_K: 18, IQ4_NL: 25, IQ4_XS: 30, BF16: 32 };
+const FILE_TYPES = {
+  F32: 0,
+  F16: 1,
+  Q4_0: 2,
+  Q4_1: 3,
+  Q8_0: 7,
+  Q5_0: 8,
+  Q5_1: 9,
+  Q2_K: 10,
+  Q3_K: 12,
+  Q4_K: 15,
+  Q5_K: 17,
+  Q6_K: 18,
+  IQ4_NL: 25,
+  IQ4_XS: 30,
+  BF16: 32,
+};
 
 /** @param {FullSpec} s @param {Vocabulary} vocab @returns {MetadataEntry[]} */
 function metadataOf(s, vocab) {
@@ -150,9 +290,11 @@ function embeddingTypeOf(s) {
 
 /** @param {FullSpec} s @param {number} vocabSize */
 function tensorsOf(s, vocabSize) {
-  const embedding = embeddingTypeOf(s), sorted = !['F32', 'F16', 'BF16'].includes(s.type);
+  const embedding = embeddingTypeOf(s),
+    sorted = !['F32', 'F16', 'BF16'].includes(s.type);
   return architectureTensors(s, vocabSize, sorted).map((part) => {
-    const { prefix, group, suffix, shape } = part, plain = shape.length === 1 || group === 'position_embd';
+    const { prefix, group, suffix, shape } = part,
+      plain = shape.length === 1 || group === 'position_embd';
     const chosen = suffix === 'weight' ? s.types[group] : undefined;
     const typeName = chosen ?? (plain ? 'F32' : group === 'token_embd' || group === 'output' ? embedding : s.type);
     return { ...part, name: `${prefix}${group}.${suffix}`, type: GGML_TYPES[typeName].id, typeName };
@@ -162,7 +304,10 @@ function tensorsOf(s, vocabSize) {
 /** A stream of 32-bit numbers per (seed, name): sfc32 (Chris Doty-Humphrey's PractRand), seeded by FNV-1a.
  * @param {number} seed @param {string} name @returns {(out: Uint32Array) => void} fills out */
 function randomStream(seed, name) {
-  let a = 0x811c9dc5 ^ seed, b = seed | 0, c = 0x9e3779b9 | 0, count = 1;
+  let a = 0x811c9dc5 ^ seed,
+    b = seed | 0,
+    c = 0x9e3779b9 | 0,
+    count = 1;
   for (let i = 0; i < name.length; i++) a = Math.imul(a ^ name.charCodeAt(i), 0x01000193);
   const fill = (/** @type {Uint32Array} */ out) => {
     for (let i = 0; i < out.length; i++) {
@@ -181,9 +326,11 @@ function randomStream(seed, name) {
 /** n values of mean 0 and the given deviation: each the sum of eight random bytes, bell-shaped enough.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} deviation */
 function bellFloats(random, n, deviation) {
-  const words = new Uint32Array(2 * n), bytes = new Uint8Array(words.buffer), out = new Float32Array(n);
+  const words = new Uint32Array(2 * n),
+    bytes = new Uint8Array(words.buffer),
+    out = new Float32Array(n);
   random(words);
-  const scale = deviation / Math.sqrt(8 * (65536 - 1) / 12);
+  const scale = deviation / Math.sqrt((8 * (65536 - 1)) / 12);
   for (let i = 0, j = 0; i < n; i++) {
     let sum = -1020;
     for (let k = 0; k < 8; k++) sum += bytes[j++];
@@ -205,11 +352,14 @@ function normFloats(random, n, centre) {
  * lie about where the mean is 0. @param {import('./quantise-formats.js').Format} f
  * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
 function directFormat(f, raw, deviation) {
-  const codes = f.table ? 68 : 2 ** f.bits / 3.46, middle = (2 ** f.bits - 1) / 2;
-  const d = deviation / codes / (f.most ? f.most * 0.577 : 1), first = f.half ?? 0;
+  const codes = f.table ? 68 : 2 ** f.bits / 3.46,
+    middle = (2 ** f.bits - 1) / 2;
+  const d = deviation / codes / (f.most ? f.most * 0.577 : 1),
+    first = f.half ?? 0;
   const both = f.offset === undefined;
   return (n) => {
-    const out = raw(n / f.items * f.bytes), view = new DataView(out.buffer, out.byteOffset, out.length);
+    const out = raw((n / f.items) * f.bytes),
+      view = new DataView(out.buffer, out.byteOffset, out.length);
     for (let at = 0; at < out.length; at += f.bytes) {
       const scale = (out[at] & 1 ? -d : d) * (0.7 + 0.6 * (out[at] / 255));
       view.setUint16(at + first, f16Of(scale), true);
@@ -244,7 +394,7 @@ function directBlocks(random, type, deviation) {
   const step = deviation / (type === 'Q4_0' ? 4.61 : 73.6);
   const scales = Uint16Array.from({ length: 256 }, (_, i) => f16Of((i & 1 ? -1 : 1) * step * (0.7 + 0.6 * (i / 255))));
   return (n) => {
-    const out = raw(n / items * bytes);
+    const out = raw((n / items) * bytes);
     for (let at = 0; at < out.length; at += bytes) {
       const d = scales[out[at]];
       out[at] = d & 255;
@@ -255,13 +405,15 @@ function directBlocks(random, type, deviation) {
   };
 }
 
-const CHUNK = 1 << 18;   // items made at a time
+const CHUNK = 1 << 18; // items made at a time
 
 /** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
 
 /** A norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
 function vectorOf({ name, group, suffix, shape, ...rest }, s) {
-  const random = randomStream(s.seed, name), size = sizeOf({ ...rest, group, suffix, shape }, s), n = shape[0];
+  const random = randomStream(s.seed, name),
+    size = sizeOf({ ...rest, group, suffix, shape }, s),
+    n = shape[0];
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);
@@ -292,19 +444,24 @@ function flip(weights, random) {
  * @param {Map<number, number>} rows of the embedding that are not of the usual length, and by what to divide it
  * @returns {Generator<Uint8Array>} */
 function* tensorData(tensor, s, rows) {
-  const { name, shape, group, typeName } = tensor, { seed, direct = false } = s;
+  const { name, shape, group, typeName } = tensor,
+    { seed, direct = false } = s;
   if (shape.length === 1) {
     yield quantise(typeName, vectorOf(tensor, s));
     return;
   }
-  const random = randomStream(seed, name), row = shape[0];
-  const size = sizeOf(tensor, s) * (/^(attn_output|ffn_down)$/.test(group) ? s.branch ?? 1 : 1);
-  const blocks = direct ? directBlocks(random, typeName, size)
+  const random = randomStream(seed, name),
+    row = shape[0];
+  const size = sizeOf(tensor, s) * (/^(attn_output|ffn_down)$/.test(group) ? (s.branch ?? 1) : 1);
+  const blocks = direct
+    ? directBlocks(random, typeName, size)
     : (/** @type {number} */ n) => quantise(typeName, bellFloats(random, n, size));
-  const rowBytes = row / GGML_TYPES[typeName].items * GGML_TYPES[typeName].bytes;
-  const step = Math.max(1, Math.floor(CHUNK / row)), special = group === 'token_embd' || group === 'output';
+  const rowBytes = (row / GGML_TYPES[typeName].items) * GGML_TYPES[typeName].bytes;
+  const step = Math.max(1, Math.floor(CHUNK / row)),
+    special = group === 'token_embd' || group === 'output';
   for (let r = 0; r < shape[1]; r += step) {
-    const count = Math.min(step, shape[1] - r), chunk = blocks(count * row);
+    const count = Math.min(step, shape[1] - r),
+      chunk = blocks(count * row);
     for (let i = 0; special && i < count; i++) {
       const divisor = rows.get(r + i);
       if (divisor === undefined) continue;
@@ -319,14 +476,15 @@ function* tensorData(tensor, s, rows) {
  * tokens), and those that shall. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
 function specialRows({ quiet, seed, loud = 0 }, { types }) {
   /** @type {Map<number, number>} */
-  const rows = new Map(), draws = new Uint32Array(4 * loud);
+  const rows = new Map(),
+    draws = new Uint32Array(4 * loud);
   if (quiet !== 'control') for (const id of quiet) rows.set(id, 20);
   else for (let i = 0; i < types.length; i++) if ([2, 3, 5].includes(types[i])) rows.set(i, 20);
   randomStream(seed, 'loud rows')(draws);
   for (let i = 0, made = 0; made < loud && i < draws.length; i++) {
     const id = draws[i] % types.length;
     if (rows.has(id) || types[id] !== 1) continue;
-    rows.set(id, 1 / 2 ** (1 + made++ % 4));
+    rows.set(id, 1 / 2 ** (1 + (made++ % 4)));
   }
   return rows;
 }
@@ -334,9 +492,11 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
 /** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
-  const s = complete(spec), { embeds } = ARCHITECTURES[s.architecture];
+  const s = complete(spec),
+    { embeds } = ARCHITECTURES[s.architecture];
   const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(embeds && { addEos: true }) };
-  const tensors = tensorsOf(s, vocab.pieces.length), rows = specialRows(s, vocab);
+  const tensors = tensorsOf(s, vocab.pieces.length),
+    rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };
   s.edit?.(file);
   const header = ggufHeader(file.metadata, file.tensors, s);
@@ -345,9 +505,29 @@ export async function makeModel(spec, path) {
   return { bytes: header.total, dataOffset: header.dataOffset, parameters, vocab };
 }
 
-const NUMBERS = /** @type {const} */ (['seed', 'layers', 'd-model', 'ffn', 'heads', 'kv-heads', 'head-dim', 'window',
-  'context', 'eps', 'rope-base', 'rope-base-swa', 'pattern', 'attention-cap', 'final-cap', 'outliers', 'branch', 'loud',
-  'dense', 'version', 'alignment']);
+const NUMBERS = /** @type {const} */ ([
+  'seed',
+  'layers',
+  'd-model',
+  'ffn',
+  'heads',
+  'kv-heads',
+  'head-dim',
+  'window',
+  'context',
+  'eps',
+  'rope-base',
+  'rope-base-swa',
+  'pattern',
+  'attention-cap',
+  'final-cap',
+  'outliers',
+  'branch',
+  'loud',
+  'dense',
+  'version',
+  'alignment',
+]);
 
 /** @param {string} text @returns {TypeName} */
 function typeNamed(text) {
@@ -362,11 +542,26 @@ const USAGE = `usage: make-model.js OUT.gguf [--preset ${Object.keys(PRESETS).jo
 
 /** @param {string[]} args @returns {{ path: string, spec: ModelSpec }} */
 function readArguments(args) {
-  const text = { type: /** @type {const} */ ('string') }, flag = { type: /** @type {const} */ ('boolean') };
-  const { values, positionals } = parseArgs({ args, allowPositionals: true, options: {
-    ...Object.fromEntries(NUMBERS.map((n) => [n, text])), preset: text, name: text, vocab: text, type: text,
-    architecture: text, tokenizer: text, 'embedding-type': text, 'group-type': { ...text, multiple: true },
-    direct: flag, 'own-output': flag, 'attention-bias': flag } });
+  const text = { type: /** @type {const} */ ('string') },
+    flag = { type: /** @type {const} */ ('boolean') };
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      ...Object.fromEntries(NUMBERS.map((n) => [n, text])),
+      preset: text,
+      name: text,
+      vocab: text,
+      type: text,
+      architecture: text,
+      tokenizer: text,
+      'embedding-type': text,
+      'group-type': { ...text, multiple: true },
+      direct: flag,
+      'own-output': flag,
+      'attention-bias': flag,
+    },
+  });
   const v = /** @type {Record<string, any>} */ (values);
   if (positionals.length !== 1) throw new Error(USAGE);
   if (v.preset && !(v.preset in PRESETS)) throw new Error(`preset ${v.preset}: expected one of\n${USAGE}`);
@@ -384,10 +579,12 @@ function readArguments(args) {
   if (v.vocab) spec.vocab = v.vocab === 'gemma3' ? 'gemma3' : Number(v.vocab);
   if (v.type) spec.type = typeNamed(v.type);
   if (v['embedding-type']) spec.embeddingType = typeNamed(v['embedding-type']);
-  spec.types = Object.fromEntries((v['group-type'] ?? []).map((/** @type {string} */ pair) => {
-    const [group, type] = pair.split('=');
-    return [group, typeNamed(type)];
-  }));
+  spec.types = Object.fromEntries(
+    (v['group-type'] ?? []).map((/** @type {string} */ pair) => {
+      const [group, type] = pair.split('=');
+      return [group, typeNamed(type)];
+    }),
+  );
   return { path: positionals[0], spec };
 }
 

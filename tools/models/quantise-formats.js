@@ -65,65 +65,149 @@ function sixBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @typ
 
 /** @type {Record<string, Format>} */
 export const FORMATS = {
-  Q4_1: { items: 32, bytes: 20, bits: 4, sub: 32, put(out, b) {
-    halves(out, 0, b.d, b.m);
-    nibbles(out, 4, b.code);
-  } },
-  Q5_0: { items: 32, bytes: 22, bits: 5, sub: 32, offset: 16, put(out, b) {
-    halves(out, 0, b.d);
-    fifthBits(out, 2, b.code);
-    nibbles(out, 6, b.code);
-  } },
-  Q5_1: { items: 32, bytes: 24, bits: 5, sub: 32, put(out, b) {
-    halves(out, 0, b.d, b.m);
-    fifthBits(out, 4, b.code);
-    nibbles(out, 8, b.code);
-  } },
-  Q2_K: { items: 256, bytes: 84, half: 80, bits: 2, sub: 16, most: 15, mostMin: 15, put(out, b) {
-    b.scale.forEach((s, i) => out.setUint8(i, s | (b.min[i] << 4)));
-    pairs(out, 16, b.code);
-    halves(out, 80, b.d, b.m);
-  } },
-  Q3_K: { items: 256, bytes: 110, half: 108, bits: 3, sub: 16, offset: 4, most: 31, put(out, b) {
-    for (let j = 0; j < 8; j++) or(out, 0, b.code, 32 * j, 32, 2, 1, j);
-    pairs(out, 32, b.code);
-    const six = Uint8Array.from(b.scale, (s) => s + 32);
-    or(out, 96, six, 0, 8, 0, 15, 0);
-    or(out, 96, six, 8, 8, 0, 15, 4);
-    for (let j = 0; j < 4; j++) or(out, 104, six, 4 * j, 4, 4, 3, 2 * j);
-    halves(out, 108, b.d);
-  } },
-  Q4_K: { items: 256, bytes: 144, bits: 4, sub: 32, most: 63, mostMin: 63, put(out, b) {
-    halves(out, 0, b.d, b.m);
-    sixBits(out, 4, b);
-    longNibbles(out, 16, b.code);
-  } },
-  Q5_K: { items: 256, bytes: 176, bits: 5, sub: 32, most: 63, mostMin: 63, put(out, b) {
-    halves(out, 0, b.d, b.m);
-    sixBits(out, 4, b);
-    for (let j = 0; j < 8; j++) or(out, 16, b.code, 32 * j, 32, 4, 1, j);
-    longNibbles(out, 48, b.code);
-  } },
-  Q6_K: { items: 256, bytes: 210, half: 208, bits: 6, sub: 16, offset: 32, most: 127, put(out, b) {
-    for (let h = 0; h < 2; h++) {
-      for (let j = 0; j < 4; j++) {
-        or(out, 64 * h + 32 * (j & 1), b.code, 128 * h + 32 * j, 32, 0, 15, 4 * (j >> 1));
-        or(out, 128 + 32 * h, b.code, 128 * h + 32 * j, 32, 4, 3, 2 * j);
+  Q4_1: {
+    items: 32,
+    bytes: 20,
+    bits: 4,
+    sub: 32,
+    put(out, b) {
+      halves(out, 0, b.d, b.m);
+      nibbles(out, 4, b.code);
+    },
+  },
+  Q5_0: {
+    items: 32,
+    bytes: 22,
+    bits: 5,
+    sub: 32,
+    offset: 16,
+    put(out, b) {
+      halves(out, 0, b.d);
+      fifthBits(out, 2, b.code);
+      nibbles(out, 6, b.code);
+    },
+  },
+  Q5_1: {
+    items: 32,
+    bytes: 24,
+    bits: 5,
+    sub: 32,
+    put(out, b) {
+      halves(out, 0, b.d, b.m);
+      fifthBits(out, 4, b.code);
+      nibbles(out, 8, b.code);
+    },
+  },
+  Q2_K: {
+    items: 256,
+    bytes: 84,
+    half: 80,
+    bits: 2,
+    sub: 16,
+    most: 15,
+    mostMin: 15,
+    put(out, b) {
+      b.scale.forEach((s, i) => out.setUint8(i, s | (b.min[i] << 4)));
+      pairs(out, 16, b.code);
+      halves(out, 80, b.d, b.m);
+    },
+  },
+  Q3_K: {
+    items: 256,
+    bytes: 110,
+    half: 108,
+    bits: 3,
+    sub: 16,
+    offset: 4,
+    most: 31,
+    put(out, b) {
+      for (let j = 0; j < 8; j++) or(out, 0, b.code, 32 * j, 32, 2, 1, j);
+      pairs(out, 32, b.code);
+      const six = Uint8Array.from(b.scale, (s) => s + 32);
+      or(out, 96, six, 0, 8, 0, 15, 0);
+      or(out, 96, six, 8, 8, 0, 15, 4);
+      for (let j = 0; j < 4; j++) or(out, 104, six, 4 * j, 4, 4, 3, 2 * j);
+      halves(out, 108, b.d);
+    },
+  },
+  Q4_K: {
+    items: 256,
+    bytes: 144,
+    bits: 4,
+    sub: 32,
+    most: 63,
+    mostMin: 63,
+    put(out, b) {
+      halves(out, 0, b.d, b.m);
+      sixBits(out, 4, b);
+      longNibbles(out, 16, b.code);
+    },
+  },
+  Q5_K: {
+    items: 256,
+    bytes: 176,
+    bits: 5,
+    sub: 32,
+    most: 63,
+    mostMin: 63,
+    put(out, b) {
+      halves(out, 0, b.d, b.m);
+      sixBits(out, 4, b);
+      for (let j = 0; j < 8; j++) or(out, 16, b.code, 32 * j, 32, 4, 1, j);
+      longNibbles(out, 48, b.code);
+    },
+  },
+  Q6_K: {
+    items: 256,
+    bytes: 210,
+    half: 208,
+    bits: 6,
+    sub: 16,
+    offset: 32,
+    most: 127,
+    put(out, b) {
+      for (let h = 0; h < 2; h++) {
+        for (let j = 0; j < 4; j++) {
+          or(out, 64 * h + 32 * (j & 1), b.code, 128 * h + 32 * j, 32, 0, 15, 4 * (j >> 1));
+          or(out, 128 + 32 * h, b.code, 128 * h + 32 * j, 32, 4, 3, 2 * j);
+        }
       }
-    }
-    b.scale.forEach((s, i) => out.setInt8(192 + i, s));
-    halves(out, 208, b.d);
-  } },
-  IQ4_NL: { items: 32, bytes: 18, bits: 4, sub: 32, offset: 127, table: true, put(out, b) {
-    halves(out, 0, b.d);
-    nibbles(out, 2, b.code);
-  } },
-  IQ4_XS: { items: 256, bytes: 136, bits: 4, sub: 32, offset: 127, table: true, most: 31, put(out, b) {
-    const six = Uint8Array.from(b.scale, (s) => s + 32);
-    halves(out, 0, b.d, six.reduce((bits, s, i) => bits | ((s >> 4) << (2 * i)), 0));
-    six.forEach((s, i) => out.setUint8(4 + (i >> 1), out.getUint8(4 + (i >> 1)) | ((s & 15) << (4 * (i & 1)))));
-    for (let j = 0; j < 8; j++) nibbles(out, 8 + 16 * j, b.code, 32 * j);
-  } },
+      b.scale.forEach((s, i) => out.setInt8(192 + i, s));
+      halves(out, 208, b.d);
+    },
+  },
+  IQ4_NL: {
+    items: 32,
+    bytes: 18,
+    bits: 4,
+    sub: 32,
+    offset: 127,
+    table: true,
+    put(out, b) {
+      halves(out, 0, b.d);
+      nibbles(out, 2, b.code);
+    },
+  },
+  IQ4_XS: {
+    items: 256,
+    bytes: 136,
+    bits: 4,
+    sub: 32,
+    offset: 127,
+    table: true,
+    most: 31,
+    put(out, b) {
+      const six = Uint8Array.from(b.scale, (s) => s + 32);
+      halves(
+        out,
+        0,
+        b.d,
+        six.reduce((bits, s, i) => bits | ((s >> 4) << (2 * i)), 0),
+      );
+      six.forEach((s, i) => out.setUint8(4 + (i >> 1), out.getUint8(4 + (i >> 1)) | ((s & 15) << (4 * (i & 1)))));
+      for (let j = 0; j < 8; j++) nibbles(out, 8 + 16 * j, b.code, 32 * j);
+    },
+  },
 };
 
 const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
@@ -132,7 +216,8 @@ const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {nu
 /** Scale and min that one group of columns would like: the whole span with mins, else the furthest value on the
  * largest code below 0. @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
-  let low = 0, high = 0;
+  let low = 0,
+    high = 0;
   for (const v of x) {
     low = Math.min(low, v);
     high = Math.max(high, v);
@@ -146,7 +231,8 @@ function wish(f, x) {
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 function steps(list, most, f16) {
   if (!most) return { unit: f16.of(list[0]), counts: [1] };
-  const unit = f16.of(list.reduce((a, b) => Math.max(a, Math.abs(b)), 0) / most), one = f16.to(unit);
+  const unit = f16.of(list.reduce((a, b) => Math.max(a, Math.abs(b)), 0) / most),
+    one = f16.to(unit);
   return { unit, counts: list.map((v) => (one ? clamp(v / one, -most, most) : 0)) };
 }
 
@@ -164,13 +250,22 @@ function nearest(f, v) {
 export function quantiseBlock(f, x, out, f16) {
   const wishes = [];
   for (let i = 0; i < f.items; i += f.sub) wishes.push(wish(f, x.subarray(i, i + f.sub)));
-  const { unit: d, counts: scale } = steps(wishes.map(({ a }) => a), f.most, f16);
+  const { unit: d, counts: scale } = steps(
+    wishes.map(({ a }) => a),
+    f.most,
+    f16,
+  );
   // a super-block's mins are counted downwards
   const sign = f.mostMin ? -1 : 1;
-  const { unit: m, counts: min } = steps(wishes.map(({ b }) => sign * b), f.mostMin, f16);
+  const { unit: m, counts: min } = steps(
+    wishes.map(({ b }) => sign * b),
+    f.mostMin,
+    f16,
+  );
   const code = new Uint8Array(f.items);
   for (let i = 0; i < f.items; i++) {
-    const s = Math.floor(i / f.sub), a = f16.to(d) * scale[s];
+    const s = Math.floor(i / f.sub),
+      a = f16.to(d) * scale[s];
     const b = f.offset === undefined ? sign * f16.to(m) * min[s] : 0;
     code[i] = nearest(f, a ? (x[i] - b) / a : 0);
   }

@@ -10,13 +10,18 @@ import { byteCharacters } from './bpe-vocab.js';
 /** The families' expressions, with Unicode's blanks for \s: JavaScript's \s has U+FEFF and lacks U+0085. Each cuts what
  * the one before it has left. @param {PreTokenizer} name @returns {string[]} */
 export function patternsOf(name) {
-  const blank = '\\p{White_Space}', other = `[^${blank}\\p{L}\\p{N}]`, end = `${blank}+(?!\\P{White_Space})|${blank}+`;
+  const blank = '\\p{White_Space}',
+    other = `[^${blank}\\p{L}\\p{N}]`,
+    end = `${blank}+(?!\\P{White_Space})|${blank}+`;
   const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?${other}+|${end}`;
-  const tick = '\'[sS]|\'[tT]|\'[rR][eE]|\'[vV][eE]|\'[mM]|\'[lL][lL]|\'[dD]';
+  const tick = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]";
   const llama3 = (/** @type {string} */ numbers) =>
     `${tick}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${numbers}| ?${other}+[\\r\\n]*|${blank}*[\\r\\n]+|${end}`;
   return {
-    'gpt-2': [gpt2], 'smollm': ['\\p{N}', gpt2], 'llama-bpe': [llama3('\\p{N}{1,3}')], 'qwen2': [llama3('\\p{N}')],
+    'gpt-2': [gpt2],
+    smollm: ['\\p{N}', gpt2],
+    'llama-bpe': [llama3('\\p{N}{1,3}')],
+    qwen2: [llama3('\\p{N}')],
   }[name];
 }
 
@@ -70,7 +75,8 @@ class Pairs {
   /** The commonest, of equals the one with the lowest ids; undefined if none is there twice.
    * @returns {number | undefined} */
   best() {
-    let best = -1, most = Math.max(1, this.#rest);
+    let best = -1,
+      most = Math.max(1, this.#rest);
     for (const key of this.#hot) {
       const count = this.counts.get(key) ?? 0;
       if (count > most || (count === most && best >= 0 && key < best)) [best, most] = [key, count];
@@ -78,7 +84,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1);   // with all that tie with the last one
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // with all that tie with the last one
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
@@ -98,9 +104,12 @@ function joined(word, left, right, made) {
 /** At most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
  * @param {number} count @returns {[string, string][]} */
 export function trainMerges(texts, name, count) {
-  const pieces = byteCharacters(), hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
-  const words = [...wordsOf(texts, name)].map(([text, times]) => ({ times,
-    ids: [...new TextEncoder().encode(text)].map((byte) => /** @type {number} */ (hidden.get(byte))) }));
+  const pieces = byteCharacters(),
+    hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
+  const words = [...wordsOf(texts, name)].map(([text, times]) => ({
+    times,
+    ids: [...new TextEncoder().encode(text)].map((byte) => /** @type {number} */ (hidden.get(byte))),
+  }));
   const pairs = new Pairs();
   words.forEach(({ ids, times }, place) => pairs.add(ids, times, place));
   /** @type {[string, string][]} */
@@ -108,11 +117,13 @@ export function trainMerges(texts, name, count) {
   while (merges.length < count) {
     const key = pairs.best();
     if (key === undefined) break;
-    const left = Math.floor(key / 65536), right = key % 65536;
+    const left = Math.floor(key / 65536),
+      right = key % 65536;
     merges.push([pieces[left], pieces[right]]);
     pieces.push(pieces[left] + pieces[right]);
     for (const place of pairs.places.get(key) ?? []) {
-      const word = words[place], ids = joined(word.ids, left, right, pieces.length - 1);
+      const word = words[place],
+        ids = joined(word.ids, left, right, pieces.length - 1);
       if (ids.length === word.ids.length) continue;
       pairs.add(word.ids, -word.times, place);
       pairs.add(ids, word.times, place);
@@ -125,26 +136,57 @@ export function trainMerges(texts, name, count) {
 
 /** The byte that a printable character stands for. @param {string} c */
 function byteOf(c) {
-  const code = c.charCodeAt(0), n = code - 256;
+  const code = c.charCodeAt(0),
+    n = code - 256;
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
 /** tokenizer.json of a vocabulary. @param {import('./make-model.js').Vocabulary} vocab
  * @param {(type: number) => boolean} isAdded by type: which pieces are found in a text as they are */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
-  const split = (/** @type {string} */ pattern) =>
-    ({ type: 'Split', pattern: { Regex: pattern }, behavior: 'Isolated', invert: false });
-  const added = pieces.map((content, id) => ({ id, content, single_word: false, lstrip: false, rstrip: false,
-    normalized: false, special: types[id] === 3 })).filter(({ id }) => isAdded(types[id]));
+  const split = (/** @type {string} */ pattern) => ({
+    type: 'Split',
+    pattern: { Regex: pattern },
+    behavior: 'Isolated',
+    invert: false,
+  });
+  const added = pieces
+    .map((content, id) => ({
+      id,
+      content,
+      single_word: false,
+      lstrip: false,
+      rstrip: false,
+      normalized: false,
+      special: types[id] === 3,
+    }))
+    .filter(({ id }) => isAdded(types[id]));
   return {
-    version: '1.0', truncation: null, padding: null, added_tokens: added, normalizer: null, post_processor: null,
-    pre_tokenizer: { type: 'Sequence', pretokenizers: [
-      ...patternsOf(/** @type {PreTokenizer} */ (pre)).map(split),
-      { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false }] },
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: added,
+    normalizer: null,
+    post_processor: null,
+    pre_tokenizer: {
+      type: 'Sequence',
+      pretokenizers: [
+        ...patternsOf(/** @type {PreTokenizer} */ (pre)).map(split),
+        { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false },
+      ],
+    },
     decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },
-    model: { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: '', end_of_word_suffix: '',
-      fuse_unk: false, byte_fallback: false, ignore_merges: pre === 'llama-bpe',
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: '',
+      end_of_word_suffix: '',
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: pre === 'llama-bpe',
       vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])),
-      merges: merges?.map((pair) => pair.split(' ')) },
+      merges: merges?.map((pair) => pair.split(' ')),
+    },
   };
 }

@@ -15,7 +15,10 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const NORMAL = 1, CONTROL = 3, USER = 4, BYTE = 6;
+const NORMAL = 1,
+  CONTROL = 3,
+  USER = 4,
+  BYTE = 6;
 const SPACE = '\u2581';
 /** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
 const ADDED_SCORE = -1000;
@@ -41,7 +44,13 @@ function vocab(pieces, scores, types) {
   /** @param {string} name */
   const id = (name) => pieces.indexOf(name);
   return {
-    pieces, scores, types, pad: id('<pad>'), eos: id('<eos>'), bos: id('<bos>'), unk: id('<unk>'),
+    pieces,
+    scores,
+    types,
+    pad: id('<pad>'),
+    eos: id('<eos>'),
+    bos: id('<bos>'),
+    unk: id('<unk>'),
     eot: id('<end_of_turn>'),
   };
 }
@@ -70,7 +79,8 @@ export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
   }
   const first = types.indexOf(NORMAL);
   const scores = Float32Array.from(types, (type, id) =>
-    type === NORMAL ? first - id : type === BYTE ? 0 : ADDED_SCORE);
+    type === NORMAL ? first - id : type === BYTE ? 0 : ADDED_SCORE,
+  );
   return vocab(pieces, scores, types);
 }
 
@@ -89,8 +99,12 @@ export function random(seed) {
   };
 }
 
-const LETTERS = [SPACE, ...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ0123456789',
-  ...'.,!?\'"-:;()[]{}/\\|@#$%^&*_+=~`<>', ...'éèüöäßñçøåабвдеиклмнорст日本語中文한글'];
+const LETTERS = [
+  SPACE,
+  ...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ0123456789',
+  ...'.,!?\'"-:;()[]{}/\\|@#$%^&*_+=~`<>',
+  ...'éèüöäßñçøåабвдеиклмнорст日本語中文한글',
+];
 /** A space and the commonest letters: what a vocabulary of few pieces still has. */
 const FEWEST_LETTERS = 24;
 
@@ -98,12 +112,19 @@ const FEWEST_LETTERS = 24;
 function fixedPieces() {
   const runs = (/** @type {string} */ c, /** @type {number} */ from, /** @type {number} */ to) =>
     Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));
-  const control = ['<pad>', '<eos>', '<bos>', '<unk>', '<mask>', '<unused0>', '<unused1>',
-    '<start_of_turn>', '<end_of_turn>'];
-  const user = [...runs('\n', 1, 8), ...runs(' ', 2, 8), '<b>', '</b>', '<td>', '</td>',
-    ...runs('\t', 1, 4)];
-  const bytes = Array.from({ length: 256 }, (_, i) =>
-    `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
+  const control = [
+    '<pad>',
+    '<eos>',
+    '<bos>',
+    '<unk>',
+    '<mask>',
+    '<unused0>',
+    '<unused1>',
+    '<start_of_turn>',
+    '<end_of_turn>',
+  ];
+  const user = [...runs('\n', 1, 8), ...runs(' ', 2, 8), '<b>', '</b>', '<td>', '</td>', ...runs('\t', 1, 4)];
+  const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   return { control, user, bytes };
 }
 
@@ -138,9 +159,10 @@ export function syntheticVocab(size, seed = 1) {
   }
   const pieces = [...fixed, ...parts.slice(letters.length), ...letters];
   const types = Int32Array.from(pieces, (_, id) =>
-    id < control.length ? CONTROL : id < control.length + user.length ? USER
-      : id < fixed.length ? BYTE : NORMAL);
+    id < control.length ? CONTROL : id < control.length + user.length ? USER : id < fixed.length ? BYTE : NORMAL,
+  );
   const scores = Float32Array.from(pieces, (_, id) =>
-    types[id] === NORMAL ? fixed.length - id : types[id] === BYTE ? 0 : ADDED_SCORE);
+    types[id] === NORMAL ? fixed.length - id : types[id] === BYTE ? 0 : ADDED_SCORE,
+  );
   return vocab(pieces, scores, types);
 }

@@ -8,11 +8,15 @@ import { Trouble, at } from '../proc.js';
 
 /** Rooms (`.`: the folder itself) and names in the order in which they are told; what is not named here comes last. */
 const ORDER = /** @type {Record<string, string[]>} */ ({
-  src: ('base file text kernels model run . half checksum sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops '
-    + 'attention top alphabet vocabulary verbatim classes classes_table split joins spm bpe tokenizer load describe forward sampler session api').split(' '),
-  js: ('. cli link engine download platform index public model chat generation options errors worker thread modules main '
-    + 'connection answers asking protocol host loading stream meter info jobs runner vocabulary template text engine checker heap helper features '
-    + 'describe feeder source download lanes shelf requests http identity entry entries checks checksum cache store pump env port lock').split(' '),
+  src: (
+    'base file text kernels model run . half checksum sha256 threads formats types gguf simd relaxed codes planes pack ref kv ops ' +
+    'attention top alphabet vocabulary verbatim classes classes_table split joins spm bpe tokenizer load describe forward sampler session api'
+  ).split(' '),
+  js: (
+    '. cli link engine download platform index public model chat generation options errors worker thread modules main ' +
+    'connection answers asking protocol host loading stream meter info jobs runner vocabulary template text engine checker heap helper features ' +
+    'describe feeder source download lanes shelf requests http identity entry entries checks checksum cache store pump env port lock'
+  ).split(' '),
 });
 const KINDS = /\.(c|h|m?js|py|css|html|cmake)$/;
 /** Without a comment of their own. */
@@ -24,10 +28,16 @@ const PLAIN = /** @type {Record<string, string>} */ ({
 /** The first comment of a file, as one text without decoration; '' if there is none. @param {string} file */
 function head(file) {
   const text = readFileSync(at(file), 'utf8').replace(/^#!.*\n/, '');
-  const block = text.match(/^\s*(?:\/\*+|""")([^]*?)(?:\*\/|""")/)?.[1]
-    ?? text.match(/^(?:#.*\n)+/)?.[0].replace(/^#/gm, '') ?? '';
-  const paragraph = block.replace(/^[ \t]*\*?[ \t]*/gm, '').trim().split('\n\n')[0];
-  return paragraph.replace(/\s*@(module|typedef|type|param|import)\b[^]*$/, '').replace(/\s+/g, ' ').trim();
+  const block =
+    text.match(/^\s*(?:\/\*+|""")([^]*?)(?:\*\/|""")/)?.[1] ?? text.match(/^(?:#.*\n)+/)?.[0].replace(/^#/gm, '') ?? '';
+  const paragraph = block
+    .replace(/^[ \t]*\*?[ \t]*/gm, '')
+    .trim()
+    .split('\n\n')[0];
+  return paragraph
+    .replace(/\s*@(module|typedef|type|param|import)\b[^]*$/, '')
+    .replace(/\s+/g, ' ')
+    .trim();
 }
 
 /** What a file is for: its head's first sentence (two if that is short) without its own name. @param {string} file */
@@ -46,21 +56,24 @@ function inOrder(a, b) {
   const order = ORDER[a.split('/')[0]];
   const placeOf = (/** @type {string} */ name) => (order.includes(name) ? order.indexOf(name) : order.length);
   const places = [a, b].map((file) => {
-    const stem = basename(file).replace(/\..*$/, '').replace(/-(node|browser)$/, '');
+    const stem = basename(file)
+      .replace(/\..*$/, '')
+      .replace(/-(node|browser)$/, '');
     return { room: placeOf(file.split('/').slice(1, -1).join('/') || '.'), file: placeOf(stem) };
   });
   return places[0].room - places[1].room || places[0].file - places[1].file;
 }
 
 /** @param {string} file whose head only points to its header */
-const isBehindHeader = (file) => file.endsWith('.c') && existsSync(at(file.replace(/c$/, 'h')))
-  && /^[\w.]+: see [\w.]+\.h/.test(head(file));
+const isBehindHeader = (file) =>
+  file.endsWith('.c') && existsSync(at(file.replace(/c$/, 'h'))) && /^[\w.]+: see [\w.]+\.h/.test(head(file));
 
 /** A Markdown table of a folder's files. @param {string} folder @param {boolean} [ordered] with its rooms, by ORDER */
 export function sourceTable(folder, ordered = false) {
   const names = readdirSync(at(folder), { recursive: ordered }).map(String);
   const files = names.filter((name) => KINDS.test(name)).map((name) => `${folder}/${name}`);
-  const alone = files.filter((file) => !isBehindHeader(file))
+  const alone = files
+    .filter((file) => !isBehindHeader(file))
     .sort((a, b) => (ordered ? inOrder(a, b) : 0) || a.localeCompare(b, 'en'));
   const rows = alone.map((file) => {
     const behind = file.replace(/h$/, 'c');

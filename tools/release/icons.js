@@ -26,7 +26,8 @@ function tile(star, colour, { size, corner, star: share }) {
 
 await cli(async () => {
   const svg = readFileSync(at('web', 'icon.svg'), 'utf8');
-  const [, colour = ''] = /fill="(#\w+)"/.exec(svg) ?? [], [, star = ''] = / d="([^"]+)"/.exec(svg) ?? [];
+  const [, colour = ''] = /fill="(#\w+)"/.exec(svg) ?? [],
+    [, star = ''] = / d="([^"]+)"/.exec(svg) ?? [];
   const browser = await launch('chromium');
   try {
     const page = await browser.newPage();

@@ -29,8 +29,15 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-const documents = () => ['README.md', 'SPEED.md', ...readdirSync(at('docs'), { recursive: true }).map(String)
-  .filter((name) => name.endsWith('.md')).sort().map((name) => `docs/${name}`)];
+const documents = () => [
+  'README.md',
+  'SPEED.md',
+  ...readdirSync(at('docs'), { recursive: true })
+    .map(String)
+    .filter((name) => name.endsWith('.md'))
+    .sort()
+    .map((name) => `docs/${name}`),
+];
 
 /** A document with its parts as they should be.
  * @param {string} name @param {Measured} measured */
@@ -50,17 +57,22 @@ async function filled(name, measured) {
 /** Public names that docs/api.md does not mention. */
 function unmentioned() {
   const text = readFileSync(at('docs', 'api.md'), 'utf8');
-  const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation].flatMap((type) => {
-    return Object.getOwnPropertyNames(type.prototype);
-  }).filter((name) => !['constructor', 'line', 'checkIds', 'describePrompt'].includes(name));
+  const methods = [Model, Object.getPrototypeOf(Model), Chat, Generation]
+    .flatMap((type) => {
+      return Object.getOwnPropertyNames(type.prototype);
+    })
+    .filter((name) => !['constructor', 'line', 'checkIds', 'describePrompt'].includes(name));
   return [loadModel.name, inspectModel.name, ...methods].filter((name) => !text.includes(name));
 }
 
 /** Architectures that the engine knows and a document for users does not name. @param {string} name */
 function unnamed(name) {
-  const table = at('src', 'model', 'arch.c'), text = readFileSync(at(name), 'utf8');
+  const table = at('src', 'model', 'arch.c'),
+    text = readFileSync(at(name), 'utf8');
   const known = existsSync(table) ? [...readFileSync(table, 'utf8').matchAll(/\.name = "([\w-]+)"/g)] : [];
-  return known.map(([, architecture]) => architecture).filter((architecture) => !text.includes(`\`${architecture}\``))
+  return known
+    .map(([, architecture]) => architecture)
+    .filter((architecture) => !text.includes(`\`${architecture}\``))
     .map((architecture) => `${name} does not name the architecture ${architecture}`);
 }
 
@@ -68,18 +80,23 @@ function unnamed(name) {
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => {
-    return heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+    return heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replace(/ /g, '-');
   });
 }
 
 /** Links to files, or to headings of documents, that are not there. @param {string} name */
 function deadLinks(name) {
   const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:)([^)\s]+)\)/g);
-  return [...links].map(([, link]) => link).filter((link) => {
-    const [file, anchor] = link.split('#');
-    const path = file ? join(dirname(name), file) : name;
-    return !existsSync(at(path)) || (anchor && path.endsWith('.md') && !anchors(path).includes(anchor));
-  });
+  return [...links]
+    .map(([, link]) => link)
+    .filter((link) => {
+      const [file, anchor] = link.split('#');
+      const path = file ? join(dirname(name), file) : name;
+      return !existsSync(at(path)) || (anchor && path.endsWith('.md') && !anchors(path).includes(anchor));
+    });
 }
 
 await cli(async () => {
@@ -95,7 +112,8 @@ await cli(async () => {
     if (values.check) problems.push(`${name} is stale: run node tools/readme.js`);
     else writeFileSync(at(name), wanted);
   }
-  const drawn = drawSpeed(measured), figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
+  const drawn = drawSpeed(measured),
+    figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
   if (drawn !== figure && values.check) problems.push(`${FIGURE} is stale: run node tools/readme.js`);
   if (drawn !== figure && !values.check) writeFileSync(at(FIGURE), drawn);
   if (problems.length) throw new Trouble(problems.join('\n'));

@@ -11,8 +11,20 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import {
-  ANSWERED, BROWSERS, PICKING, READY, launch, load, loadAddress, modelAddress, openTab, openWithModel, say,
-  servePage, setOptions, until,
+  ANSWERED,
+  BROWSERS,
+  PICKING,
+  READY,
+  launch,
+  load,
+  loadAddress,
+  modelAddress,
+  openTab,
+  openWithModel,
+  say,
+  servePage,
+  setOptions,
+  until,
 } from '../tests/e2e/helpers.js';
 import { testModel } from '../tests/js/models.js';
 import { at, cli } from './proc.js';
@@ -42,12 +54,15 @@ function substitute(/** @type {string} */ sample) {
   const words = sample.match(/\s*\S+/g) ?? [];
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
   if (!receive?.set) return;
-  Object.defineProperty(Worker.prototype, 'onmessage', { ...receive, set(handler) {
-    receive.set?.call(this, (/** @type {MessageEvent} */ event) => {
-      for (const step of event.data?.steps ?? []) step.text = words.shift() ?? '';
-      handler(event);
-    });
-  } });
+  Object.defineProperty(Worker.prototype, 'onmessage', {
+    ...receive,
+    set(handler) {
+      receive.set?.call(this, (/** @type {MessageEvent} */ event) => {
+        for (const step of event.data?.steps ?? []) step.text = words.shift() ?? '';
+        handler(event);
+      });
+    },
+  });
 }
 
 /** A fortieth of the file every 100 ms. @param {string} file
@@ -60,7 +75,7 @@ function slowly(file) {
     response.writeHead(200, { 'Content-Length': bytes.length });
     let at = 0;
     const timer = setInterval(() => {
-      response.write(bytes.subarray(at, at += step));
+      response.write(bytes.subarray(at, (at += step)));
       if (at >= bytes.length) response.end();
     }, 100);
     response.on('close', () => clearInterval(timer));
@@ -102,9 +117,15 @@ async function tour(browser, base, size, theme, shoot) {
   await page.goto(`${base}?pick`);
   await until(page, PICKING);
   await shoot(page, 'picking');
-  await page.$$eval('#presets button', (all) => /** @type {any} */ (all.find((one) => /token/.test(one.textContent ?? ''))).click());
+  await page.$$eval('#presets button', (all) =>
+    /** @type {any} */ (all.find((one) => /token/.test(one.textContent ?? ''))).click(),
+  );
   await shoot(page, 'token');
-  await page.evaluate(() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; }));
+  await page.evaluate(() =>
+    document.querySelectorAll('details').forEach((fold) => {
+      fold.open = true;
+    }),
+  );
   await page.setViewport({ ...size, height: 1700 });
   await shoot(page, 'picking-all');
   await page.setViewport(size);
@@ -126,7 +147,13 @@ async function tour(browser, base, size, theme, shoot) {
   await until(page, ANSWERED, 60000);
   await shoot(page, 'answered');
   const long = 'All work and no play makes Jack a dull boy. '.repeat(300);
-  await page.$eval('#input', (field, value) => { /** @type {any} */ (field).value = value; }, long);
+  await page.$eval(
+    '#input',
+    (field, value) => {
+      /** @type {any} */ (field).value = value;
+    },
+    long,
+  );
   await say(page, '');
   await until(page, '.from-model:last-child .error, .from-model:last-child .retry', 120000);
   await shoot(page, 'turn-failed');
@@ -134,7 +161,9 @@ async function tour(browser, base, size, theme, shoot) {
   await shoot(page, 'settings');
   await page.click('#unload');
   await until(page, '#stored:not([hidden]) li');
-  await page.$$eval('#stored button', (all) => /** @type {any} */ (all.find((one) => one.textContent === 'Delete'))?.click());
+  await page.$$eval('#stored button', (all) =>
+    /** @type {any} */ (all.find((one) => one.textContent === 'Delete'))?.click(),
+  );
   await shoot(page, 'stored');
   // 70 MB for the page: the model would need more.
   await page.evaluateOnNewDocument(() => Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }));
@@ -144,10 +173,13 @@ async function tour(browser, base, size, theme, shoot) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: {
-    browser: { type: 'string' }, out: { type: 'string', default: at('build', 'screenshots') },
-    readme: { type: 'boolean', default: false },
-  } });
+  const { values } = parseArgs({
+    options: {
+      browser: { type: 'string' },
+      out: { type: 'string', default: at('build', 'screenshots') },
+      readme: { type: 'boolean', default: false },
+    },
+  });
   mkdirSync(values.out, { recursive: true });
   const own = existsSync(at('build', 'page', 'storyteller.gguf'));
   const storyteller = own ? 'storyteller.gguf' : await modelAddress('tiny');
@@ -163,7 +195,7 @@ await cli(async () => {
           if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
           const clip = await page.$eval('#inside', (drawer) => {
             const { x, y, width } = drawer.getBoundingClientRect();
-            return { x, y, width, height: 620 };   // it is in the package: small
+            return { x, y, width, height: 620 }; // it is in the package: small
           });
           await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 35, clip });
         };

@@ -19,7 +19,8 @@ import { availableParallelism } from 'node:os';
  */
 export async function inLanes(jobs, processors = availableParallelism()) {
   const of = (/** @type {Job['beside']} */ beside) => jobs.filter((job) => job.beside === beside);
-  const turns = of('turn'), pairs = of('pair');
+  const turns = of('turn'),
+    pairs = of('pair');
   const free = of('free').sort((a, b) => Number(b.long) - Number(a.long));
   let left = turns.length;
   const lane = async (/** @type {() => Job | undefined} */ take) => {
@@ -31,7 +32,8 @@ export async function inLanes(jobs, processors = availableParallelism()) {
   // The second lane takes short ones until it may take pairs.
   const short = lane(() => (left > 0 ? free.pop() : undefined));
   await Promise.all([
-    inTurn.then(rest), Promise.all([inTurn, short]).then(rest),
+    inTurn.then(rest),
+    Promise.all([inTurn, short]).then(rest),
     ...Array.from({ length: processors }, () => lane(() => free.shift())),
   ]);
 }

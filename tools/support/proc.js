@@ -25,7 +25,9 @@ export function which(name) {
     try {
       accessSync(path, constants.X_OK);
       return path;
-    } catch { /* not here */ }
+    } catch {
+      /* not here */
+    }
   }
   return '';
 }
@@ -58,11 +60,20 @@ export function logged(name, program, args, { env = {}, cwd = root, append = fal
   const file = openSync(log, append ? 'a' : 'w');
   return new Promise((done) => {
     const child = spawn(program, args, {
-      cwd, env: { ...process.env, ...env }, stdio: ['ignore', file, file],
-      timeout: timeout * 1000, killSignal: 'SIGKILL',
+      cwd,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', file, file],
+      timeout: timeout * 1000,
+      killSignal: 'SIGKILL',
     });
-    child.on('error', () => { closeSync(file); done({ status: 127, log }); });
-    child.on('close', (status) => { closeSync(file); done({ status: status ?? 1, log }); });
+    child.on('error', () => {
+      closeSync(file);
+      done({ status: 127, log });
+    });
+    child.on('close', (status) => {
+      closeSync(file);
+      done({ status: status ?? 1, log });
+    });
   });
 }
 

@@ -17,8 +17,12 @@ import { startLlama } from './llama.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
 /** Tokens of each text, beginning and end too: none of its own, some, more than a window and a batch, the context. */
-const LENGTHS = { 'embed': [2, 9, 60, 130, 600, 2048], 'embed-mqa': [2, 9, 60, 130, 512],
-  'embed-small': [2, 9, 60, 130, 256], 'embed-300m': [12, 64, 300] };
+const LENGTHS = {
+  embed: [2, 9, 60, 130, 600, 2048],
+  'embed-mqa': [2, 9, 60, 130, 512],
+  'embed-small': [2, 9, 60, 130, 256],
+  'embed-300m': [12, 64, 300],
+};
 const KINDS = ['f32', 'outliers', 'f16', 'bf16', 'q8_0', 'q4_0'];
 const ALPHABET = 'etaoinsrhld,. ETAOé\n';
 
@@ -43,7 +47,8 @@ async function makeTexts(llama) {
   /** @type {any} */
   const about = { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
   for (const [name, lengths] of Object.entries(LENGTHS)) {
-    const next = random(77), kinds = kindsOf(name);
+    const next = random(77),
+      kinds = kindsOf(name);
     const model = await llama.loadModel({ modelPath: pathOf(kinds[0]), gpuLayers: 0 });
     const made = lengths.map((count) => textOf(model, count, next));
     about.texts[name] = { texts: made.map(({ text }) => text), ids: made.map(({ ids }) => ids) };
@@ -55,7 +60,10 @@ async function makeTexts(llama) {
 
 /** 1 - cosine @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
 function apart(a, b) {
-  let dot = 0, x = 0, y = 0, far = 0;
+  let dot = 0,
+    x = 0,
+    y = 0,
+    far = 0;
   for (let i = 0; i < a.length; i++) {
     dot += a[i] * b[i];
     x += a[i] ** 2;
@@ -70,7 +78,8 @@ function apart(a, b) {
 async function measure(llama, about) {
   const bytes = fs.readFileSync(FILE.replace(/json$/, 'bin'));
   for (const [name, entry] of Object.entries(about.models)) {
-    const { first, width, texts } = /** @type {any} */ (entry), list = [];
+    const { first, width, texts } = /** @type {any} */ (entry),
+      list = [];
     const model = await llama.loadModel({ modelPath: pathOf(name), gpuLayers: 0 });
     const context = await model.createEmbeddingContext({ contextSize: 2304, batchSize: 2304, threads: 2 });
     for (const [i, ids] of about.texts[texts].ids.entries()) {
@@ -87,7 +96,9 @@ async function measure(llama, about) {
 }
 
 const llama = await startLlama();
-const made = process.argv[2] === 'texts' ? await makeTexts(llama)
-  : await measure(llama, JSON.parse(fs.readFileSync(FILE, 'utf8')));
+const made =
+  process.argv[2] === 'texts'
+    ? await makeTexts(llama)
+    : await measure(llama, JSON.parse(fs.readFileSync(FILE, 'utf8')));
 fs.writeFileSync(FILE, `${JSON.stringify(made).replaceAll('},"', '},\n"')}\n`);
 await llama.dispose();

@@ -8,17 +8,30 @@ import { serve } from '../serve.js';
 import { testEnvironment } from '../setup.js';
 
 const PAGE = at('build', 'greedy', 'page');
-const HTML = '<!doctype html><title>greedy</title><link rel="icon" href="data:,">'
-  + '<script type="module" src="greedy-page.js"></script>';
-const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-  '--disable-component-update', '--disable-sync'];
+const HTML =
+  '<!doctype html><title>greedy</title><link rel="icon" href="data:,">' +
+  '<script type="module" src="greedy-page.js"></script>';
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
 
 /** Bundled, so that workers find what they import. */
 async function buildPage() {
   fs.mkdirSync(PAGE, { recursive: true });
   await esbuild.build({
     entryPoints: ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'].map((entry) => at(entry)),
-    entryNames: '[name]', outdir: PAGE, bundle: true, format: 'esm', platform: 'browser', target: ['es2022'],
+    entryNames: '[name]',
+    outdir: PAGE,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
     logLevel: 'warning',
   });
   for (const name of fs.readdirSync(at('js')).filter((one) => one.endsWith('.wasm'))) {
@@ -33,15 +46,22 @@ export async function followInChromium(file, led, threads) {
   await buildPage();
   const { url, close } = await serve({ root: PAGE, mounts: { '/models/': path.dirname(path.resolve(file)) } });
   // Watching the network, the browser's tools would keep a copy of the model.
-  const browser = await puppeteer.launch({ executablePath: testEnvironment().GW_CHROMIUM, headless: true, args: FLAGS,
-    protocolTimeout: 3600e3, networkEnabled: false });
+  const browser = await puppeteer.launch({
+    executablePath: testEnvironment().GW_CHROMIUM,
+    headless: true,
+    args: FLAGS,
+    protocolTimeout: 3600e3,
+    networkEnabled: false,
+  });
   try {
-    const page = await browser.newPage(), address = `/models/${path.basename(file)}`;
+    const page = await browser.newPage(),
+      address = `/models/${path.basename(file)}`;
     await page.goto(url);
     await page.waitForFunction('globalThis.follow && globalThis.crossOriginIsolated');
     const job = [address, threads, { prompt: led.prompt, ids: led.ids, seconds: led.seconds }];
     const found = /** @type {import('./greedy-follow.js').Followed} */ (
-      await page.evaluate(`follow(...${JSON.stringify(job)})`));
+      await page.evaluate(`follow(...${JSON.stringify(job)})`)
+    );
     return { ...found, version: await browser.version() };
   } finally {
     await browser.close();

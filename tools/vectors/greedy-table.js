@@ -11,13 +11,31 @@
 /** llama.cpp's choice counts where its two best logits are further apart. */
 export const CLEAR = 1e-3;
 
-const COLUMNS = ['model', 'types of matrices', 'bytes', 'where', 'equal of', 'clear ones that differ: step (margin)',
-  'alone, equal up to', 'different ids', 'smallest, median margin', 'largest change of a margin', 'NMSE'];
+const COLUMNS = [
+  'model',
+  'types of matrices',
+  'bytes',
+  'where',
+  'equal of',
+  'clear ones that differ: step (margin)',
+  'alone, equal up to',
+  'different ids',
+  'smallest, median margin',
+  'largest change of a margin',
+  'NMSE',
+];
 
-const headOf = (/** @type {string[]} */ columns) => `| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|`;
+const headOf = (/** @type {string[]} */ columns) =>
+  `| ${columns.join(' | ')} |\n|${columns.map(() => '---').join('|')}|`;
 export const HEAD = headOf(COLUMNS);
-const HEAD_TRUTH = headOf(['model', "llama.cpp's choices that are float64's", "this engine's", "llama.cpp's NMSE",
-  "this engine's", 'step: the three margins where they differ']);
+const HEAD_TRUTH = headOf([
+  'model',
+  "llama.cpp's choices that are float64's",
+  "this engine's",
+  "llama.cpp's NMSE",
+  "this engine's",
+  'step: the three margins where they differ',
+]);
 
 /** @param {number[]} a @param {number[]} b how many begin the same */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
@@ -29,12 +47,19 @@ export function row({ name, types, bytes, led: { ids, margins } }, place, run) {
   const equal = run && ids.filter((id, k) => run.chosen[k] === id).length;
   const until = run ? together(ids, run.generated) : 0;
   const change = run && Math.max(...run.margins.map((m, k) => Math.abs(m - margins[k])));
-  const cells = [name, types, bytes,
+  const cells = [
+    name,
+    types,
+    bytes,
     run ? `${run.version}, ${run.variant}` : place,
     run ? `${equal} of ${ids.length}` : '',
-    wrong.map((k) => `${k} (${margins[k].toPrecision(2)})`).join(', '), until < 0 ? 'the end' : run ? until : '',
-    new Set(ids).size, `${sorted[0].toPrecision(2)}, ${sorted[ids.length >> 1].toPrecision(2)}`,
-    change?.toPrecision(2) ?? '', run?.nmse?.toExponential(1) ?? ''];
+    wrong.map((k) => `${k} (${margins[k].toPrecision(2)})`).join(', '),
+    until < 0 ? 'the end' : run ? until : '',
+    new Set(ids).size,
+    `${sorted[0].toPrecision(2)}, ${sorted[ids.length >> 1].toPrecision(2)}`,
+    change?.toPrecision(2) ?? '',
+    run?.nmse?.toExponential(1) ?? '',
+  ];
   return { text: `| ${cells.join(' | ')} |`, failed: wrong.length > 0 };
 }
 
@@ -43,17 +68,30 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
   if (!truth) return [];
   const { node } = runs;
   const same = (/** @type {number[]} */ list) => truth.choices.filter((id, k) => list[k] === id).length;
-  const differ = ids.flatMap((id, k) => (node.chosen[k] === id ? [] : [`${k}: ${margins[k].toPrecision(2)}, `
-    + `${truth.margins[k].toPrecision(2)}, ${node.margins[k].toPrecision(2)}`]));
-  const cells = [name, same(ids), same(node.chosen), truth.llamaNmse.toExponential(1), truth.oursNmse.toExponential(1),
-    differ.join('; ')];
+  const differ = ids.flatMap((id, k) =>
+    node.chosen[k] === id
+      ? []
+      : [
+          `${k}: ${margins[k].toPrecision(2)}, ` +
+            `${truth.margins[k].toPrecision(2)}, ${node.margins[k].toPrecision(2)}`,
+        ],
+  );
+  const cells = [
+    name,
+    same(ids),
+    same(node.chosen),
+    truth.llamaNmse.toExponential(1),
+    truth.oursNmse.toExponential(1),
+    differ.join('; '),
+  ];
   return [`| ${cells.join(' | ')} |`];
 }
 
 /** The document with its passport. @param {Recorded[]} records
  * @param {Readonly<Record<string, import('../make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
-  const constants = records.filter(({ name }) => presets[name])
+  const constants = records
+    .filter(({ name }) => presets[name])
     .map(({ name }) => `${name}: ${presets[name].loud} loud rows, branch ${presets[name].branch}`);
   return `# Greedy tokens of whole models at true shapes, beside llama.cpp
 

@@ -27,7 +27,8 @@ import { choice } from './greedy-follow.js';
 import { HEAD, document, row } from './greedy-table.js';
 import { SETTINGS, evaluator, startLlama } from './llama.js';
 
-const PROMPT = 12, WHERE = ['node', 'node-new', 'chromium'];
+const PROMPT = 12,
+  WHERE = ['node', 'node-new', 'chromium'];
 
 /** @typedef {import('./greedy-table.js').Recorded} Recorded */
 
@@ -48,8 +49,11 @@ async function fileOf(name) {
 async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const { evaluate, extend, close } = await evaluator(model, options);
-  const prompt = Array.from({ length: PROMPT }, (_, i) => 300 + (i * i * 37 + i * 5) % 5000);
-  const rows = [/** @type {Float32Array} */ ((await evaluate(prompt)).at(-1))], ids = [], seconds = [], margins = [];
+  const prompt = Array.from({ length: PROMPT }, (_, i) => 300 + ((i * i * 37 + i * 5) % 5000));
+  const rows = [/** @type {Float32Array} */ ((await evaluate(prompt)).at(-1))],
+    ids = [],
+    seconds = [],
+    margins = [];
   for (;;) {
     const { id, second, margin } = choice(rows[rows.length - 1]);
     ids.push(id);
@@ -71,7 +75,9 @@ async function typesOf(file) {
   for (const t of (await inspectModel(file)).tensors) {
     if (t.shape.length > 1) bytes[t.type] = (bytes[t.type] ?? 0) + t.bytes;
   }
-  return Object.keys(bytes).sort((a, b) => bytes[b] - bytes[a]).join(', ');
+  return Object.keys(bytes)
+    .sort((a, b) => bytes[b] - bytes[a])
+    .join(', ');
 }
 
 const leftFor = (/** @type {string} */ name) => at('build', 'greedy', path.basename(name, '.gguf'));
@@ -80,10 +86,17 @@ const recordOf = (name) => JSON.parse(fs.readFileSync(`${leftFor(name)}.json`, '
 
 /** @param {any} llama @param {string} name @param {string} file @param {number} tokens @param {object} options */
 async function begin(llama, name, file, tokens, options) {
-  const { led, rows } = await lead(llama, file, tokens, options), left = leftFor(name);
+  const { led, rows } = await lead(llama, file, tokens, options),
+    left = leftFor(name);
   /** @type {Recorded} */
-  const record = { name: path.basename(name, '.gguf'), types: await typesOf(file), bytes: fs.statSync(file).size,
-    llama: `node-llama-cpp 3.22.1, llama.cpp ${llama.llamaCppRelease?.release}`, led, runs: {} };
+  const record = {
+    name: path.basename(name, '.gguf'),
+    types: await typesOf(file),
+    bytes: fs.statSync(file).size,
+    llama: `node-llama-cpp 3.22.1, llama.cpp ${llama.llamaCppRelease?.release}`,
+    led,
+    runs: {},
+  };
   fs.mkdirSync(path.dirname(left), { recursive: true });
   fs.writeFileSync(`${left}.json`, JSON.stringify(record));
   fs.writeFileSync(`${left}.llama.bin`, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
@@ -99,21 +112,33 @@ async function runIn(place, name, file, record, threads) {
   }
   const node = place === 'node' ? process.execPath : testEnvironment().GW_NODE_NEW;
   const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim();
-  const out = execFileSync(node, [at('tools', 'vectors', 'greedy-node.js'), file, `${left}.json`, `${left}.llama.bin`,
-    `${threads}`, `${left}.${place}.bin`], { encoding: 'utf8', maxBuffer: 1 << 26 });
+  const out = execFileSync(
+    node,
+    [
+      at('tools', 'vectors', 'greedy-node.js'),
+      file,
+      `${left}.json`,
+      `${left}.llama.bin`,
+      `${threads}`,
+      `${left}.${place}.bin`,
+    ],
+    { encoding: 'utf8', maxBuffer: 1 << 26 },
+  );
   return { ...JSON.parse(out), version: `Node ${version.slice(1)}` };
 }
 
 /** @param {string[]} names @param {string[]} places @param {any} v of the command line */
 async function study(names, places, v) {
-  const llama = await startLlama(), options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
+  const llama = await startLlama(),
+    options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
   console.log(HEAD);
   for (const name of names) {
-    const file = await fileOf(name), before = v.in && fs.existsSync(`${leftFor(name)}.json`);
+    const file = await fileOf(name),
+      before = v.in && fs.existsSync(`${leftFor(name)}.json`);
     const record = before ? recordOf(name) : await begin(llama, name, file, Number(v.tokens ?? 32), options);
     if (!places.length) console.log(row(record, '', null).text);
     for (const place of places) {
-      const run = record.runs[place] = await runIn(place, name, file, record, Number(v.threads ?? 2));
+      const run = (record.runs[place] = await runIn(place, name, file, record, Number(v.threads ?? 2)));
       fs.writeFileSync(`${leftFor(name)}.json`, JSON.stringify(record));
       const { text, failed } = row(record, place, run);
       console.log(text);
@@ -123,13 +148,23 @@ async function study(names, places, v) {
   await llama.dispose();
 }
 
-const text = { type: /** @type {const} */ ('string') }, flag = { type: /** @type {const} */ ('boolean') };
-const { values: v, positionals } = parseArgs({ allowPositionals: true, options: {
-  tokens: text, threads: text, in: text, 'f32-cache': flag, 'only-llama': flag, write: flag } });
+const text = { type: /** @type {const} */ ('string') },
+  flag = { type: /** @type {const} */ ('boolean') };
+const { values: v, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    tokens: text,
+    threads: text,
+    in: text,
+    'f32-cache': flag,
+    'only-llama': flag,
+    write: flag,
+  },
+});
 const names = positionals.length ? positionals : Object.keys(PRESETS).filter((name) => PRESETS[name].architecture);
 if (v.write) {
   const found = names.filter((name) => fs.existsSync(`${leftFor(name)}.json`)).map(recordOf);
   fs.writeFileSync(at('tests', 'vectors', 'greedy.md'), document(found, PRESETS));
 } else {
-  await study(names, v['only-llama'] ? [] : v.in?.split(',') ?? WHERE, v);
+  await study(names, v['only-llama'] ? [] : (v.in?.split(',') ?? WHERE), v);
 }

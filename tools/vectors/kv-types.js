@@ -27,12 +27,14 @@ export async function errorsOf(name, kvType, options = {}) {
   try {
     const bytes = vectors(`${name}.bin`);
     const truth = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-    const { vocabSize } = model.info, errors = [];
+    const { vocabSize } = model.info,
+      errors = [];
     for (const ids of json('parity.json').models[name].prompts) {
       const rows = await model.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
         const from = errors.length * vocabSize;
-        let error = 0, size = 0;
+        let error = 0,
+          size = 0;
         for (let i = 0; i < vocabSize; i++) {
           error += (rows[k * vocabSize + i] - truth[from + i]) ** 2;
           size += truth[from + i] ** 2;
@@ -50,7 +52,8 @@ export async function errorsOf(name, kvType, options = {}) {
 export async function perplexityOf(kvType) {
   const model = await loadModel(SHIPPED, { threads: 1, kvType });
   try {
-    let sum = 0, count = 0;
+    let sum = 0,
+      count = 0;
     for (const { text } of json('storyteller.json').texts) {
       const { nll, tokens } = await model.perplexity(text);
       sum += nll * tokens;
@@ -70,8 +73,12 @@ export async function memoryOf(kvType, contextLength) {
 export const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 
 async function main() {
-  const header = ['kvType', ...MODELS.map((name) => `\`${name}\`: largest, mean`), 'storyteller',
-    ...CONTEXTS.map((n) => `MB at ${n}`)];
+  const header = [
+    'kvType',
+    ...MODELS.map((name) => `\`${name}\`: largest, mean`),
+    'storyteller',
+    ...CONTEXTS.map((n) => `MB at ${n}`),
+  ];
   const rows = [header, header.map(() => '---')];
   for (const kvType of KV_TYPES) {
     const row = /** @type {string[]} */ ([kvType]);
@@ -80,7 +87,7 @@ async function main() {
       row.push(`${Math.max(...errors).toExponential(1)}, ${mean(errors).toExponential(1)}`);
     }
     row.push((await perplexityOf(kvType)).toFixed(4));
-    for (const n of CONTEXTS) row.push((await memoryOf(kvType, n) / 1e6).toFixed(0));
+    for (const n of CONTEXTS) row.push(((await memoryOf(kvType, n)) / 1e6).toFixed(0));
     rows.push(row);
   }
   const llama = MODELS.map((name) => {
@@ -89,7 +96,9 @@ async function main() {
   });
   rows.push(['llama.cpp, f16', ...llama, '', ...CONTEXTS.map(() => '')]);
   const table = rows.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-  writeFileSync(at('tests', 'vectors', 'kv-types.md'), `# What each \`kvType\` costs
+  writeFileSync(
+    at('tests', 'vectors', 'kv-types.md'),
+    `# What each \`kvType\` costs
 
 NMSE of a position against the truth of \`parity.md\` (windows of 32 and 24; models made so that attention is sharp),
 perplexity of the shipped storyteller, and the cache's memory in a 1B (26 layers, 4 of them global; rings of the window
@@ -99,7 +108,8 @@ is that of a quantised 1B.
 ${table}
 
 Made by \`tools/vectors/kv-types.js\`.
-`);
+`,
+  );
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();

@@ -18,14 +18,17 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VECTORS = path.join(ROOT, 'tests', 'vectors');
-const THREADS = 2, GREEDY = 48;
+const THREADS = 2,
+  GREEDY = 48;
 
 /** With flash attention an f32 cache changes nothing (measured): it works in f16 all the same. */
 export const SETTINGS = {
   default: {},
   noFlashAttention: { flashAttention: false },
   f32CacheNoFlashAttention: {
-    flashAttention: false, experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32',
+    flashAttention: false,
+    experimentalKvCacheKeyType: 'F32',
+    experimentalKvCacheValueType: 'F32',
   },
 };
 
@@ -48,7 +51,12 @@ function rowOf(next) {
  * @param {any} model @param {object} options of the context */
 export async function evaluator(model, options) {
   const context = await model.createContext({
-    contextSize: 256, batchSize: 256, threads: THREADS, swaFullCache: true, ...options });
+    contextSize: 256,
+    batchSize: 256,
+    threads: THREADS,
+    swaFullCache: true,
+    ...options,
+  });
   const sequence = context.getSequence();
   /** @param {number[]} ids @returns {Promise<Float32Array[]>} */
   const evaluate = async (ids) => {
@@ -66,7 +74,8 @@ export async function evaluator(model, options) {
 
 /** sum (a - b)^2 / sum b^2 */
 export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
-  let error = 0, size = 0;
+  let error = 0,
+    size = 0;
   for (let i = 0; i < b.length; i++) {
     error += (a[i] - b[i]) ** 2;
     size += b[i] ** 2;
@@ -77,7 +86,8 @@ export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ 
 /** Greedy text after ids: each id and how far its logit is above the next best, in standard deviations.
  * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
 async function greedy(evaluate, ids) {
-  const context = [...ids], margins = [];
+  const context = [...ids],
+    margins = [];
   for (let i = 0; i < GREEDY; i++) {
     const row = /** @type {Float32Array} */ ((await evaluate(context)).at(-1));
     const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
@@ -106,7 +116,7 @@ async function study(llama, name, prompts) {
     // Outliers make even the f16 cache's rounding change choices.
     if (label === (name.endsWith('outliers') ? 'f32CacheNoFlashAttention' : 'default')) {
       const prompt = prompts.length - 1;
-      result.greedy = { prompt, ...await greedy(evaluate, prompts[prompt]) };
+      result.greedy = { prompt, ...(await greedy(evaluate, prompts[prompt])) };
     }
     result[label] = list.map((x) => Number(x.toPrecision(4)));
     const mean = list.reduce((a, b) => a + b, 0) / list.length;
@@ -122,24 +132,31 @@ async function main() {
   const only = process.argv[2] === '--only' ? process.argv.slice(3) : null;
   if (process.argv.length === 5 && !only) {
     const [file, ids, out] = process.argv.slice(2);
-    const list = ids.split(',').map(Number), size = Math.max(256, list.length + 8);
+    const list = ids.split(',').map(Number),
+      size = Math.max(256, list.length + 8);
     const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
     const { evaluate } = await evaluator(model, { contextSize: size, batchSize: size });
     const rows = await evaluate(list);
     fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
   } else {
     const read = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(path.join(VECTORS, name), 'utf8')).models;
-    const models = read('parity.json'), kept = only ? read('parity-llama.json') : {}, lines = [];
+    const models = read('parity.json'),
+      kept = only ? read('parity-llama.json') : {},
+      lines = [];
     for (const [name, { prompts }] of Object.entries(models)) {
       const result = kept[name] && !only?.includes(name) ? kept[name] : await study(llama, name, prompts);
       lines.push(`${JSON.stringify(name)}: ${JSON.stringify(result)}`);
     }
     const head = {
-      madeBy: 'tools/vectors/llama.js', 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release,
+      madeBy: 'tools/vectors/llama.js',
+      'node-llama-cpp': '3.22.1',
+      release: llama.llamaCppRelease?.release,
       threads: THREADS,
     };
-    fs.writeFileSync(path.join(VECTORS, 'parity-llama.json'),
-      `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`);
+    fs.writeFileSync(
+      path.join(VECTORS, 'parity-llama.json'),
+      `${JSON.stringify(head).slice(0, -1)}, "models": {\n${lines.join(',\n')}\n}}\n`,
+    );
   }
   await llama.dispose();
 }

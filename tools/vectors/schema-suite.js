@@ -19,7 +19,9 @@ for (const [name, draft] of Object.entries(DRAFTS)) {
   for (const part of FOLDERS) {
     const path = join(folder, 'tests', name, part);
     if (!existsSync(path)) throw new Error(`${path} is not there`);
-    for (const file of readdirSync(path).filter((one) => one.endsWith('.json')).sort()) {
+    for (const file of readdirSync(path)
+      .filter((one) => one.endsWith('.json'))
+      .sort()) {
       const groups = JSON.parse(readFileSync(join(path, file), 'utf8'));
       suite.push({ draft, format: part !== '', file: `${name}/${join(part, file)}`, groups });
     }

@@ -14,9 +14,22 @@ import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
 /** The story kept is the one whose closest choice is the clearest: others hang on the last bit of a float. */
-const TOPICS = ['a cat and a boat', 'a dog', 'a little bird', 'a red ball', 'a girl and her mom', 'a fish', 'a bear',
-  'a boy and a tree', 'a mouse and a cake', 'two friends', 'a frog', 'a big box'];
-const LONGEST = 300, END = 5;
+const TOPICS = [
+  'a cat and a boat',
+  'a dog',
+  'a little bird',
+  'a red ball',
+  'a girl and her mom',
+  'a fish',
+  'a bear',
+  'a boy and a tree',
+  'a mouse and a cake',
+  'two friends',
+  'a frog',
+  'a big box',
+];
+const LONGEST = 300,
+  END = 5;
 
 /** -ln p of id by a row of logits. @param {Float32Array} row @param {number} id */
 function loss(row, id) {
@@ -37,7 +50,8 @@ async function nll(evaluate, ids) {
  * @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {
   const ids = [];
-  let margin = Infinity, row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
+  let margin = Infinity,
+    row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
   while (ids.length < LONGEST) {
     if (ids.length) row = await extend(ids[ids.length - 1]);
     const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
@@ -54,7 +68,7 @@ async function clearest(model, evaluate, extend) {
   for (const topic of TOPICS) {
     const question = `Tell me a story about ${topic}.`;
     const prompt = `<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`;
-    stories.push({ question, ...await greedy(evaluate, extend, model.tokenize(prompt, true)) });
+    stories.push({ question, ...(await greedy(evaluate, extend, model.tokenize(prompt, true))) });
   }
   const ended = stories.filter(({ ids }) => ids.at(-1) === END);
   return ended.sort((a, b) => b.smallestMargin - a.smallestMargin)[0];
@@ -74,5 +88,7 @@ for (const type of /** @type {const} */ (['Q8_0', 'Q4_0'])) {
   await model.dispose();
 }
 await llama.dispose();
-fs.writeFileSync(new URL('storyteller-llama.json', VECTORS),
-  `${JSON.stringify(result, null, 1).replace(/\n\s+(?=[-\d])/g, ' ')}\n`);
+fs.writeFileSync(
+  new URL('storyteller-llama.json', VECTORS),
+  `${JSON.stringify(result, null, 1).replace(/\n\s+(?=[-\d])/g, ' ')}\n`,
+);

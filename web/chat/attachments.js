@@ -14,7 +14,7 @@ const MOST_BYTES = 4e6;
 
 /** Whether a file is a model. @param {File} file */
 async function isModel(file) {
-  return /\.gguf$/i.test(file.name) || await file.slice(0, 4).text() === 'GGUF';
+  return /\.gguf$/i.test(file.name) || (await file.slice(0, 4).text()) === 'GGUF';
 }
 
 /** The text of a file, null if it is none. @param {File} file */
@@ -31,7 +31,7 @@ async function textOf(file) {
 /** Files that were dropped: the texts among them, and all if one is a model or no text.
  * @param {File[]} files @returns {Promise<Attached[] | null>} null: they are no texts */
 export async function textsOf(files) {
-  const texts = await Promise.all(files.map(async (file) => (await isModel(file) ? null : textOf(file))));
+  const texts = await Promise.all(files.map(async (file) => ((await isModel(file)) ? null : textOf(file))));
   if (texts.includes(null)) return null;
   return files.map(({ name }, i) => ({ name, text: /** @type {string} */ (texts[i]) }));
 }
@@ -59,7 +59,8 @@ export class Attachments {
   async #chosen() {
     const files = [...(input('attach-file').files ?? [])];
     input('attach-file').value = '';
-    const { place } = this, texts = await textsOf(files);
+    const { place } = this,
+      texts = await textsOf(files);
     if (place !== this.place) return announce('Another conversation is open: nothing was added.');
     if (texts) this.add(texts);
     else announce('Only texts can be added to a message.');
@@ -97,11 +98,15 @@ export class Attachments {
   #chip(file) {
     const view = action('', () => open(file), 'quiet small');
     view.append(file.name, el('span', { className: 'hint' }, ` ${count(file.text.length)} characters`));
-    const remove = action('×', () => {
-      this.set(this.#files.filter((other) => other !== file));
-      this.#changed();
-      box('input').focus();
-    }, 'quiet small icon');
+    const remove = action(
+      '×',
+      () => {
+        this.set(this.#files.filter((other) => other !== file));
+        this.#changed();
+        box('input').focus();
+      },
+      'quiet small icon',
+    );
     remove.setAttribute('aria-label', `Remove ${file.name}`);
     return el('li', {}, view, remove);
   }

@@ -43,7 +43,9 @@ export function setUpComposer(on) {
     grow();
   };
   /** @param {boolean} now */
-  const editing = (now) => { box('editing').hidden = !now; };
+  const editing = (now) => {
+    box('editing').hidden = !now;
+  };
   const back = () => {
     editing(false);
     set(before ?? { text: '', files: [] });
@@ -87,8 +89,9 @@ export function setUpComposer(on) {
     /** While an answer runs the next message can be written, not sent. The focus of a button that goes (in the
      * transcript too, when an answer begins) comes here. @param {boolean} now */
     busy(now) {
-      const held = [button('send'), button('stop')].some((one) => one === document.activeElement)
-        || (now && document.activeElement === document.body && !hasTouch());
+      const held =
+        [button('send'), button('stop')].some((one) => one === document.activeElement) ||
+        (now && document.activeElement === document.body && !hasTouch());
       busy = now;
       button('send').hidden = now;
       button('stop').hidden = !now;

@@ -118,19 +118,21 @@ export class Conversation {
    * @param {boolean} [follow]   nothing was said here since: what was said there next is shown here */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
-    const { title, named, pinned } = head, later = follow && head.updated > this.head.updated;
+    const { title, named, pinned } = head,
+      later = follow && head.updated > this.head.updated;
     Object.assign(this.head, { title, named, pinned });
     this.#stale = this.tree.join(body.said) || this.#stale;
     if (!this.#stale || this.busy) return;
     this.#stale = false;
     if (later) {
       this.head.updated = head.updated;
-      const { leaf } = this.tree, on = this.tree.path(body.leaf);
+      const { leaf } = this.tree,
+        on = this.tree.path(body.leaf);
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last);   // with what was said there behind it
-    this.#talk.shorten();   // what its chat has may be another text by now
+    if (last) this.tree.choose(last); // with what was said there behind it
+    this.#talk.shorten(); // what its chat has may be another text by now
     this.#show();
     this.#count();
   }
@@ -146,7 +148,10 @@ export class Conversation {
 
   /** @param {Said[]} path @returns {import('./transcript.js').Row[]} */
   #rows(path) {
-    const from = Math.max(0, path.findIndex(({ id }) => id === this.head?.from));
+    const from = Math.max(
+      0,
+      path.findIndex(({ id }) => id === this.head?.from),
+    );
     return path.map((said, i) => {
       const versions = this.tree.versions(said);
       const forgotten = said.role === 'user' && path[i + 1]?.role === 'user';
@@ -158,14 +163,19 @@ export class Conversation {
 
   /** How much of the context what is shown takes. */
   #count() {
-    const { leaf } = this.tree, model = this.#model;
+    const { leaf } = this.tree,
+      model = this.#model;
     this.#used = 0;
     this.#hooks.used(0);
-    if (leaf !== null) void this.#talk.count(messagesOf(this.tree, this.head, leaf)).then((used) => {
-      if (this.busy || model !== this.#model) return;
-      this.#used = used;
-      this.#hooks.used(used);
-    }, () => {});   // a template that refuses says so when it is asked for an answer
+    if (leaf !== null)
+      void this.#talk.count(messagesOf(this.tree, this.head, leaf)).then(
+        (used) => {
+          if (this.busy || model !== this.#model) return;
+          this.#used = used;
+          this.#hooks.used(used);
+        },
+        () => {},
+      ); // a template that refuses says so when it is asked for an answer
   }
 
   /** @param {Draft} draft */
@@ -184,7 +194,8 @@ export class Conversation {
 
   /** @param {string} text */
   #begin(text) {
-    const now = Date.now(), system = this.#hooks.system();
+    const now = Date.now(),
+      system = this.#hooks.system();
     this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, ...(system && { system }) };
     this.#hooks.begun(this.head);
   }
@@ -199,7 +210,8 @@ export class Conversation {
   /** Goes on with an answer: in its place where its own text is the beginning and nothing follows it; else from the
    * given text on, as another version. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
-    const question = this.tree.get(said.parent), before = this.tree.leaf;
+    const question = this.tree.get(said.parent),
+      before = this.tree.leaf;
     if (this.#hindered() || !question) return;
     const same = begin === said.text && before === said.id ? said : undefined;
     this.#start({ question, before, begin, said: same });
@@ -208,12 +220,15 @@ export class Conversation {
   /** The model is told less: without the oldest turns, so many that half of its context is free. Then it answers what
    * had no place, or goes on with what was cut. @param {Said} said */
   async #shorten(said) {
-    const model = this.#model, { head, tree } = this;
+    const model = this.#model,
+      { head, tree } = this;
     if (this.#hindered() || !model || !head) return;
-    const path = this.tree.path(said.id), questions = path.filter(({ role }, i) => role === 'user' && i > 0);
+    const path = this.tree.path(said.id),
+      questions = path.filter(({ role }, i) => role === 'user' && i > 0);
     const asked = said.role === 'user' ? [{ role: /** @type {const} */ ('user'), content: spoken(said) }] : [];
     const { contextLength } = model.info;
-    let used = contextLength, cut = head;
+    let used = contextLength,
+      cut = head;
     for (const { id } of questions.slice(questions.findIndex(({ id }) => id === head.from) + 1)) {
       cut = { ...head, from: id };
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
@@ -228,7 +243,6 @@ export class Conversation {
     if (said.role === 'user') this.#retry(said);
     else this.continueFrom(said);
   }
-
 
   #hindered() {
     if (this.busy) announce('Wait for the answer, or stop it.');
@@ -260,7 +274,10 @@ export class Conversation {
     if (!next) return;
     this.tree.choose(next);
     this.#show();
-    this.#transcript.focus(next.id, `.versions button:${step < 0 ? 'first' : 'last'}-child:enabled, .versions button:enabled`);
+    this.#transcript.focus(
+      next.id,
+      `.versions button:${step < 0 ? 'first' : 'last'}-child:enabled, .versions button:enabled`,
+    );
     this.#count();
     this.#hooks.changed(true);
   }
@@ -284,7 +301,8 @@ export class Conversation {
 
   /** @param {Said} said */
   #told({ parent }) {
-    const question = /** @type {Said} */ (this.tree.get(parent)), said = messagesOf(this.tree, this.head, question.id);
+    const question = /** @type {Said} */ (this.tree.get(parent)),
+      said = messagesOf(this.tree, this.head, question.id);
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
@@ -301,7 +319,7 @@ export class Conversation {
     const answer = this.#transcript.running(said);
     if (begin) answer.add(begin);
     const turn = { question, said, answer, begin, before, used: this.#used, prompt: 0 };
-    const abort = this.#abort = new AbortController();
+    const abort = (this.#abort = new AbortController());
     this.#turn = turn;
     this.#hooks.busy(true);
     this.#hooks.changed(true);
@@ -317,12 +335,13 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total);   // a retry evaluates less anew
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry evaluates less anew
       this.#hooks.used(turn.prompt);
-      if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor(100 * done / total)} %`);
+      if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor((100 * done) / total)} %`);
     };
     try {
-      const { question, begin, before } = turn, head = /** @type {Head} */ (this.head);
+      const { question, begin, before } = turn,
+        head = /** @type {Head} */ (this.head);
       const options = { ...this.#hooks.options(), signal, onPrefillProgress };
       const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
@@ -340,7 +359,8 @@ export class Conversation {
     const old = said.text ? undefined : this.tree.get(before);
     const back = old?.role === 'assistant' && old.parent === question.id;
     this.tree.leaf = said.text ? said.id : back ? before : question.id;
-    if (back) {   // the version before is there, and the error below it
+    if (back) {
+      // the version before is there, and the error below it
       this.#show();
       answer = this.#transcript.running(said);
     }
@@ -366,7 +386,8 @@ export class Conversation {
     said.full = finishReason === 'context';
     const nothing = finishReason === 'aborted' && result.text === '';
     if (nothing && !begin) return this.#cameToNothing(said, answer, before);
-    if (begin) this.#made.delete(said.id);   // these are not all of its tokens
+    if (begin)
+      this.#made.delete(said.id); // these are not all of its tokens
     else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
@@ -387,7 +408,9 @@ export class Conversation {
 
   /** @param {Turn} turn @param {AsyncIterable<string>} out */
   async #stream({ answer, said, prompt }, out) {
-    let pieces = 0, first = 0, shown = 0;
+    let pieces = 0,
+      first = 0,
+      shown = 0;
     for await (const piece of out) {
       if (!piece) continue;
       const now = performance.now();

@@ -39,14 +39,17 @@ export class Keeper {
     this.#conversation = conversation;
     const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
-      const { head, tree } = conversation, waiting = this.#waiting, typed = waiting ?? this.#typed;
+      const { head, tree } = conversation,
+        waiting = this.#waiting,
+        typed = waiting ?? this.#typed;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
       leaveBehind(archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
       // A page that goes has no time to read what is there, unless it must.
       const put = said && this.#put(true, !going || this.#elsewhere);
-      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)])
-        .then(() => leaveBehind(archive.kept ? this.#typed : null));
+      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() =>
+        leaveBehind(archive.kept ? this.#typed : null),
+      );
     };
     addEventListener('pagehide', () => leave(true));
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave(false));
@@ -68,7 +71,8 @@ export class Keeper {
   /** Where another tab has gone on since, of what both have its own counts. @param {Head} head
    * @param {import('./tree.js').Kept} body @param {import('./tree.js').News} [news] */
   async #bring(head, body, news) {
-    const there = await archive.get(head.id), since = there && there.head.updated > head.updated;
+    const there = await archive.get(head.id),
+      since = there && there.head.updated > head.updated;
     if (since) await archive.put(head, { ...body, leaf: there.body.leaf }, { news: { own: [], gone: [], at: 0 } });
     else await archive.put(head, body, { news });
   }
@@ -80,10 +84,11 @@ export class Keeper {
       clearTimeout(this.#timer);
       this.#timer = 0;
       void this.#put(true).then(showLibrary);
-    } else this.#timer ||= window.setTimeout(() => {
-      this.#timer = 0;
-      void this.#put(false);
-    }, PARTLY_EVERY);
+    } else
+      this.#timer ||= window.setTimeout(() => {
+        this.#timer = 0;
+        void this.#put(false);
+      }, PARTLY_EVERY);
   }
 
   /** What has changed is kept now: another conversation is about to be open. */
@@ -98,7 +103,8 @@ export class Keeper {
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
-    const mine = ++this.#puts, { news } = tree;
+    const mine = ++this.#puts,
+      { news } = tree;
     try {
       const now = await archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
@@ -128,7 +134,7 @@ export class Keeper {
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null);   // sent: it may be there since the page was hidden
+    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: it may be there since the page was hidden
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
@@ -138,7 +144,7 @@ export class Keeper {
   async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
     await archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
-    if (this.#waiting?.draft === draft) this.#waiting = null;   // not before: the page may go meanwhile
+    if (this.#waiting?.draft === draft) this.#waiting = null; // not before: the page may go meanwhile
   }
 
   /** What was typed here a moment ago. */
@@ -150,6 +156,6 @@ export class Keeper {
    * @returns {Promise<Draft>} */
   async draft(head) {
     const found = await archive.draft(draftId(head)).catch(() => undefined);
-    return typeof found === 'object' ? found : { text: found ?? '', files: [] };   // once it was a text alone
+    return typeof found === 'object' ? found : { text: found ?? '', files: [] }; // once it was a text alone
   }
 }

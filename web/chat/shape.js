@@ -13,16 +13,41 @@ import { codeOf } from './errors.js';
 const TEXT = { type: 'string', maxLength: 60 };
 /** @type {Example[]} */
 const EXAMPLES = [
-  { name: 'Address card', question: 'Invent a person and give an address card.', schema: {
-    type: 'object', additionalProperties: false, required: ['name', 'street', 'city', 'zip'],
-    properties: { name: TEXT, street: TEXT, city: TEXT, zip: { type: 'string', pattern: '^\\d{5}$' } } } },
-  { name: 'List', question: 'Name five birds, each with its colour and wingspan.', schema: {
-    type: 'array', minItems: 5, maxItems: 5, items: {
-      type: 'object', additionalProperties: false, required: ['bird', 'colour', 'centimetres'],
-      properties: { bird: TEXT, colour: TEXT, centimetres: { type: 'integer', minimum: 1, maximum: 400 } } } } },
-  { name: 'Yes or no', question: 'Is a whale a fish?', schema: {
-    type: 'object', additionalProperties: false, required: ['answer', 'because'],
-    properties: { answer: { enum: ['yes', 'no'] }, because: { type: 'string', maxLength: 120 } } } },
+  {
+    name: 'Address card',
+    question: 'Invent a person and give an address card.',
+    schema: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['name', 'street', 'city', 'zip'],
+      properties: { name: TEXT, street: TEXT, city: TEXT, zip: { type: 'string', pattern: '^\\d{5}$' } },
+    },
+  },
+  {
+    name: 'List',
+    question: 'Name five birds, each with its colour and wingspan.',
+    schema: {
+      type: 'array',
+      minItems: 5,
+      maxItems: 5,
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['bird', 'colour', 'centimetres'],
+        properties: { bird: TEXT, colour: TEXT, centimetres: { type: 'integer', minimum: 1, maximum: 400 } },
+      },
+    },
+  },
+  {
+    name: 'Yes or no',
+    question: 'Is a whale a fish?',
+    schema: {
+      type: 'object',
+      additionalProperties: false,
+      required: ['answer', 'because'],
+      properties: { answer: { enum: ['yes', 'no'] }, because: { type: 'string', maxLength: 120 } },
+    },
+  },
 ];
 
 /** @param {unknown} value */
@@ -38,15 +63,25 @@ function drawn(value) {
 }
 
 /** @param {[value: any, name?: string][]} list */
-const rows = (list) => el('table', {}, ...list.map(([value, name]) => el('tr', {},
-  ...name === undefined ? [] : [el('th', { scope: 'row' }, name)], el('td', {}, drawn(value)))));
+const rows = (list) =>
+  el(
+    'table',
+    {},
+    ...list.map(([value, name]) =>
+      el('tr', {}, ...(name === undefined ? [] : [el('th', { scope: 'row' }, name)]), el('td', {}, drawn(value))),
+    ),
+  );
 
 /** @param {Record<string, any>[]} list */
 function columns(list) {
   const names = [...new Set(list.flatMap((one) => Object.keys(one)))];
   const head = el('tr', {}, ...names.map((name) => el('th', { scope: 'col' }, name)));
-  return el('table', {}, el('thead', {}, head), el('tbody', {}, ...list.map((one) =>
-    el('tr', {}, ...names.map((name) => el('td', {}, drawn(one[name])))))));
+  return el(
+    'table',
+    {},
+    el('thead', {}, head),
+    el('tbody', {}, ...list.map((one) => el('tr', {}, ...names.map((name) => el('td', {}, drawn(one[name])))))),
+  );
 }
 
 /** @param {unknown} error */
@@ -70,19 +105,45 @@ class Shape {
   /** @param {Model} model @param {Options} options */
   constructor(model, options) {
     this.#with = { model, options };
-    const form = el('form', { className: 'stack', noValidate: true, onsubmit: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      if (this.#running) this.#running.abort();
-      else void this.#answer();
-    } },
-    el('div', { className: 'moods', role: 'group', ariaLabel: 'Examples' },
-      ...EXAMPLES.map((example) => action(example.name, () => this.#take(example)))),
-    el('label', {}, 'Question ', this.#question), el('label', {}, 'JSON schema ', this.#schema), this.#wrong,
-    el('div', { className: 'form-end' }, action('Close', () => this.dialog.close()), this.#ask));
-    this.dialog = el('dialog', { id: 'shape', className: 'shortcuts shape', ariaLabel: 'Answer in a shape' },
+    const form = el(
+      'form',
+      {
+        className: 'stack',
+        noValidate: true,
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          if (this.#running) this.#running.abort();
+          else void this.#answer();
+        },
+      },
+      el(
+        'div',
+        { className: 'moods', role: 'group', ariaLabel: 'Examples' },
+        ...EXAMPLES.map((example) => action(example.name, () => this.#take(example))),
+      ),
+      el('label', {}, 'Question ', this.#question),
+      el('label', {}, 'JSON schema ', this.#schema),
+      this.#wrong,
+      el(
+        'div',
+        { className: 'form-end' },
+        action('Close', () => this.dialog.close()),
+        this.#ask,
+      ),
+    );
+    this.dialog = el(
+      'dialog',
+      { id: 'shape', className: 'shortcuts shape', ariaLabel: 'Answer in a shape' },
       el('h2', {}, 'Answer in a shape'),
-      el('p', { className: 'hint' }, 'What the model may write is held to a JSON schema, so the answer always fits it.'),
-      form, this.#value, this.#said);
+      el(
+        'p',
+        { className: 'hint' },
+        'What the model may write is held to a JSON schema, so the answer always fits it.',
+      ),
+      form,
+      this.#value,
+      this.#said,
+    );
     this.dialog.addEventListener('close', () => this.#running?.abort());
     this.dialog.addEventListener('keydown', (event) => event.stopPropagation());
     this.#take(EXAMPLES[0]);
@@ -127,10 +188,12 @@ class Shape {
 
   /** @param {any} schema @param {AbortSignal} signal */
   async #draw(schema, signal) {
-    const { model, options } = this.#with, content = this.#question.value;
+    const { model, options } = this.#with,
+      content = this.#question.value;
     const prompt = model.info.chatTemplate ? [{ role: /** @type {const} */ ('user'), content }] : content;
     const out = model.generate(prompt, { ...options, format: { schema }, signal });
-    let tokens = 0, forced = 0;
+    let tokens = 0,
+      forced = 0;
     for await (const step of out.steps()) {
       tokens += step.ids.length;
       if (step.forced) forced += step.ids.length;
@@ -139,7 +202,7 @@ class Shape {
     const { finishReason, value } = await out.result();
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
     this.#said.textContent = `${tokens} tokens, ${forced} of them without asking the model${ENDS[finishReason] ?? ''}.`;
-    this.#said.scrollIntoView({ block: 'nearest' });   // on low windows it is below what is seen
+    this.#said.scrollIntoView({ block: 'nearest' }); // on low windows it is below what is seen
     announce('The answer is there.');
   }
 }

@@ -99,10 +99,11 @@ export class Talk {
   /** An answer; in an object, since whoever awaits an answer gets its end.
    * @param {Asked} asked @param {object} options */
   async ask(asked, options) {
-    const model = /** @type {Model} */ (this.#model), { tree, head, question, begin } = asked;
+    const model = /** @type {Model} */ (this.#model),
+      { tree, head, question, begin } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
-    const said = messagesOf(tree, head, question.id);   // which has no answer on its own path
+    const said = messagesOf(tree, head, question.id); // which has no answer on its own path
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
     if (!model.info.chatTemplate) return { out: model.generate(textOf([...said, user]) + (begin ?? ''), options) };
     if (!this.#chat) await this.#restore(asked);
@@ -145,11 +146,11 @@ export class Talk {
   /** @param {string} id */
   async #keep(id) {
     const [model, chat] = [this.#model, this.#chat];
-    const { signal } = this.#saving = new AbortController();
+    const { signal } = (this.#saving = new AbortController());
     try {
-      if (!model || !chat || !await this.#isKept(id)) return;
+      if (!model || !chat || !(await this.#isKept(id))) return;
       await model.stateCache.put(NAME + id, await chat.save({ signal }), { signal });
-      document.body.dataset.kept = id;   // for tests
+      document.body.dataset.kept = id; // for tests
     } catch {
       // No store, no room, or asked for an answer meanwhile: then it is evaluated once more.
     }
@@ -165,13 +166,14 @@ export class Talk {
       if (!saved) return;
       const chat = model.chat({ saved });
       await chat.restored;
-      const answer = [before, answeredBefore(tree, question)].map((id) => tree.get(id))
+      const answer = [before, answeredBefore(tree, question)]
+        .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      if (!answer) return;   // of another version: the engine keeps what both have in common
+      if (!answer) return; // of another version: the engine keeps what both have in common
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error;   // else it goes by the messages
+      if (codeOf(error) === 'worker-failed') throw error; // else it goes by the messages
     }
   }
 
@@ -179,8 +181,8 @@ export class Talk {
   async sweep() {
     const states = this.#model?.stateCache;
     try {
-      for (const { name } of await states?.list() ?? []) {
-        if (name.startsWith(NAME) && !await this.#isKept(name.slice(NAME.length))) await states?.delete(name);
+      for (const { name } of (await states?.list()) ?? []) {
+        if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
       }
     } catch {
       // No store, or another tab has it: the next time will do.

@@ -66,7 +66,7 @@ export class Answer {
     const body = el('div', { dir: 'auto' });
     this.#view = new MarkdownView(body, this.#changed);
     this.element.replaceChildren(body, el('div', { className: 'answer-foot' }, this.#stats));
-    this.#changed();   // it is lower now: who scrolls it up is the browser, and not a reader
+    this.#changed(); // it is lower now: who scrolls it up is the browser, and not a reader
     return this.#view;
   }
 
@@ -115,7 +115,9 @@ export class Answer {
   /** @param {HTMLButtonElement} button */
   async #copy(button) {
     button.textContent = (await copy(this.text)) ? 'Copied' : 'Could not copy';
-    setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+    setTimeout(() => {
+      button.textContent = 'Copy';
+    }, 1500);
   }
 }
 
@@ -137,11 +139,14 @@ export class Transcript {
     log.addEventListener('click', (event) => copyCode(event.target));
     /** @type {HTMLDetailsElement[]} */
     let shut = [];
-    addEventListener('beforeprint', () => {   // paper cannot be opened
+    addEventListener('beforeprint', () => {
+      // paper cannot be opened
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
-    addEventListener('afterprint', () => { for (const one of shut) one.open = false; });
+    addEventListener('afterprint', () => {
+      for (const one of shut) one.open = false;
+    });
   }
 
   /** @param {(Node | string)[]} welcome   what an empty conversation shows */
@@ -197,7 +202,10 @@ export class Transcript {
     }
     if (row.last && full) {
       const shorter = action('Continue without the oldest turns', () => this.on.shorten(row.said), 'small go-on');
-      buttons.push(action('New chat', () => this.on.anew(), 'small'), ...(row.long ? [shorter] : []));
+      buttons.push(
+        action('New chat', () => this.on.anew(), 'small'),
+        ...(row.long ? [shorter] : []),
+      );
     }
     if (row.last) buttons.push(action('Retry', () => this.on.retry(row.said), 'quiet small retry'));
     if (row.of > 1) buttons.push(this.#versions(row, 'answer'));
@@ -209,8 +217,12 @@ export class Transcript {
   /** @param {Row} row */
   #question(row) {
     const { said } = row;
-    const question = el('div', { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' },
-      said.text, ...(said.files ?? []).map(folded));
+    const question = el(
+      'div',
+      { className: 'from-user', dir: 'auto', ariaLabel: 'You', role: 'article' },
+      said.text,
+      ...(said.files ?? []).map(folded),
+    );
     if (row.forgotten) question.classList.add('forgotten');
     const edit = action('Edit', () => this.on.edit(said), 'quiet small later');
     edit.setAttribute('aria-label', 'Edit this message');
@@ -238,8 +250,13 @@ export class Transcript {
       button.disabled = at + by < 0 || at + by >= of;
       return button;
     };
-    return el('span', { className: 'versions', role: 'group', ariaLabel: `Versions of this ${what}` },
-      step('‹', -1, 'Previous'), el('span', {}, `${at + 1}/${of}`), step('›', 1, 'Next'));
+    return el(
+      'span',
+      { className: 'versions', role: 'group', ariaLabel: `Versions of this ${what}` },
+      step('‹', -1, 'Previous'),
+      el('span', {}, `${at + 1}/${of}`),
+      step('›', 1, 'Next'),
+    );
   }
 
   /** A place in it, after its versions were stepped through. @param {string} id @param {string} selector */
@@ -261,5 +278,7 @@ async function copyCode(target) {
   if (!(target instanceof HTMLButtonElement) || !target.classList.contains('copy-code')) return;
   const code = target.closest('.code')?.querySelector('pre')?.textContent ?? '';
   target.textContent = (await copy(code)) ? 'Copied' : 'Could not copy';
-  setTimeout(() => { target.textContent = 'Copy'; }, 1500);
+  setTimeout(() => {
+    target.textContent = 'Copy';
+  }, 1500);
 }

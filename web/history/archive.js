@@ -124,8 +124,15 @@ class StoredArchive {
     const words = wordsOf([question]);
     if (!words.length) return this.list(limit);
     const index = this.#read('words').index('words');
-    const found = await Promise.all(words.map((word) => done(index.getAllKeys(
-      word.length < BEGINNING && !BY_SENSE.test(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`)))));
+    const found = await Promise.all(
+      words.map((word) =>
+        done(
+          index.getAllKeys(
+            word.length < BEGINNING && !BY_SENSE.test(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`),
+          ),
+        ),
+      ),
+    );
     const sets = found.map((keys) => new Set(keys));
     const heads = this.#read('heads');
     const order = (await done(heads.index('order').getAllKeys())).reverse();
@@ -138,7 +145,9 @@ class StoredArchive {
   async get(id) {
     const transaction = this.#database.transaction(['heads', 'bodies']);
     const [head, body] = await Promise.all([
-      done(transaction.objectStore('heads').get(id)), done(transaction.objectStore('bodies').get(id))]);
+      done(transaction.objectStore('heads').get(id)),
+      done(transaction.objectStore('bodies').get(id)),
+    ]);
     return head && body ? { head, body: body.kept } : null;
   }
 
@@ -149,8 +158,9 @@ class StoredArchive {
    * @returns {Promise<{ head: Head, body: Kept }>} */
   async put(head, body, { found = true, news } = {}) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
-    const heads = transaction.objectStore('heads'), bodies = transaction.objectStore('bodies');
-    const old = news && await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]);
+    const heads = transaction.objectStore('heads'),
+      bodies = transaction.objectStore('bodies');
+    const old = news && (await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]));
     const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
     // One that another tab has deleted is there again when something is said, not when an answer ends.
     const asked = body.said.some(({ id, role }) => role === 'user' && news?.own.includes(id));
@@ -166,7 +176,7 @@ class StoredArchive {
 
   /** @param {string} id */
   async has(id) {
-    return await done(this.#read('heads').count(id)) > 0;
+    return (await done(this.#read('heads').count(id))) > 0;
   }
 
   /** Change what is known about one: its name, whether it is pinned. @param {string} id @param {Partial<Head>} news */
@@ -292,7 +302,7 @@ export class MemoryArchive {
 
   /** @returns {AsyncGenerator<{ head: Head, body: Kept }>} */
   async *all() {
-    for (const id of this.#all.keys()) yield /** @type {{ head: Head, body: Kept }} */ (await this.get(id));
+    for (const id of this.#all.keys()) yield/** @type {{ head: Head, body: Kept }} */ (await this.get(id));
   }
 }
 

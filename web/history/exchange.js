@@ -20,8 +20,10 @@ export function toJson(conversations) {
 
 /** The path that is shown. @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
-  const parts = [`# ${head.title}`, `${new Date(head.created).toISOString().slice(0, 10)}${
-    head.model ? `, ${head.model.label}` : ''}`];
+  const parts = [
+    `# ${head.title}`,
+    `${new Date(head.created).toISOString().slice(0, 10)}${head.model ? `, ${head.model.label}` : ''}`,
+  ];
   if (head.system) parts.push('## System prompt', head.system);
   for (const one of new Tree(body).path()) parts.push(one.role === 'user' ? '## You' : '## Answer', spoken(one));
   return `${parts.join('\n\n')}\n`;
@@ -68,8 +70,11 @@ function grows(said) {
 /** @param {any} one @returns {Said} */
 function oneSaid(one) {
   const { id, parent, role, text, files, state, stats, hint, model } = one ?? {};
-  const good = typeof id === 'string' && (parent === null || typeof parent === 'string')
-    && (role === 'user' || role === 'assistant') && typeof text === 'string';
+  const good =
+    typeof id === 'string' &&
+    (parent === null || typeof parent === 'string') &&
+    (role === 'user' || role === 'assistant') &&
+    typeof text === 'string';
   if (!good) throw refuse('A message in it lacks its role or its text.');
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
   return { id, parent, role, text, state: known, ...attached(files), ...strings({ stats, hint, model }) };
@@ -95,9 +100,13 @@ function headOf(given, said) {
   const now = Date.now();
   const date = (/** @type {unknown} */ value) => (typeof value === 'number' && value > 0 && value <= now ? value : now);
   return {
-    id: newId(), title: strings({ title: given.title }).title?.slice(0, 200) || titleOf(said[0].text),
-    named: given.named === true, pinned: given.pinned === 1 ? 1 : 0,
-    created: date(given.created), updated: date(given.updated), ...strings({ system: given.system }),
+    id: newId(),
+    title: strings({ title: given.title }).title?.slice(0, 200) || titleOf(said[0].text),
+    named: given.named === true,
+    pinned: given.pinned === 1 ? 1 : 0,
+    created: date(given.created),
+    updated: date(given.updated),
+    ...strings({ system: given.system }),
   };
 }
 
@@ -112,5 +121,10 @@ export function saveFile(name, type, text) {
 
 /** A title as the name of a file. @param {string} title */
 export function fileName(title) {
-  return title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim().slice(0, 60) || 'conversation';
+  return (
+    title
+      .replace(/[^\p{L}\p{N} _-]+/gu, '')
+      .trim()
+      .slice(0, 60) || 'conversation'
+  );
 }

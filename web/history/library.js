@@ -49,10 +49,10 @@ export async function setUpLibrary(hooks) {
 let opened = null;
 
 function openKept() {
-  return opened ??= openArchive().then((one) => {
+  return (opened ??= openArchive().then((one) => {
     one.heard((id) => on.heard(id));
     return one;
-  });
+  }));
 }
 
 /** @param {boolean} now */
@@ -91,10 +91,11 @@ let listings = 0;
 
 /** Brings the list up to date. */
 export async function showLibrary() {
-  const question = input('library-search').value.trim(), mine = ++listings;
+  const question = input('library-search').value.trim(),
+    mine = ++listings;
   const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
-  if (mine !== listings) return;   // a later one is on its way
-  if (box('library-list').querySelector('input')) return;   // a name is being written: behind that
+  if (mine !== listings) return; // a later one is on its way
+  if (box('library-list').querySelector('input')) return; // a name is being written: behind that
   replaceRows(heads.map(row));
   box('library-none').hidden = heads.length > 0;
   box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
@@ -103,14 +104,15 @@ export async function showLibrary() {
 
 /** Where the focus is, and the menu that is open, stay. @param {HTMLLIElement[]} rows */
 function replaceRows(rows) {
-  const list = box('library-list'), at = document.activeElement;
+  const list = box('library-list'),
+    at = document.activeElement;
   const held = list.contains(at) ? /** @type {HTMLLIElement | null | undefined} */ (at?.closest('li')) : null;
   const place = held ? [...held.querySelectorAll('a, button')].findIndex((one) => one === at) : -1;
   const menu = list.querySelector('.talk-menu:not([hidden])')?.closest('li')?.dataset.id;
   list.replaceChildren(...rows);
   const controls = (/** @type {string | undefined} */ id) => {
     const row = rows.find((one) => one.dataset.id === id);
-    return /** @type {HTMLElement[]} */ ([...row?.querySelectorAll('a, button') ?? []]);
+    return /** @type {HTMLElement[]} */ ([...(row?.querySelectorAll('a, button') ?? [])]);
   };
   if (menu) controls(menu)[1]?.click();
   if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
@@ -120,7 +122,8 @@ const DAY = 86_400_000;
 
 /** Today's with their time, others with their day. @param {number} time */
 function when(time) {
-  const date = new Date(time), now = Date.now();
+  const date = new Date(time),
+    now = Date.now();
   if (now - time < DAY && date.getDate() === new Date(now).getDate()) {
     return date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
   }
@@ -130,11 +133,14 @@ function when(time) {
 
 /** @param {Head} head */
 function row(head) {
-  const link = el('a', { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
+  const link = el(
+    'a',
+    { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
     el('span', { className: 'talk-title' }, head.title),
-    el('span', { className: 'hint' }, `${head.pinned ? 'pinned · ' : ''}${when(head.updated)}`));
+    el('span', { className: 'hint' }, `${head.pinned ? 'pinned · ' : ''}${when(head.updated)}`),
+  );
   if (head.id === on.current()) link.setAttribute('aria-current', 'page');
-  link.addEventListener('click', () => head.id === on.current() && leaveLibrary());   // it leads nowhere else
+  link.addEventListener('click', () => head.id === on.current() && leaveLibrary()); // it leads nowhere else
   const more = action('⋯', () => toggle(), 'quiet small icon');
   more.setAttribute('aria-label', `What to do with “${head.title}”`);
   more.setAttribute('aria-expanded', 'false');
@@ -162,8 +168,16 @@ function actions(head, item) {
   return [
     action('Rename', () => rename(head, item), small),
     action(pinned ? 'Unpin' : 'Pin', () => void change(id, { pinned: pinned ? 0 : 1 }), small),
-    action('Save as Markdown', () => void take(id, (one) => saveFile(`${fileName(title)}.md`, 'text/markdown', toMarkdown(one))), small),
-    action('Save as JSON', () => void take(id, (one) => saveFile(`${fileName(title)}.json`, 'application/json', toJson([one]))), small),
+    action(
+      'Save as Markdown',
+      () => void take(id, (one) => saveFile(`${fileName(title)}.md`, 'text/markdown', toMarkdown(one))),
+      small,
+    ),
+    action(
+      'Save as JSON',
+      () => void take(id, (one) => saveFile(`${fileName(title)}.json`, 'application/json', toJson([one]))),
+      small,
+    ),
     action('Delete', () => void remove(head), small),
   ];
 }
@@ -176,7 +190,7 @@ async function take(id, use) {
 
 /** @param {string} id @param {Partial<Head>} news */
 async function change(id, news) {
-  on.changed(id, news);   // before it is written with what is open
+  on.changed(id, news); // before it is written with what is open
   const menus = /** @type {NodeListOf<HTMLElement>} */ (box('library-list').querySelectorAll('.talk-menu'));
   for (const menu of menus) menu.hidden = true;
   await archive.change(id, news);
@@ -210,16 +224,18 @@ function rename({ id, title }, item) {
 async function remove(head) {
   // An answer that runs is kept when it ends: before.
   if (on.current() === head.id) await on.open(null);
-  const one = await archive.get(head.id), draft = await archive.draft(head.id);
+  const one = await archive.get(head.id),
+    draft = await archive.draft(head.id);
   await archive.remove(head.id);
   on.removed();
   await showLibrary();
   input('library-search').focus();
-  if (one) offerUndo(`“${head.title}” is deleted.`, async () => {
-    await archive.put(one.head, one.body);
-    if (draft) await archive.setDraft(head.id, draft);
-    await showLibrary();
-  });
+  if (one)
+    offerUndo(`“${head.title}” is deleted.`, async () => {
+      await archive.put(one.head, one.body);
+      if (draft) await archive.setDraft(head.id, draft);
+      await showLibrary();
+    });
 }
 
 let undoTimer = 0;
@@ -228,11 +244,18 @@ let undoTimer = 0;
 function offerUndo(text, undo) {
   const place = box('toast');
   clearTimeout(undoTimer);
-  const close = () => { place.hidden = true; };
-  const back = action('Undo', () => void undo().then(() => {
-    close();
-    announce('It is back.');
-  }), 'link');
+  const close = () => {
+    place.hidden = true;
+  };
+  const back = action(
+    'Undo',
+    () =>
+      void undo().then(() => {
+        close();
+        announce('It is back.');
+      }),
+    'link',
+  );
   place.replaceChildren(el('span', {}, text), back);
   place.hidden = false;
   announce(`${text} Undo is the last button of the page.`);

@@ -119,10 +119,16 @@ export class Tree {
    * `until`. @param {string | null} [until] @param {string} [from] */
   messages(until, from) {
     const whole = this.path(until === undefined ? this.leaf : until);
-    const path = whole.slice(Math.max(0, whole.findIndex(({ id }) => id === from)));
+    const path = whole.slice(
+      Math.max(
+        0,
+        whole.findIndex(({ id }) => id === from),
+      ),
+    );
     const answered = path.filter((one, i) => one.role === 'assistant' || path[i + 1]?.role === 'assistant');
     return answered.map((one) => {
-      const { role, state } = one, content = spoken(one);
+      const { role, state } = one,
+        content = spoken(one);
       return role === 'assistant' && state !== 'whole' ? { role, content, aborted: true } : { role, content };
     });
   }
@@ -160,13 +166,14 @@ const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== o
 /** What two tabs have of one conversation: all that was said in either. Of what both have that counts which has changed
  * here, else what is there. @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
 export function merged(there, here, { own, gone }) {
-  const theirs = new Map(there.said.map((one) => [one.id, one])), ours = new Set(here.said.map(({ id }) => id));
-  const said = here.said.map((one) => (own.includes(one.id) ? one : theirs.get(one.id) ?? one));
+  const theirs = new Map(there.said.map((one) => [one.id, one])),
+    ours = new Set(here.said.map(({ id }) => id));
+  const said = here.said.map((one) => (own.includes(one.id) ? one : (theirs.get(one.id) ?? one)));
   // What was taken back here, another tab may have gone on from.
   const before = new Set(there.said.map(({ parent }) => parent));
   const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
-  let { leaf } = here;   // what another tab has said behind it is shown
-  for (let next; (next = others.findLast(({ parent }) => parent === leaf));) leaf = next.id;
+  let { leaf } = here; // what another tab has said behind it is shown
+  for (let next; (next = others.findLast(({ parent }) => parent === leaf)); ) leaf = next.id;
   return { said: [...said, ...others], leaf };
 }
 

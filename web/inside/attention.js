@@ -14,12 +14,20 @@ import { Strip, hint, paragraph, select } from './inside-parts.js';
 
 /** @param {Look} look */
 export async function showAttention(look) {
-  const { model, subject: { tokens }, choices, panel, signal } = look, { info } = model;
+  const {
+      model,
+      subject: { tokens },
+      choices,
+      panel,
+      signal,
+    } = look,
+    { info } = model;
   const at = choices.token >= 0 && choices.token < tokens.length ? choices.token : tokens.length - 1;
   const window = windowOf((await model.inspect()).metadata);
   /** @type {Seen | null} */
   let seen = null;
-  const place = el('div', { className: 'others' }), sentence = el('p', { className: 'said' });
+  const place = el('div', { className: 'others' }),
+    sentence = el('p', { className: 'said' });
   const strip = new Strip('Tokens: choose the one that looks', tokens, (next) => {
     choices.token = next;
     look.run(async (during) => {
@@ -30,8 +38,16 @@ export async function showAttention(look) {
   const shade = () => {
     if (seen) sentence.replaceChildren(...shadeStrip(strip, look, seen, window));
   };
-  panel.replaceChildren(paragraph('Attention carries over to a token what stands before it. Choose a token: what it looks '
-    + 'at is shaded, the stronger the more.'), pickers(look, info, shade), strip.element, sentence, place);
+  panel.replaceChildren(
+    paragraph(
+      'Attention carries over to a token what stands before it. Choose a token: what it looks ' +
+        'at is shaded, the stronger the more.',
+    ),
+    pickers(look, info, shade),
+    strip.element,
+    sentence,
+    place,
+  );
   strip.choose(at);
   seen = await weightsOf(look, at, signal);
   shade();
@@ -50,7 +66,9 @@ function pickers({ choices }, { layers, heads }, shade) {
   choices.layer = Math.min(choices.layer < 0 ? layers - 1 : choices.layer, layers - 1);
   choices.head = Math.min(choices.head, heads - 1);
   const numbers = (/** @type {number} */ n) => range(0, n).map((i) => /** @type {[number, string]} */ ([i, `${i}`]));
-  return el('div', { className: 'controls' },
+  return el(
+    'div',
+    { className: 'controls' },
     select('Layer', numbers(layers), choices.layer, (value) => {
       choices.layer = Number(value);
       shade();
@@ -58,26 +76,34 @@ function pickers({ choices }, { layers, heads }, shade) {
     select('Head', numbers(heads), choices.head, (value) => {
       choices.head = Number(value);
       shade();
-    }));
+    }),
+  );
 }
 
 /** @param {Strip} strip @param {Look} look @param {Seen} seen @param {number} window */
 function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers }, window) {
-  const { kind, attention = {} } = layers[choices.layer], weights = attention[choices.head];
-  const back = model.info.embedding ? Math.floor(window / 2) : window - 1;   // of those that look both ways half
+  const { kind, attention = {} } = layers[choices.layer],
+    weights = attention[choices.head];
+  const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // of those that look both ways half
   const [top] = largest(weights, 1);
   const begins = kind === 'local' && window ? Math.max(0, at - back) : 0;
   for (let i = strip.first; i < tokens.length; i++) {
-    const weight = weights[i] ?? 0, seen = i < weights.length && i >= begins;
+    const weight = weights[i] ?? 0,
+      seen = i < weights.length && i >= begins;
     const className = i === at ? 'looks' : seen ? '' : i < begins ? 'outside' : 'behind';
     const name = seen ? percent(weight) : i < begins ? 'outside the window' : 'not seen';
     strip.mark(i, { name, className, data: { p: weight }, shade: weight / weights[top] });
   }
   const most = largest(weights, 5).map((i) => `${spoken(tokens[i].text)} ${percent(weights[i])}`);
-  return [el('strong', {}, `Layer ${choices.layer}, head ${choices.head}: `), el('span', { className: `kind ${kind}` }, kind),
+  return [
+    el('strong', {}, `Layer ${choices.layer}, head ${choices.head}: `),
+    el('span', { className: `kind ${kind}` }, kind),
     ` ${reach(kind, window, begins)} From ${spoken(tokens[at].text)} it looks most at ${most.join(', ')}.`,
-    hint('The weights of a head add up to 1. Much of it often goes to the first token: there a head looks that has '
-      + 'nothing to do.')];
+    hint(
+      'The weights of a head add up to 1. Much of it often goes to the first token: there a head looks that has ' +
+        'nothing to do.',
+    ),
+  ];
 }
 
 /** @param {string} kind @param {number} window @param {number} begins */

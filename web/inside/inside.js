@@ -59,7 +59,8 @@ const VIEWS = {
 };
 
 /** What is looked at, beside the ids of answers. */
-const LAST = 'last', OWN = 'own';
+const LAST = 'last',
+  OWN = 'own';
 /** What the keyboard comes to first, in a view. */
 const TABBED = '[tabindex="0"], button, select, textarea';
 /** Longer work is told of. */
@@ -67,8 +68,7 @@ const TOLD_AFTER = 600;
 const SAMPLE = 'The cat sat on the mat and looked at the';
 
 /** Of a new subject. @returns {Choices} */
-const fresh = () => (
-  { word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
+const fresh = () => ({ word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
 
 export class Inside {
   style = sheetOf(css);
@@ -114,7 +114,8 @@ export class Inside {
   changed() {
     this.#stop();
     if (this.#host.busy()) return this.#wait();
-    const active = document.activeElement, inPanel = this.#panel.contains(active);
+    const active = document.activeElement,
+      inPanel = this.#panel.contains(active);
     const writes = active instanceof HTMLTextAreaElement && this.#about.contains(active);
     if (!writes) this.#showAbout();
     this.#show(inPanel ? TABBED : undefined);
@@ -132,20 +133,24 @@ export class Inside {
   }
 
   #showTabs() {
-    this.#tabs.replaceChildren(...Object.entries(VIEWS).map(([id, { name }]) => {
-      const chosen = id === this.#view;
-      const tab = action(name, () => this.#choose(id));
-      Object.assign(tab, { id: `inside-${id}`, role: 'tab', tabIndex: chosen ? 0 : -1 });
-      tab.setAttribute('aria-selected', String(chosen));
-      tab.setAttribute('aria-controls', this.#panel.id);
-      return tab;
-    }));
+    this.#tabs.replaceChildren(
+      ...Object.entries(VIEWS).map(([id, { name }]) => {
+        const chosen = id === this.#view;
+        const tab = action(name, () => this.#choose(id));
+        Object.assign(tab, { id: `inside-${id}`, role: 'tab', tabIndex: chosen ? 0 : -1 });
+        tab.setAttribute('aria-selected', String(chosen));
+        tab.setAttribute('aria-controls', this.#panel.id);
+        return tab;
+      }),
+    );
     this.#panel.setAttribute('aria-labelledby', `inside-${this.#view}`);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const names = Object.keys(VIEWS), at = names.indexOf(this.#view), next = stepped(event.key, at, names.length);
+    const names = Object.keys(VIEWS),
+      at = names.indexOf(this.#view),
+      next = stepped(event.key, at, names.length);
     if (next === at) return;
     event.preventDefault();
     this.#choose(names[next]);
@@ -166,10 +171,16 @@ export class Inside {
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
     if (!known) this.#wanted = LAST;
     if (!answers.length) this.#wanted = OWN;
-    const had = this.#about.contains(document.activeElement), own = el('div');
+    const had = this.#about.contains(document.activeElement),
+      own = el('div');
     const showOwn = () => own.replaceChildren(...(this.#wanted === OWN ? [this.#ownField()] : []));
-    const options = answers.map(({ said }, i) => /** @type {[string, string]} */ (
-      [i === answers.length - 1 ? LAST : said.id, `Answer ${i + 1}: ${titleOf(said.text)}`]));
+    const options = answers.map(
+      ({ said }, i) =>
+        /** @type {[string, string]} */ ([
+          i === answers.length - 1 ? LAST : said.id,
+          `Answer ${i + 1}: ${titleOf(said.text)}`,
+        ]),
+    );
     const pick = select('Look at', [...options.reverse(), [OWN, 'A text of your own']], this.#wanted, (value) => {
       this.#wanted = value;
       showOwn();
@@ -196,12 +207,19 @@ export class Inside {
     this.#run(async (signal) => {
       const model = this.#host.model();
       if (!model) return;
-      if (words && model.info.embedding) return this.#say('This model makes vectors of texts: it has no next word to show.');
+      if (words && model.info.embedding)
+        return this.#say('This model makes vectors of texts: it has no next word to show.');
       const subject = await this.#subject(model, signal);
       if (!subject.tokens.length) return this.#say('There is no text yet.');
       await show({
-        model, subject, panel: this.#panel, signal, host: this.#host, choices: this.#choices,
-        run: (task) => void this.#run(task), again: (place) => this.#show(place),
+        model,
+        subject,
+        panel: this.#panel,
+        signal,
+        host: this.#host,
+        choices: this.#choices,
+        run: (task) => void this.#run(task),
+        again: (place) => this.#show(place),
       });
     }, focus);
   }
@@ -214,7 +232,8 @@ export class Inside {
   /** @param {Model} model @param {AbortSignal} signal */
   async #subject(model, signal) {
     const answers = this.#host.answers();
-    const answer = this.#wanted === OWN ? null : answers.find(({ said }) => said.id === this.#wanted) ?? answers.at(-1);
+    const answer =
+      this.#wanted === OWN ? null : (answers.find(({ said }) => said.id === this.#wanted) ?? answers.at(-1));
     const key = answer ? `${answer.said.id} ${answer.said.text}` : `${OWN} ${this.#own}`;
     if (this.#kept?.key === key && this.#kept.model === model) return this.#kept.subject;
     const subject = answer ? await ofAnswer(model, answer, signal) : await ofText(model, this.#own, signal);
@@ -229,7 +248,7 @@ export class Inside {
   async #run(task, focus) {
     this.#stop();
     if (this.#host.busy()) return this.#wait();
-    const running = this.#running = new AbortController();
+    const running = (this.#running = new AbortController());
     this.#panel.setAttribute('aria-busy', 'true');
     const timer = setTimeout(() => {
       if (this.#running === running) this.#note.textContent = 'The model is at work on it …';

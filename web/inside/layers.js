@@ -14,14 +14,26 @@ const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, `${
 
 /** @param {Look} look */
 export async function showLayers(look) {
-  const { subject: { tokens, ids }, choices, panel, model, signal } = look;
+  const {
+    subject: { tokens, ids },
+    choices,
+    panel,
+    model,
+    signal,
+  } = look;
   const span = Math.min(choices.span, tokens.length);
   const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
-  const place = el('div', { className: 'grid-place', tabIndex: -1 }), details = el('div', { className: 'others' });
+  const place = el('div', { className: 'grid-place', tabIndex: -1 }),
+    details = el('div', { className: 'others' });
   panel.replaceChildren(
-    paragraph('What would come next, if the model stopped at this layer? The last layer, on top, is what it says. '
-      + 'The stronger the colour, the surer it is.'),
-    controls(look, span, end), place, details);
+    paragraph(
+      'What would come next, if the model stopped at this layer? The last layer, on top, is what it says. ' +
+        'The stronger the colour, the surer it is.',
+    ),
+    controls(look, span, end),
+    place,
+    details,
+  );
   const positions = range(end - span, end);
   const seen = await model.inside(ids.slice(0, end), { positions, lens: LENS, signal });
   /** @param {number} layer @param {number} column */
@@ -41,22 +53,41 @@ function controls({ subject: { tokens }, choices, again }, span, end) {
   const later = action('Later ›', move(span), 'small later-tokens');
   earlier.disabled = end <= span;
   later.disabled = end >= tokens.length;
-  return el('div', { className: 'controls' },
+  return el(
+    'div',
+    { className: 'controls' },
     select('Show', SPANS, choices.span, (value) => {
       choices.span = Number(value);
       again('select');
-    }), earlier, later, el('span', { className: 'hint' }, `tokens ${end - span + 1} to ${end} of ${tokens.length}`));
+    }),
+    earlier,
+    later,
+    el('span', { className: 'hint' }, `tokens ${end - span + 1} to ${end} of ${tokens.length}`),
+  );
 }
 
 /** @param {Seen} seen @param {(layer: number, column: number) => void} show */
 function grid({ tokens, positions, layers }, show) {
-  const head = el('tr', { role: 'row' }, el('td', {}), ...positions.map((at) =>
-    header('columnheader', shown(tokens[at].text), `after ${spoken(tokens[at].text)}`)));
-  const rows = layers.map(({ layer, kind, lens = [] }) => el('tr', { role: 'row' },
-    header('rowheader', `${layer}`, `Layer ${layer}, ${kind}`, kind),
-    ...lens.map((likely, column) => cell(likely[0], { layer, column, position: positions[column] }))));
-  const table = el('table', { className: 'lens', role: 'grid' },
-    el('thead', {}, head), el('tbody', {}, ...rows.reverse()));
+  const head = el(
+    'tr',
+    { role: 'row' },
+    el('td', {}),
+    ...positions.map((at) => header('columnheader', shown(tokens[at].text), `after ${spoken(tokens[at].text)}`)),
+  );
+  const rows = layers.map(({ layer, kind, lens = [] }) =>
+    el(
+      'tr',
+      { role: 'row' },
+      header('rowheader', `${layer}`, `Layer ${layer}, ${kind}`, kind),
+      ...lens.map((likely, column) => cell(likely[0], { layer, column, position: positions[column] })),
+    ),
+  );
+  const table = el(
+    'table',
+    { className: 'lens', role: 'grid' },
+    el('thead', {}, head),
+    el('tbody', {}, ...rows.reverse()),
+  );
   table.setAttribute('aria-label', 'What each layer would say next, by token');
   moves(table, show);
   return table;
@@ -86,16 +117,17 @@ function moves(table, show) {
   let [row, column] = [0, rows[0].length - 1];
   rows[row][column].tabIndex = 0;
   const look = (/** @type {HTMLElement} */ cell) => show(Number(cell.dataset.layer), Number(cell.dataset.column));
-  for (const [r, cells] of rows.entries()) for (const [c, one] of cells.entries()) {
-    one.addEventListener('pointerenter', () => look(one));
-    one.addEventListener('click', () => one.focus());
-    one.addEventListener('focus', () => {
-      rows[row][column].tabIndex = -1;
-      [row, column] = [r, c];
-      one.tabIndex = 0;
-      look(one);
-    });
-  }
+  for (const [r, cells] of rows.entries())
+    for (const [c, one] of cells.entries()) {
+      one.addEventListener('pointerenter', () => look(one));
+      one.addEventListener('click', () => one.focus());
+      one.addEventListener('focus', () => {
+        rows[row][column].tabIndex = -1;
+        [row, column] = [r, c];
+        one.tabIndex = 0;
+        look(one);
+      });
+    }
   table.addEventListener('keydown', (event) => {
     const upDown = /^Arrow(Up|Down)$/.test(event.key);
     const across = stepped(event.key, column, rows[row].length);
@@ -108,9 +140,13 @@ function moves(table, show) {
 
 /** @param {Seen} seen @param {number} at   layer @param {number} column */
 function cellDetails({ tokens, positions, layers }, at, column) {
-  const { lens = [], kind } = layers[at], { text } = tokens[positions[column]];
+  const { lens = [], kind } = layers[at],
+    { text } = tokens[positions[column]];
   const rows = lens[column].map(({ id, text: other, probability }) => ({ id, text: other, share: probability }));
   const title = el('h3', {}, `Layer ${at} (${kind}), after `, quoted(text));
-  return [title, bars(`What layer ${at} would say`, rows),
-    hint('The final norm and the output matrix, applied to what this layer leaves.')];
+  return [
+    title,
+    bars(`What layer ${at} would say`, rows),
+    hint('The final norm and the output matrix, applied to what this layer leaves.'),
+  ];
 }

@@ -28,12 +28,14 @@ export function chances(logits, { temperature, topK, topP }) {
 
 /** The likeliest first. @param {ArrayLike<number>} logits */
 function softmax(logits) {
-  let best = -Infinity, total = 0;
+  let best = -Infinity,
+    total = 0;
   for (let i = 0; i < logits.length; i++) best = Math.max(best, logits[i]);
   for (let i = 0; i < logits.length; i++) total += Math.exp(logits[i] - best);
   const found = [];
   for (let id = 0; id < logits.length; id++) {
-    const logit = logits[id], probability = Math.exp(logit - best) / total;
+    const logit = logits[id],
+      probability = Math.exp(logit - best) / total;
     if (probability >= LEAST) found.push({ id, logit, probability });
   }
   return found.sort((a, b) => b.logit - a.logit || a.id - b.id);

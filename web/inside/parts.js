@@ -67,7 +67,8 @@ export class Strip {
       one.tabIndex = one === option ? 0 : -1;
     }
     this.#at = at;
-    const { clientHeight } = this.element, below = option.offsetTop - this.element.offsetTop;
+    const { clientHeight } = this.element,
+      below = option.offsetTop - this.element.offsetTop;
     if (below < this.element.scrollTop || below > this.element.scrollTop + clientHeight - 40) {
       this.element.scrollTop = below - clientHeight / 2;
     }
@@ -100,17 +101,26 @@ export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, s
 /** @param {string} label @param {Bar[]} rows */
 export function bars(label, rows) {
   const most = Math.max(1e-9, ...rows.map(({ share }) => share));
-  const list = el('ol', { className: 'bars' }, ...rows.map((row) => {
-    const bar = el('span', { className: 'bar-line', ariaHidden: 'true' });
-    bar.style.setProperty('--share', `${(100 * row.share / most).toFixed(1)}%`);
-    const name = el('span', { className: 'piece', dir: 'auto' }, shown(row.text));
-    const item = el('li', { className: row.chosen ? 'chosen' : '' }, name, bar,
-      el('span', { className: 'share' }, row.value ?? percent(row.share)));
-    if (row.note) item.append(el('span', { className: 'hint' }, row.note));
-    if (row.button) item.append(row.button);
-    Object.assign(item.dataset, { id: row.id, p: row.share });
-    return item;
-  }));
+  const list = el(
+    'ol',
+    { className: 'bars' },
+    ...rows.map((row) => {
+      const bar = el('span', { className: 'bar-line', ariaHidden: 'true' });
+      bar.style.setProperty('--share', `${((100 * row.share) / most).toFixed(1)}%`);
+      const name = el('span', { className: 'piece', dir: 'auto' }, shown(row.text));
+      const item = el(
+        'li',
+        { className: row.chosen ? 'chosen' : '' },
+        name,
+        bar,
+        el('span', { className: 'share' }, row.value ?? percent(row.share)),
+      );
+      if (row.note) item.append(el('span', { className: 'hint' }, row.note));
+      if (row.button) item.append(row.button);
+      Object.assign(item.dataset, { id: row.id, p: row.share });
+      return item;
+    }),
+  );
   list.setAttribute('aria-label', label);
   return list;
 }
@@ -118,8 +128,11 @@ export function bars(label, rows) {
 /** @param {string} label @param {[value: string | number, text: string][]} options @param {string | number} chosen
  * @param {(value: string) => void} on */
 export function select(label, options, chosen, on) {
-  const field = el('select', { onchange: () => on(field.value) },
-    ...options.map(([value, text]) => el('option', { value: String(value) }, text)));
+  const field = el(
+    'select',
+    { onchange: () => on(field.value) },
+    ...options.map(([value, text]) => el('option', { value: String(value) }, text)),
+  );
   field.value = String(chosen);
   return el('label', { className: 'pick' }, label, field);
 }
@@ -130,8 +143,12 @@ export const paragraph = (...parts) => el('p', {}, ...parts);
 export const hint = (...parts) => el('p', { className: 'hint' }, ...parts);
 /** A token with its id, in a list. @param {Token} token */
 export function piece({ id, text }) {
-  const item = el('li', {}, el('span', { className: 'piece', dir: 'auto' }, shown(text)),
-    el('span', { className: 'id' }, `${id}`));
+  const item = el(
+    'li',
+    {},
+    el('span', { className: 'piece', dir: 'auto' }, shown(text)),
+    el('span', { className: 'id' }, `${id}`),
+  );
   item.dataset.id = String(id);
   return item;
 }
@@ -151,6 +168,6 @@ export function svg(tag, attributes, ...children) {
 /** A picture, and what it shows in words. @param {number} width @param {number} height @param {string} words
  * @param {...Node} children */
 export function picture(width, height, words, ...children) {
-  const whole = { 'viewBox': `0 0 ${width} ${height}`, 'role': 'img', 'aria-label': words, 'class': 'picture' };
+  const whole = { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words, class: 'picture' };
   return svg('svg', whole, ...children);
 }

@@ -21,9 +21,10 @@ import { range } from './inside-numbers.js';
  * @param {Model} model @param {ShownAnswer} answer @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofAnswer(model, { said, told, made }, signal) {
   const before = await model.inside(told, { layers: [], signal });
-  const prompt = before.tokens.map(({ id }) => id), kept = made?.tokens ?? [];
-  const own = await textBehind(model, prompt, kept, signal) === said.text ? kept
-    : await model.tokenize(said.text, { signal });
+  const prompt = before.tokens.map(({ id }) => id),
+    kept = made?.tokens ?? [];
+  const own =
+    (await textBehind(model, prompt, kept, signal)) === said.text ? kept : await model.tokenize(said.text, { signal });
   const ids = [...prompt, ...own];
   const { tokens } = await model.inside(ids, { layers: [], signal });
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
@@ -47,15 +48,18 @@ export async function ofText(model, text, signal) {
 function fitting({ info }, subject) {
   const { length } = subject.ids;
   if (length <= info.contextLength) return subject;
-  throw new PageError('This is too long to be looked into.',
-    `It has ${count(length)} tokens; the context that this model was loaded with holds ${count(info.contextLength)}.`);
+  throw new PageError(
+    'This is too long to be looked into.',
+    `It has ${count(length)} tokens; the context that this model was loaded with holds ${count(info.contextLength)}.`,
+  );
 }
 
 /** What the model would have said at each token from `first` on, before it came.
  * @param {Model} model @param {Subject} subject @param {number} first @param {number} lens
  * @param {AbortSignal} signal */
 export async function expected(model, { ids }, first, lens, signal) {
-  const layers = [model.info.layers - 1], positions = range(first - 1, ids.length - 1);
+  const layers = [model.info.layers - 1],
+    positions = range(first - 1, ids.length - 1);
   const seen = await model.inside(ids, { layers, positions, lens, signal });
   return seen.layers[0].lens ?? [];
 }

@@ -16,7 +16,8 @@ const MOST = 1000;
 export async function showTokens(look) {
   const { panel, choices, host, signal } = look;
   const field = el('textarea', { rows: 2, dir: 'auto', value: choices.text ?? host.message() });
-  const list = el('ol', { className: 'pieces' }), total = el('p', { className: 'said' });
+  const list = el('ol', { className: 'pieces' }),
+    total = el('p', { className: 'said' });
   list.setAttribute('aria-label', 'Tokens with their ids');
   const update = async (/** @type {AbortSignal} */ during) => showPieces(look, field.value, { list, total }, during);
   field.addEventListener('input', () => {
@@ -35,8 +36,9 @@ async function showPieces({ model }, text, { list, total }, signal) {
   const tokens = read.length ? (await model.inside(read, { layers: [], signal })).tokens : [];
   list.replaceChildren(...tokens.map(piece));
   const characters = [...text].length;
-  total.textContent = `${plural(characters, 'character')}, ${plural(ids.length, 'token')}`
-    + (ids.length > MOST ? `; the first ${count(MOST)} are shown` : '');
+  total.textContent =
+    `${plural(characters, 'character')}, ${plural(ids.length, 'token')}` +
+    (ids.length > MOST ? `; the first ${count(MOST)} are shown` : '');
 }
 
 /** @param {Look} look */
@@ -49,16 +51,27 @@ function cost({ host, model }) {
   const rows = made.map((one, i) => costRow(one, i + 1, model.info.contextLength));
   const table = el('table', { className: 'cost' }, head, el('tbody', {}, ...rows));
   const place = el('div', { className: 'grid-place', tabIndex: 0, role: 'region', ariaLabel: 'Costs' }, table);
-  return [title, timeBar(/** @type {GenerateResult} */ (made.at(-1))), place,
-    hint('Read: tokens of the prompt that were evaluated; those that the answer before had left in the cache cost nothing.')];
+  return [
+    title,
+    timeBar(/** @type {GenerateResult} */ (made.at(-1))),
+    place,
+    hint(
+      'Read: tokens of the prompt that were evaluated; those that the answer before had left in the cache cost nothing.',
+    ),
+  ];
 }
 
 /** @param {GenerateResult} result @param {number} n @param {number} context */
 function costRow({ usage, timings }, n, context) {
-  const { promptTokens, reusedTokens, completionTokens } = usage, used = promptTokens + completionTokens;
-  const cells = [`${count(promptTokens - reusedTokens)} of ${count(promptTokens)}`, count(completionTokens),
-    timed(timings.prefillMs, timings.prefillTokensPerSecond), timed(timings.decodeMs, timings.decodeTokensPerSecond),
-    `${count(used)} of ${count(context)}`];
+  const { promptTokens, reusedTokens, completionTokens } = usage,
+    used = promptTokens + completionTokens;
+  const cells = [
+    `${count(promptTokens - reusedTokens)} of ${count(promptTokens)}`,
+    count(completionTokens),
+    timed(timings.prefillMs, timings.prefillTokensPerSecond),
+    timed(timings.decodeMs, timings.decodeTokensPerSecond),
+    `${count(used)} of ${count(context)}`,
+  ];
   return el('tr', {}, el('th', { scope: 'row' }, `${n}`), ...cells.map((text) => el('td', {}, text)));
 }
 
@@ -67,12 +80,19 @@ const timed = (ms, speed) => `${shortTime(ms)}${speed > 0 ? `, ${rate(speed)}` :
 
 /** Where the time of the last answer went. @param {GenerateResult} result */
 function timeBar({ timings: { firstTokenMs, prefillMs, decodeMs } }) {
-  const parts = /** @type {[string, number][]} */ ([['Preparing', Math.max(0, firstTokenMs - prefillMs)],
-    ['Reading', prefillMs], ['Writing', decodeMs]]);
-  return el('ul', { className: 'times', ariaLabel: 'Time of the last answer' }, ...parts.map(([name, ms]) => {
-    const part = el('li', { className: name.toLowerCase() }, `${name} ${shortTime(ms)}`);
-    part.style.setProperty('--grow', String(Math.max(1, ms)));
-    part.dataset.ms = String(ms);
-    return part;
-  }));
+  const parts = /** @type {[string, number][]} */ ([
+    ['Preparing', Math.max(0, firstTokenMs - prefillMs)],
+    ['Reading', prefillMs],
+    ['Writing', decodeMs],
+  ]);
+  return el(
+    'ul',
+    { className: 'times', ariaLabel: 'Time of the last answer' },
+    ...parts.map(([name, ms]) => {
+      const part = el('li', { className: name.toLowerCase() }, `${name} ${shortTime(ms)}`);
+      part.style.setProperty('--grow', String(Math.max(1, ms)));
+      part.dataset.ms = String(ms);
+      return part;
+    }),
+  );
 }

@@ -11,7 +11,8 @@ import { expected, textBehind } from './inside-subject.js';
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
 
 /** Others that are known of each token, and those that are shown. */
-const LENS = 16, SHOWN = 8;
+const LENS = 16,
+  SHOWN = 8;
 /** Of a long answer the end. */
 const MOST = 400;
 /** A token that is a part of a character: no text ends there. */
@@ -19,7 +20,8 @@ const HALF = /\ufffd/;
 
 /** @param {Look} look */
 export async function showWords(look) {
-  const { model, subject, panel, signal, choices } = look, { tokens } = subject;
+  const { model, subject, panel, signal, choices } = look,
+    { tokens } = subject;
   const first = Math.max(subject.start, tokens.length - MOST);
   if (first >= tokens.length) return void panel.replaceChildren(hint('There is no word behind another yet.'));
   const others = el('div', { className: 'others' });
@@ -30,7 +32,9 @@ export async function showWords(look) {
     others.replaceChildren(...alternatives(look, at, seen[at - first]));
   };
   const strip = new Strip('Words: choose one', tokens, choose, first);
-  const said = paragraph('Underlined words were not what the model expected. Choose one to see what else it might have said.');
+  const said = paragraph(
+    'Underlined words were not what the model expected. Choose one to see what else it might have said.',
+  );
   panel.replaceChildren(said, strip.element, others);
   seen = await expected(model, subject, first, LENS, signal);
   const found = seen.map((likely, i) => probabilityOf(likely, tokens[first + i].id));
@@ -44,7 +48,8 @@ export async function showWords(look) {
 /** Of the token that came; atMost: it is not among the likeliest. @param {Likely[]} likely @param {number} id */
 function probabilityOf(likely, id) {
   const own = likely.find((one) => one.id === id);
-  return own ? { probability: own.probability, atMost: false }
+  return own
+    ? { probability: own.probability, atMost: false }
     : { probability: likely.at(-1)?.probability ?? 0, atMost: true };
 }
 
@@ -68,16 +73,22 @@ function least(found) {
 /** @param {Look} look @param {number} at @param {Likely[] | undefined} likely */
 function alternatives(look, at, likely) {
   if (!likely) return [];
-  const { subject: { tokens, said }, model } = look, own = tokens[at];
+  const {
+      subject: { tokens, said },
+      model,
+    } = look,
+    own = tokens[at];
   const half = at > look.subject.start && HALF.test(tokens[at - 1].text);
   const rows = likely.slice(0, SHOWN).map(({ id, text, probability }) => {
-    const ends = model.info.endTokens.includes(id), chosen = id === own.id;
+    const ends = model.info.endTokens.includes(id),
+      chosen = id === own.id;
     const note = chosen ? 'it came' : ends ? 'the end' : '';
     const goesOn = said && !chosen && !ends && !half && !HALF.test(text);
     const button = goesOn ? continueButton(look, at, { id, text }) : undefined;
     return { id, text, share: probability, chosen, note, button };
   });
-  const rest = likely.slice(0, SHOWN).some(({ id }) => id === own.id) ? []
+  const rest = likely.slice(0, SHOWN).some(({ id }) => id === own.id)
+    ? []
     : [hint(`${spoken(own.text)} itself was drawn with ${words(probabilityOf(likely, own.id)).name}.`)];
   const place = `in place of ${spoken(own.text)}`;
   const title = el('h3', {}, said ? `Continue from here, ${place}, with …` : `What might have come ${place}`);
@@ -87,10 +98,14 @@ function alternatives(look, at, likely) {
 /** @param {Look} look @param {number} at @param {import('./inside-numbers.js').Token} other */
 function continueButton({ host, model, subject }, at, other) {
   const { said, ids, start } = subject;
-  const button = action('Continue', async () => {
-    const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
-    if (said && begin) host.continueFrom(said, begin);
-  }, 'small quiet');
+  const button = action(
+    'Continue',
+    async () => {
+      const begin = await textBehind(model, ids.slice(0, start), [...ids.slice(start, at), other.id]).catch(() => '');
+      if (said && begin) host.continueFrom(said, begin);
+    },
+    'small quiet',
+  );
   button.setAttribute('aria-label', `Continue from here with ${spoken(other.text)}`);
   return button;
 }

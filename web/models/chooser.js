@@ -12,12 +12,13 @@ export class Chooser {
   /** @param {() => void} leave   somebody leaves without a choice */
   constructor(leave) {
     button('back').addEventListener('click', leave);
-    this.#dialog.addEventListener('cancel', (event) => {   // Escape, or Back on a phone; that of the file field too
+    this.#dialog.addEventListener('cancel', (event) => {
+      // Escape, or Back on a phone; that of the file field too
       if (event.target === this.#dialog) leave();
     });
     this.#dialog.addEventListener('mousedown', (event) => {
-      if (event.target !== this.#dialog) return;   // beside it
-      event.preventDefault();   // else what is there would get the focus
+      if (event.target !== this.#dialog) return; // beside it
+      event.preventDefault(); // else what is there would get the focus
       leave();
     });
   }
@@ -43,7 +44,7 @@ export class Chooser {
     const at = document.activeElement;
     if (at === document.body) box('main').focus();
     if (!(at instanceof HTMLTextAreaElement)) return;
-    at.blur();   // Chromium gives it back without a caret
+    at.blur(); // Chromium gives it back without a caret
     at.focus();
   }
 

@@ -33,13 +33,18 @@ async function filesOf(repo, revision) {
   const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
   if (answer?.ok) return modelsIn(await answer.json());
   const known = answer && [401, 404].includes(answer.status);
-  throw new PageError('The list of files could not be read.', known
-    ? 'There is no public repository of this name. Upper and lower case count.' : 'Check your connection and try again.');
+  throw new PageError(
+    'The list of files could not be read.',
+    known
+      ? 'There is no public repository of this name. Upper and lower case count.'
+      : 'Check your connection and try again.',
+  );
 }
 
 /** @param {(file: HubFile) => void} choose @param {(error: unknown) => void} complain */
 export function setUpHub(choose, complain) {
-  const list = box('hub-files'), show = button('hub-list');
+  const list = box('hub-files'),
+    show = button('hub-list');
   const clear = () => list.replaceChildren();
   for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
   show.addEventListener('click', async () => {

@@ -103,7 +103,9 @@ export class Models {
       } catch (error) {
         if (!this.#pausing) throw error;
         view.paused();
-        const on = await new Promise((resolve) => { this.#resume = resolve; });
+        const on = await new Promise((resolve) => {
+          this.#resume = resolve;
+        });
         this.#resume = null;
         if (!on) throw error;
       }
@@ -112,7 +114,8 @@ export class Models {
 
   /** @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #fetch(choice, options, view, signal) {
-    if (this.model || isDownload(choice)) {   // a model that would be lost, or bytes: worth a look at the header
+    if (this.model || isDownload(choice)) {
+      // a model that would be lost, or bytes: worth a look at the header
       view.checking();
       view.needs(await preflight(choice, options, signal));
     }
@@ -120,7 +123,7 @@ export class Models {
     return loadModel(choice.source, {
       ...options,
       ...defined({ token: choice.token, sha256: choice.sha256 }),
-      cache: choice.kind !== 'storyteller',   // its host is the page's own: it costs little to fetch again
+      cache: choice.kind !== 'storyteller', // its host is the page's own: it costs little to fetch again
       signal,
       onProgress: (progress) => view.update(progress),
     });
@@ -130,7 +133,9 @@ export class Models {
    * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);
-    const cancelled = new Promise((resolve) => { signal.addEventListener('abort', resolve); });
+    const cancelled = new Promise((resolve) => {
+      signal.addEventListener('abort', resolve);
+    });
     if (this.behind && !signal.aborted) await Promise.race([this.#on.idle(), cancelled]);
     if (!signal.aborted) return loaded;
     await loaded.dispose();
@@ -148,7 +153,7 @@ export class Models {
   /** @param {Model} old @param {boolean} dead */
   async #let(old, dead) {
     await this.#on.leave(dead);
-    await old.dispose().catch(() => {});   // it may have died already
+    await old.dispose().catch(() => {}); // it may have died already
   }
 }
 

@@ -44,10 +44,14 @@ export function setUpPicker(choose, attach) {
     attempt(webChoice);
   });
   for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
-  setUpHub(({ file, bytes: size }) => attempt(() => {
-    input('hub-file').value = file;
-    return { bytes: size, ...hubChoice() };
-  }), showPickerError);
+  setUpHub(
+    ({ file, bytes: size }) =>
+      attempt(() => {
+        input('hub-file').value = file;
+        return { bytes: size, ...hubChoice() };
+      }),
+    showPickerError,
+  );
   setUpFiles((files) => attempt(() => fileChoice(files)), attach);
 }
 
@@ -78,15 +82,22 @@ function showPresets(attempt) {
   const best = recommended(memoryLimit());
   const row = (/** @type {import('./presets.js').Preset} */ preset) => {
     const ask = () => {
-      showPickerError(null);   // what failed before is another matter
+      showPickerError(null); // what failed before is another matter
       askToken(choiceOfPreset(preset));
     };
-    const start = preset.gated ? action('Enter token…', ask)
+    const start = preset.gated
+      ? action('Enter token…', ask)
       : action(`Download ${sizeOf(preset)}`, () => attempt(() => choiceOfPreset(preset)));
     const lines = [preset.note, `${preset.repo} / ${preset.file}`];
     const tag = preset === best ? 'recommended' : '';
-    return modelRow({ name: preset.name, lines, size: preset.gated ? sizeOf(preset) : '', buttons: [start], tag,
-      address: addressOf(preset) });
+    return modelRow({
+      name: preset.name,
+      lines,
+      size: preset.gated ? sizeOf(preset) : '',
+      buttons: [start],
+      tag,
+      address: addressOf(preset),
+    });
   };
   const more = el('ul', { className: 'presets' }, ...PRESETS.filter((p) => p.more).map(row));
   const fold = el('details', { className: 'fold' }, el('summary', {}, 'More files'), more);
@@ -99,7 +110,9 @@ function showPresets(attempt) {
 export function offerStoryteller(choice, choose) {
   const start = action('Start', () => choose(choice));
   const row = modelRow({
-    name: `Tiny ${choice.label.toLowerCase()}`, size: choice.bytes ? bytes(choice.bytes) : '', buttons: [start],
+    name: `Tiny ${choice.label.toLowerCase()}`,
+    size: choice.bytes ? bytes(choice.bytes) : '',
+    buttons: [start],
     lines: ['Tells children’s stories, and knows nothing else. Comes with this page.'],
     address: addressOf(choice.source),
   });
@@ -121,7 +134,10 @@ function showHubSize() {
 function hubChoice() {
   const [repo, file, revision] = ['hub-repo', 'hub-file', 'hub-revision'].map(text);
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) {
-    throw new PageError('The repository is not complete.', 'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.');
+    throw new PageError(
+      'The repository is not complete.',
+      'It has the form owner/name, for example unsloth/gemma-3-1b-it-GGUF.',
+    );
   }
   if (!file) {
     throw new PageError('The file name is missing.', 'Give the name of the .gguf file as the repository lists it.');
@@ -142,7 +158,10 @@ function webChoice() {
   }
   const url = new URL(address, location.href);
   if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
-    throw new PageError('Only https addresses can be loaded.', 'Try the same address with https://, or download the file and drop it here.');
+    throw new PageError(
+      'Only https addresses can be loaded.',
+      'Try the same address with https://, or download the file and drop it here.',
+    );
   }
   return { source: url.href, label: decodeName(url.pathname) };
 }
@@ -196,11 +215,12 @@ function setUpDrop(take) {
   const carriesFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes('Files');
   addEventListener('dragover', (event) => {
     if (!carriesFiles(event)) return;
-    event.preventDefault();   // else the browser would leave the page for the file
+    event.preventDefault(); // else the browser would leave the page for the file
     veil.hidden = !open();
-    (document.querySelector('dialog[open]') ?? document.body).append(veil);   // what is beneath one is not seen
+    (document.querySelector('dialog[open]') ?? document.body).append(veil); // what is beneath one is not seen
     veil.textContent = takesTexts()
-      ? 'Drop a GGUF file to load it, or a text to ask about it' : 'Drop the GGUF file to load it';
+      ? 'Drop a GGUF file to load it, or a text to ask about it'
+      : 'Drop the GGUF file to load it';
   });
   addEventListener('dragleave', (event) => {
     if (!event.relatedTarget) veil.hidden = true;
@@ -258,12 +278,24 @@ export function submitLink(query) {
   if (host === location.host || !host) return submit();
   const what = query.get('model') ?? `${query.get('repo')} / ${query.get('file')}`;
   const close = () => place.replaceChildren();
-  const yes = action(`Load it from ${host}`, () => {
-    close();
-    submit();
-  }, 'primary');
+  const yes = action(
+    `Load it from ${host}`,
+    () => {
+      close();
+      submit();
+    },
+    'primary',
+  );
   const place = box('picker-error');
-  place.replaceChildren(el('div', { className: 'asked', role: 'group', ariaLabel: 'What a link asks for' },
-    el('strong', {}, `A link asks to load a model from ${host}`), el('p', {}, what), yes, action('Not now', close)));
+  place.replaceChildren(
+    el(
+      'div',
+      { className: 'asked', role: 'group', ariaLabel: 'What a link asks for' },
+      el('strong', {}, `A link asks to load a model from ${host}`),
+      el('p', {}, what),
+      yes,
+      action('Not now', close),
+    ),
+  );
   yes.focus();
 }

@@ -42,15 +42,18 @@ export async function preflight(choice, options, signal) {
   const { info } = await inspectModel(source, wanted);
   const memory = info.memory.total;
   if (memory > memoryLimit() && !choice.anyway) {
-    throw new Unfit(memory, await remedies(choice, info, async (contextLength) => {
-      return (await inspectModel(source, { ...wanted, contextLength })).info.memory;
-    }));
+    throw new Unfit(
+      memory,
+      await remedies(choice, info, async (contextLength) => {
+        return (await inspectModel(source, { ...wanted, contextLength })).info.memory;
+      }),
+    );
   }
   if (!isDownload(choice)) return [`${bytes(memory)} of memory`];
-  const { stored: here = 0, total = 0 } = await storedBytes(addressOf(source)) ?? {};
+  const { stored: here = 0, total = 0 } = (await storedBytes(addressOf(source))) ?? {};
   const left = Math.max(0, info.fileBytes - here);
   const { usage: counted, quota } = await room();
-  const usage = Math.max(0, counted - (total - here));   // browsers count a file that has begun as large as it will be
+  const usage = Math.max(0, counted - (total - here)); // browsers count a file that has begun as large as it will be
   const facts = [`${bytes(left)} to download`, `${bytes(memory)} of memory`];
   if (here) facts.splice(1, 0, `${bytes(here)} are here already`);
   if (quota && left > quota - usage) facts.push(`too large to keep: the browser has room for ${bytes(quota - usage)}`);
@@ -61,8 +64,10 @@ export async function preflight(choice, options, signal) {
 export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {
-    super(`This model needs ${bytes(memory)} of memory, more than this browser can be expected to give.`,
-      `The limit here is about ${bytes(memoryLimit())}. ${remedies.length ? 'This would fit:' : 'Pick a smaller model.'}`);
+    super(
+      `This model needs ${bytes(memory)} of memory, more than this browser can be expected to give.`,
+      `The limit here is about ${bytes(memoryLimit())}. ${remedies.length ? 'This would fit:' : 'Pick a smaller model.'}`,
+    );
     this.remedies = remedies;
   }
 }
@@ -101,7 +106,7 @@ async function longestContext(most, atMost, need) {
     const { total } = await need(least);
     const room = memoryLimit() - total;
     if (room < 0) continue;
-    const more = least === EVEN ? room * (most - EVEN) / (atMost.total - total) : 0;
+    const more = least === EVEN ? (room * (most - EVEN)) / (atMost.total - total) : 0;
     const contextLength = 2 ** Math.floor(Math.log2(Math.min(most - 1, least + more)));
     return { contextLength, total: (await need(contextLength)).total };
   }
@@ -117,8 +122,10 @@ function smallerFiles(limit) {
 /** After the browser has refused the memory: smaller files. @param {Choice} choice @returns {Remedy[]} */
 export function afterRefusal(choice) {
   const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
-  const files = smallerFiles(limit).map((preset) => (
-    { label: `${preset.name} (${bytes(preset.bytes)})`, choice: choiceOfPreset(preset) }));
+  const files = smallerFiles(limit).map((preset) => ({
+    label: `${preset.name} (${bytes(preset.bytes)})`,
+    choice: choiceOfPreset(preset),
+  }));
   const context = { label: `A context of ${count(SHORTEST)} tokens`, choice: { ...choice, contextLength: SHORTEST } };
   return choice.contextLength === SHORTEST ? files : [context, ...files];
 }

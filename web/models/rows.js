@@ -28,12 +28,18 @@ export function modelRow({ name, lines, size, buttons, tag = '', address = '' })
   const [start] = buttons;
   start.dataset.text = start.textContent ?? '';
   start.classList.add('start');
-  const row = el('li', {},
-    el('span', { className: 'what' },
+  const row = el(
+    'li',
+    {},
+    el(
+      'span',
+      { className: 'what' },
       el('span', { className: 'name' }, name, ...(tag ? [el('span', { className: 'tag' }, tag)] : [])),
-      ...lines.filter(Boolean).map((line) => el('span', { className: 'from' }, line))),
+      ...lines.filter(Boolean).map((line) => el('span', { className: 'from' }, line)),
+    ),
     el('span', { className: 'size' }, size),
-    ...buttons);
+    ...buttons,
+  );
   row.dataset.address = address;
   return row;
 }

@@ -30,11 +30,15 @@ export function setUpStored(start, state) {
   choose = start;
   stateOf = state;
   const all = button('stored-clear');
-  twice(all, () => 'Delete all of them?', async () => {
-    await modelCache.clear();
-    announce('All stored models are deleted.');
-    await showStored();
-  });
+  twice(
+    all,
+    () => 'Delete all of them?',
+    async () => {
+      await modelCache.clear();
+      announce('All stored models are deleted.');
+      await showStored();
+    },
+  );
   button('stored-keep').addEventListener('click', () => void keep());
 }
 
@@ -115,7 +119,11 @@ function row(model) {
   const state = complete ? '' : `${bytes(stored)} of ${bytes(total)} are here already.`;
   const start = action(complete ? 'Start' : 'Continue', () => choose(choiceOf(model)), complete ? 'primary' : '');
   const remove = action('Delete', () => {}, 'quiet');
-  twice(remove, () => 'Delete it?', () => removeModel(model));
+  twice(
+    remove,
+    () => 'Delete it?',
+    () => removeModel(model),
+  );
   return modelRow({ name: label, lines: [from, state], size: bytes(total), buttons: [start, remove], address: url });
 }
 
@@ -124,7 +132,11 @@ function choiceOf({ label, url, total, complete }) {
   const hub = hubAddress(url);
   const preset = hub?.revision ? undefined : hub && presetOf(hub.repo, hub.file);
   return {
-    source: hub ?? url, label, bytes: total, sha256: preset?.sha256, kind: complete ? 'stored' : undefined,
+    source: hub ?? url,
+    label,
+    bytes: total,
+    sha256: preset?.sha256,
+    kind: complete ? 'stored' : undefined,
   };
 }
 
@@ -164,7 +176,8 @@ function twice(control, question, act) {
 /** Another tab may be reading or fetching it. */
 async function notDeleted() {
   await showStored();
-  const said = 'That could not be deleted: another tab is using it. Close that tab, or stop its download, and try again.';
+  const said =
+    'That could not be deleted: another tab is using it. Close that tab, or stop its download, and try again.';
   box('stored-kept').textContent = said;
   announce(said);
 }
@@ -187,8 +200,8 @@ async function showRoom() {
   const { quota, persisted } = await room();
   // Not the browser's own figure: it counts a file that has only begun as large as it will be.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
-  box('stored-room').textContent = quota && !refused
-    ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
+  box('stored-room').textContent =
+    quota && !refused ? `This page uses ${bytes(used)} of the ${bytes(quota)} that the browser offers it.` : '';
   button('stored-keep').hidden = persisted;
 }
 
@@ -203,7 +216,8 @@ export async function room() {
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;
-  const said = kept ? 'The browser will keep these models until you delete them.'
+  const said = kept
+    ? 'The browser will keep these models until you delete them.'
     : 'The browser did not agree: it may clear these models when the disk is full.';
   box('stored-kept').textContent = said;
   announce(said);

@@ -42,11 +42,28 @@ export function mayFetch() {
 export function storytellerWelcome(size, { say, more }) {
   return [
     el('strong', {}, 'A tiny storyteller'),
-    el('p', {}, `This model has ${parameters(size)} parameters and has read children’s stories, nothing else. `
-      + 'It makes up little stories, here on this device, and knows nothing about the world.'),
-    el('ul', { className: 'suggestions', ariaLabel: 'Suggestions' },
-      ...SUGGESTIONS.map((text) => el('li', {}, action(text, () => say(text))))),
-    el('p', { className: 'upgrade' }, 'To talk about anything else, get Gemma 3 1B: a download of 0.7 to 1 GB, once. ',
-      action('Choose a model…', more, 'link')),
+    el(
+      'p',
+      {},
+      `This model has ${parameters(size)} parameters and has read children’s stories, nothing else. ` +
+        'It makes up little stories, here on this device, and knows nothing about the world.',
+    ),
+    el(
+      'ul',
+      { className: 'suggestions', ariaLabel: 'Suggestions' },
+      ...SUGGESTIONS.map((text) =>
+        el(
+          'li',
+          {},
+          action(text, () => say(text)),
+        ),
+      ),
+    ),
+    el(
+      'p',
+      { className: 'upgrade' },
+      'To talk about anything else, get Gemma 3 1B: a download of 0.7 to 1 GB, once. ',
+      action('Choose a model…', more, 'link'),
+    ),
   ];
 }

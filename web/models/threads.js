@@ -6,12 +6,14 @@ import { probe } from '../js/index.js';
 import { box } from './dom.js';
 import { isolatedNextTime } from './offline.js';
 
-const NOT_ISOLATED = 'Running on one thread, so slower than it could be: the server of this page '
-  + 'does not send the two headers that shared memory needs (Cross-Origin-Opener-Policy and '
-  + 'Cross-Origin-Embedder-Policy).';
+const NOT_ISOLATED =
+  'Running on one thread, so slower than it could be: the server of this page ' +
+  'does not send the two headers that shared memory needs (Cross-Origin-Opener-Policy and ' +
+  'Cross-Origin-Embedder-Policy).';
 
-const NEXT_TIME = 'Running on one thread, so slower than it could be. From the next time on that you open this page '
-  + 'it has all that this device offers.';
+const NEXT_TIME =
+  'Running on one thread, so slower than it could be. From the next time on that you open this page ' +
+  'it has all that this device offers.';
 
 const notIsolated = () => (isolatedNextTime() ? NEXT_TIME : NOT_ISOLATED);
 

@@ -22,10 +22,14 @@ const container = () => navigator.serviceWorker;
 /** Before anything is loaded: what is fetched from then on is kept, and with the service worker's headers the page has
  * threads. For that it is loaded once more, the first time: nothing is lost as yet. */
 export async function setUpOffline() {
-  const meta = document.querySelector('meta[name="offline"]'), workers = container();
+  const meta = document.querySelector('meta[name="offline"]'),
+    workers = container();
   if (!(meta instanceof HTMLMetaElement) || !workers) return;
-  const version = meta.dataset.version ?? '', home = new URL('./', document.baseURI).href;
-  workers.addEventListener('message', ({ data }) => { if (data.version !== version) offerReload(); });
+  const version = meta.dataset.version ?? '',
+    home = new URL('./', document.baseURI).href;
+  workers.addEventListener('message', ({ data }) => {
+    if (data.version !== version) offerReload();
+  });
   workers.startMessages();
   const registration = await workers.register(meta.content).catch(() => null);
   if (!registration) return;
@@ -33,11 +37,11 @@ export async function setUpOffline() {
   await new Promise((held) => {
     void navigator.locks.request(cacheOf(home, version), { mode: 'shared' }, () => {
       held(true);
-      return new Promise(() => {});   // as long as this page is open
+      return new Promise(() => {}); // as long as this page is open
     });
   });
   askForNews(registration);
-  comes = !workers.controller && (!first || await taken(workers, registration));
+  comes = !workers.controller && (!first || (await taken(workers, registration)));
   const untouched = document.body.dataset.state === 'opening';
   if (untouched && workers.controller && !globalThis.crossOriginIsolated) await reloadOnce();
   registration.active?.postMessage('open');
@@ -50,7 +54,9 @@ function taken(workers, { installing, waiting, active }) {
   box('keeping').hidden = false;
   return new Promise((done) => {
     const worker = installing ?? waiting ?? active;
-    const failed = () => { if (!worker || worker.state === 'redundant') done(false); };
+    const failed = () => {
+      if (!worker || worker.state === 'redundant') done(false);
+    };
     worker?.addEventListener('statechange', failed);
     failed();
     workers.addEventListener('controllerchange', () => done(true));
@@ -64,16 +70,25 @@ function askForNews(registration) {
   addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'hidden' || Date.now() - asked < ASK_EVERY_MS) return;
     asked = Date.now();
-    registration.update().catch(() => {});   // offline
+    registration.update().catch(() => {}); // offline
   });
 }
 
 /** The style hides it while an answer or a download runs. */
 function offerReload() {
   const place = box('update');
-  const later = action('Later', () => { place.hidden = true; }, 'quiet small');
-  place.replaceChildren(el('span', {}, 'A new version is here.'),
-    action('Reload', () => location.reload(), 'small'), later);
+  const later = action(
+    'Later',
+    () => {
+      place.hidden = true;
+    },
+    'quiet small',
+  );
+  place.replaceChildren(
+    el('span', {}, 'A new version is here.'),
+    action('Reload', () => location.reload(), 'small'),
+    later,
+  );
   place.hidden = false;
 }
 

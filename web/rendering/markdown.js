@@ -32,10 +32,35 @@ const marked = new Marked({
 marked.use(texIn(escape));
 
 const ALLOWED = {
-  ALLOWED_TAGS: ['a', 'blockquote', 'br', 'code', 'del', 'em', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'hr', 'li',
-    'ol', 'p', 'pre', 'strong', 'table', 'tbody', 'td', 'th', 'thead', 'tr', 'ul'],
+  ALLOWED_TAGS: [
+    'a',
+    'blockquote',
+    'br',
+    'code',
+    'del',
+    'em',
+    'h1',
+    'h2',
+    'h3',
+    'h4',
+    'h5',
+    'h6',
+    'hr',
+    'li',
+    'ol',
+    'p',
+    'pre',
+    'strong',
+    'table',
+    'tbody',
+    'td',
+    'th',
+    'thead',
+    'tr',
+    'ul',
+  ],
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'],   // no addresses: not for the next line to judge
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // no addresses: not for the next line to judge
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,
@@ -83,10 +108,13 @@ function sanitised(html) {
 /** What was settled: colours for its code, its maths drawn; it stays as it is where a library does not come.
  * @param {DocumentFragment} fragment @param {() => void} changed */
 async function adorned(fragment, changed) {
-  const codes = [...fragment.querySelectorAll('pre code')], maths = [...fragment.querySelectorAll('[class^=maths-]')];
+  const codes = [...fragment.querySelectorAll('pre code')],
+    maths = [...fragment.querySelectorAll('[class^=maths-]')];
   if (!codes.length && !maths.length) return;
   const [colours, drawing] = await Promise.all([
-    codes.length ? import('./code.js') : null, maths.length ? import('./maths.js') : null]).catch(() => [null, null]);
+    codes.length ? import('./code.js') : null,
+    maths.length ? import('./maths.js') : null,
+  ]).catch(() => [null, null]);
   for (const code of codes) {
     const language = code.closest('.code')?.querySelector('.code-head span')?.textContent ?? '';
     const better = colours?.coloured(code.textContent ?? '', language.toLowerCase());
@@ -116,7 +144,7 @@ function addCopy(pre) {
   const button = el('button', look, 'Copy');
   const head = el('div', { className: 'code-head' }, el('span', {}, language), button);
   const frame = el('div', { className: 'code' }, head);
-  pre.tabIndex = 0;   // long lines scroll sideways: reachable by keyboard
+  pre.tabIndex = 0; // long lines scroll sideways: reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);
 }
@@ -126,11 +154,11 @@ export class MarkdownView {
   /** @type {HTMLElement} */ #root;
   /** @type {HTMLElement} */ #tail;
   /** @type {() => void} */ #changed;
-  #rest = '';        // text of the blocks that may still change
-  #html = '';        // of the settled blocks
+  #rest = ''; // text of the blocks that may still change
+  #html = ''; // of the settled blocks
   #frame = 0;
-  #cost = 0;         // milliseconds that the last rendering took
-  #ended = 0;        // and when it ended
+  #cost = 0; // milliseconds that the last rendering took
+  #ended = 0; // and when it ended
   text = '';
 
   /**

@@ -6,7 +6,8 @@
 
 /** No blank line in it, so that a block can be told as soon as its paragraph ends. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
-const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`), IN_LINE = new RegExp(`^${DISPLAY.source}`);
+const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`),
+  IN_LINE = new RegExp(`^${DISPLAY.source}`);
 /** Between dollars: no blank at the edges, and no digit or letter behind. */
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
@@ -24,21 +25,29 @@ function start(src) {
 export function texIn(escape) {
   /** @param {import('marked').Tokens.Generic} token */
   const renderer = ({ text, display }) => `<code class="maths-${display ? 'block' : 'inline'}">${escape(text)}</code>`;
-  return { extensions: [
-    {
-      name: 'maths', level: 'block', renderer: (token) => `<p>${renderer(token)}</p>\n`,
-      start: (src) => src.match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
-      tokenizer(src) {
-        const match = BLOCK.exec(src);
-        return match ? token(match[0], match, true) : undefined;
+  return {
+    extensions: [
+      {
+        name: 'maths',
+        level: 'block',
+        renderer: (token) => `<p>${renderer(token)}</p>\n`,
+        start: (src) => src.match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
+        tokenizer(src) {
+          const match = BLOCK.exec(src);
+          return match ? token(match[0], match, true) : undefined;
+        },
       },
-    },
-    {
-      name: 'mathsInLine', level: 'inline', start, renderer,
-      tokenizer(src) {
-        const display = IN_LINE.exec(src), match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
-        return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
+      {
+        name: 'mathsInLine',
+        level: 'inline',
+        start,
+        renderer,
+        tokenizer(src) {
+          const display = IN_LINE.exec(src),
+            match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
+          return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
+        },
       },
-    },
-  ] };
+    ],
+  };
 }

@@ -32,7 +32,11 @@ export class Finds {
     this.#nearest = nearest;
     this.#field.setAttribute('aria-label', 'Search in your texts');
     this.#field.addEventListener('input', () => void this.#search());
-    this.#ask = action('Ask about these', () => ask({ text: this.#field.value.trim(), files: this.#chosen() }), 'primary');
+    this.#ask = action(
+      'Ask about these',
+      () => ask({ text: this.#field.value.trim(), files: this.#chosen() }),
+      'primary',
+    );
     this.#asking = el('div', { className: 'ask' }, this.#ask, this.#some);
     this.element.append(this.#field, this.#asking, this.#hits);
     this.#show([]);
@@ -65,7 +69,7 @@ export class Finds {
     this.stop();
     const question = this.#field.value.trim();
     if (!question) return this.#show([]);
-    const { signal } = this.#asked = new AbortController();
+    const { signal } = (this.#asked = new AbortController());
     try {
       const found = await this.#nearest(question, signal);
       if (!signal.aborted) this.#show(found);
@@ -87,8 +91,13 @@ export class Finds {
   #hit(found, checked) {
     const choose = el('input', { type: 'checkbox', checked, onchange: () => this.#count() });
     const name = el('label', { className: 'check', dir: 'auto' }, choose, nameOf(found));
-    return el('li', {}, name, el('p', { dir: 'auto' }, found.text),
-      el('span', { className: 'hint' }, `nearness ${found.score.toFixed(2)}`));
+    return el(
+      'li',
+      {},
+      name,
+      el('p', { dir: 'auto' }, found.text),
+      el('span', { className: 'hint' }, `nearness ${found.score.toFixed(2)}`),
+    );
   }
 
   /** @returns {import('./tree.js').Attached[]} */

@@ -16,7 +16,8 @@ import { modelsHere } from './stored.js';
 /** Only about as large: `size` is for people. */
 export const EMBEDDER = {
   source: { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' },
-  label: 'EmbeddingGemma', size: '0.3\u00a0GB',
+  label: 'EmbeddingGemma',
+  size: '0.3\u00a0GB',
 };
 
 /** One that is on this device, by its name. @returns {Promise<Wanted | null>} */
@@ -31,7 +32,15 @@ export async function embedderHere() {
 export function makerOf(model, label, own) {
   const { name, architecture, quantisation, parameters, fileBytes } = model.info;
   const facts = [architecture, name ?? '', quantisation, parameters, fileBytes];
-  return { model, label, own, key: facts.join('-').replace(/[^\w.-]+/g, '_').slice(0, 100) };
+  return {
+    model,
+    label,
+    own,
+    key: facts
+      .join('-')
+      .replace(/[^\w.-]+/g, '_')
+      .slice(0, 100),
+  };
 }
 
 /** @param {Wanted} wanted @param {AbortSignal} signal
@@ -40,6 +49,8 @@ export async function loadMaker({ source, label }, signal, onProgress) {
   const model = await loadModel(source, { signal, onProgress: ({ loaded, total }) => onProgress(loaded, total) });
   if (model.info.embedding) return makerOf(model, label, true);
   await model.dispose();
-  throw new PageError('This model was not made for searching.',
-    'It goes on with texts. Choose one that makes vectors of them: EmbeddingGemma.');
+  throw new PageError(
+    'This model was not made for searching.',
+    'It goes on with texts. Choose one that makes vectors of them: EmbeddingGemma.',
+  );
 }

@@ -37,7 +37,10 @@ export class Search {
   #host;
   #close;
   #texts = new Collection();
-  #finds = new Finds((question, signal) => this.#nearest(question, signal), (draft) => this.#ask(draft));
+  #finds = new Finds(
+    (question, signal) => this.#nearest(question, signal),
+    (draft) => this.#ask(draft),
+  );
   #work = new Work((cancelled) => this.#ended(cancelled));
   /** Only the search has it. @type {Maker | null} */ #own = null;
   /** What is here, and whose vectors it has, is not known yet. */
@@ -60,7 +63,7 @@ export class Search {
 
   #build() {
     this.#files.onchange = () => {
-      this.#take([...this.#files.files ?? []]);
+      this.#take([...(this.#files.files ?? [])]);
       this.#files.value = '';
     };
     this.#file.onchange = () => {
@@ -71,21 +74,36 @@ export class Search {
     const close = action('Close', this.#close, 'quiet');
     this.#place.replaceChildren(
       el('div', { className: 'settings-head' }, el('h2', {}, 'Search in your texts'), close),
-      this.#finds.element, this.#work.element, this.#others, el('h3', {}, 'Your texts'), this.#list,
+      this.#finds.element,
+      this.#work.element,
+      this.#others,
+      el('h3', {}, 'Your texts'),
+      this.#list,
       el('div', { className: 'add' }, this.#add, el('span', { className: 'hint' }, 'or drop text or Markdown here')),
-      this.#pasting(), el('h3', {}, 'Who reads them'), this.#maker, this.#files, this.#file);
+      this.#pasting(),
+      el('h3', {}, 'Who reads them'),
+      this.#maker,
+      this.#files,
+      this.#file,
+    );
   }
 
   /** For those who have a text, and no file. */
   #pasting() {
     const field = el('textarea', { rows: 4, dir: 'auto', ariaLabel: 'Text to search in' });
     const summary = el('summary', {}, 'Paste a text');
-    const fold = el('details', { className: 'fold' }, summary, field, action('Add it', () => {
-      this.#paste(field.value);
-      field.value = '';
-      fold.open = false;
-      summary.focus();
-    }));
+    const fold = el(
+      'details',
+      { className: 'fold' },
+      summary,
+      field,
+      action('Add it', () => {
+        this.#paste(field.value);
+        field.value = '';
+        fold.open = false;
+        summary.focus();
+      }),
+    );
     return fold;
   }
 
@@ -99,8 +117,16 @@ export class Search {
       this.#place.classList.toggle('over', event.type === 'dragover');
       f(event);
     };
-    this.#place.addEventListener('dragover', ours(() => { box('drop-veil').hidden = true; }));
-    this.#place.addEventListener('drop', ours((event) => this.#take([...event.dataTransfer?.files ?? []])));
+    this.#place.addEventListener(
+      'dragover',
+      ours(() => {
+        box('drop-veil').hidden = true;
+      }),
+    );
+    this.#place.addEventListener(
+      'drop',
+      ours((event) => this.#take([...(event.dataTransfer?.files ?? [])])),
+    );
     this.#place.addEventListener('dragleave', () => this.#place.classList.remove('over'));
   }
 
@@ -108,16 +134,18 @@ export class Search {
     this.#opening = true;
     this.#show();
     this.#add.focus();
-    void this.#work.do(async (signal) => {
-      await this.#texts.open();
-      this.#show();
-      const wanted = this.#own ? null : await embedderHere();
-      if (wanted) await this.#load(wanted, signal);
-    }).then(() => {
-      this.#opening = false;
-      this.#show();
-      if (this.#texts.size && document.activeElement === this.#add) this.#finds.focus();
-    });
+    void this.#work
+      .do(async (signal) => {
+        await this.#texts.open();
+        this.#show();
+        const wanted = this.#own ? null : await embedderHere();
+        if (wanted) await this.#load(wanted, signal);
+      })
+      .then(() => {
+        this.#opening = false;
+        this.#show();
+        if (this.#texts.size && document.activeElement === this.#add) this.#finds.focus();
+      });
   }
 
   /** What is under way goes on; then a model that nobody else has goes. */
@@ -152,10 +180,12 @@ export class Search {
 
   /** @param {Wanted} wanted @param {AbortSignal} signal */
   async #load(wanted, signal) {
-    const { label } = wanted, before = this.#own;
+    const { label } = wanted,
+      before = this.#own;
     this.#work.show(`Loading ${label} …`, 0);
-    this.#own = await loadMaker(wanted, signal, (done, total = 0) => (
-      this.#work.show(`Loading ${label}: ${bytes(done)}${total ? ` of ${bytes(total)}` : ''}`, done, total)));
+    this.#own = await loadMaker(wanted, signal, (done, total = 0) =>
+      this.#work.show(`Loading ${label}: ${bytes(done)}${total ? ` of ${bytes(total)}` : ''}`, done, total),
+    );
     announce(`${label} is here.`);
     await before?.model.dispose();
   }
@@ -167,17 +197,19 @@ export class Search {
 
   /** @param {File[]} files */
   #take(files) {
-    for (const file of files) void this.#work.do(async (signal) => {
-      const texts = await textsOf([file]);
-      if (!texts) throw new PageError(`${file.name} is no text.`, 'Take text or Markdown, at most 4 MB a file.');
-      await this.#read(texts[0], signal);
-    });
+    for (const file of files)
+      void this.#work.do(async (signal) => {
+        const texts = await textsOf([file]);
+        if (!texts) throw new PageError(`${file.name} is no text.`, 'Take text or Markdown, at most 4 MB a file.');
+        await this.#read(texts[0], signal);
+      });
   }
 
   /** @param {string} text */
   #paste(text) {
     if (!text.trim()) return;
-    const taken = this.#texts.list().map(({ name }) => name), title = titleOf(text);
+    const taken = this.#texts.list().map(({ name }) => name),
+      title = titleOf(text);
     let name = title;
     for (let n = 2; taken.includes(name); n++) name = `${title} (${n})`;
     void this.#work.do((signal) => this.#read({ name, text }, signal));
@@ -185,8 +217,11 @@ export class Search {
 
   /** @param {AbortSignal} signal @returns {import('./search-texts.js').Reading} */
   #reading(signal) {
-    return { signal, onProgress: (name, done, total) => (
-      this.#work.show(`Reading ${name}: ${done} of ${plural(total, 'passage')}`, done, total)) };
+    return {
+      signal,
+      onProgress: (name, done, total) =>
+        this.#work.show(`Reading ${name}: ${done} of ${plural(total, 'passage')}`, done, total),
+    };
   }
 
   /** Beside those of another model it cannot stand: they are read too.
@@ -216,9 +251,11 @@ export class Search {
   }
 
   #show() {
-    const texts = this.#texts.list(), reader = this.#reader;
+    const texts = this.#texts.list(),
+      reader = this.#reader;
     const fits = reader !== null && this.#texts.fits(reader);
-    const empty = !texts.length, askable = !this.#host.model()?.info.embedding;
+    const empty = !texts.length,
+      askable = !this.#host.model()?.info.embedding;
     this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
     this.#list.hidden = empty;
     this.#finds.enable({ empty, on: !empty && fits, askable });
@@ -229,20 +266,32 @@ export class Search {
 
   /** @param {{ name: string, passages: number }} text */
   #row({ name, passages }) {
-    const remove = action('Delete', () => void this.#work.do(async () => {
-      await this.#texts.delete(name);
-      announce(`${name} is deleted.`);
-      this.#add.focus();
-    }), 'quiet small');
+    const remove = action(
+      'Delete',
+      () =>
+        void this.#work.do(async () => {
+          await this.#texts.delete(name);
+          announce(`${name} is deleted.`);
+          this.#add.focus();
+        }),
+      'quiet small',
+    );
     remove.setAttribute('aria-label', `Delete ${name}`);
-    return el('li', {}, el('span', { className: 'name', dir: 'auto' }, name),
-      el('span', { className: 'hint' }, plural(passages, 'passage')), remove);
+    return el(
+      'li',
+      {},
+      el('span', { className: 'name', dir: 'auto' }, name),
+      el('span', { className: 'hint' }, plural(passages, 'passage')),
+      remove,
+    );
   }
 
   /** Vectors of another model are here. @param {Maker} reader */
   #again(reader) {
-    const again = action(`Read them anew with ${reader.label}`, () => void this.#work.do((signal) => (
-      this.#texts.readAnew(reader, this.#reading(signal)))));
+    const again = action(
+      `Read them anew with ${reader.label}`,
+      () => void this.#work.do((signal) => this.#texts.readAnew(reader, this.#reading(signal))),
+    );
     const said = `${this.#texts.by?.label} has read these texts. What two models make of texts cannot be compared.`;
     return el('div', { className: 'notice' }, el('p', {}, said), again);
   }
@@ -251,8 +300,18 @@ export class Search {
   #about({ label, own }) {
     if (own) return [el('p', {}, `${label}. It was made to find texts by their meaning.`)];
     const get = action(`Download ${EMBEDDER.label} (${EMBEDDER.size})`, () => this.#get(EMBEDDER));
-    const worth = `${label}, which answers here too. It was made to write, not to compare texts: often what it finds `
-      + 'is not what you mean. EmbeddingGemma was made for this.';
-    return [el('p', {}, worth), el('p', {}, get, ' ', action('Choose its file…', () => this.#file.click(), 'link'))];
+    const worth =
+      `${label}, which answers here too. It was made to write, not to compare texts: often what it finds ` +
+      'is not what you mean. EmbeddingGemma was made for this.';
+    return [
+      el('p', {}, worth),
+      el(
+        'p',
+        {},
+        get,
+        ' ',
+        action('Choose its file…', () => this.#file.click(), 'link'),
+      ),
+    ];
   }
 }

@@ -35,7 +35,7 @@ export class Collection {
     if (this.#texts && this.#wanted === wanted) return;
     this.#wanted = this.kept = wanted;
     this.by = wanted ? keptBy() : null;
-    this.#texts = this.by && await this.#index(this.by);
+    this.#texts = this.by && (await this.#index(this.by));
   }
 
   /** In memory, where the browser keeps nothing for this page. @param {By} by */
@@ -52,7 +52,8 @@ export class Collection {
 
   /** @param {Maker} maker */
   async #begin({ key, label, model }) {
-    const vectors = vectorsBy(model), by = { name: key, label, dimensions: vectors.dimensions };
+    const vectors = vectorsBy(model),
+      by = { name: key, label, dimensions: vectors.dimensions };
     const texts = await this.#index(by);
     texts.by = vectors;
     // What a reading left that never came to its end; not what another tab has just begun.
@@ -74,7 +75,7 @@ export class Collection {
 
   /** By name, with how many passages they have. */
   list() {
-    return [...this.#texts?.all() ?? []].map(([name, { length }]) => ({ name, passages: length }));
+    return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
   /** Whether its vectors can be compared with those that are here. @param {Maker} maker */
@@ -99,7 +100,8 @@ export class Collection {
 
   /** What another one had read. @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
-    const old = this.#texts, made = await this.#begin(maker);
+    const old = this.#texts,
+      made = await this.#begin(maker);
     try {
       for (const [name, passages] of old?.all() ?? []) {
         await made.texts.put(name, passages, { signal, onProgress: (done, total) => onProgress(name, done, total) });

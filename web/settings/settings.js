@@ -21,8 +21,9 @@ const system = () => byId('opt-system', HTMLTextAreaElement);
 function check(control) {
   const good = control.checkValidity();
   control.setAttribute('aria-invalid', String(!good));
-  const said = control.parentElement?.querySelector('.wrong')
-    ?? el('span', { className: 'wrong', id: `${control.id}-wrong`, role: 'alert' });
+  const said =
+    control.parentElement?.querySelector('.wrong') ??
+    el('span', { className: 'wrong', id: `${control.id}-wrong`, role: 'alert' });
   said.textContent = good ? '' : control.validationMessage;
   if (!said.isConnected) control.after(said);
   control.setAttribute('aria-describedby', said.id);
@@ -92,7 +93,7 @@ export const conversationSettings = chosen;
  * @param {{ settings?: Record<string, unknown>, system?: string } | null} head */
 export function takeSettings(head) {
   fill(head?.settings ?? recall('settings', /** @type {Record<string, unknown>} */ ({})) ?? {});
-  if (head || system().readOnly) system().value = head?.system ?? '';   // one that was typed for a new chat stays
+  if (head || system().readOnly) system().value = head?.system ?? ''; // one that was typed for a new chat stays
   system().readOnly = head !== null;
   showMood();
 }
@@ -157,7 +158,10 @@ export function samplingOptions() {
     return control.value !== '' && control.checkValidity() ? Number(control.value) : Number(defaults[name]);
   };
   const options = {
-    temperature: read('temperature'), topK: read('topK'), topP: read('topP'), maxTokens: read('maxTokens'),
+    temperature: read('temperature'),
+    topK: read('topK'),
+    topP: read('topP'),
+    maxTokens: read('maxTokens'),
   };
   const seed = field('seed');
   return seed.value !== '' && seed.checkValidity() ? { ...options, seed: Number(seed.value) } : options;

@@ -20,10 +20,12 @@ export function lasting(notices, refusal) {
 
 /** @param {string} id   of the place @param {string[]} texts */
 export function showNotices(id, texts) {
-  box(id).replaceChildren(...texts.filter(Boolean).map((text) => {
-    const close = action('Close', () => note.remove(), 'quiet small');
-    close.setAttribute('aria-label', 'Close this notice');
-    const note = el('p', { className: 'notice' }, el('span', {}, text), close);
-    return note;
-  }));
+  box(id).replaceChildren(
+    ...texts.filter(Boolean).map((text) => {
+      const close = action('Close', () => note.remove(), 'quiet small');
+      close.setAttribute('aria-label', 'Close this notice');
+      const note = el('p', { className: 'notice' }, el('span', {}, text), close);
+      return note;
+    }),
+  );
 }

@@ -37,7 +37,7 @@ export function leaves(to) {
   if (leaving) return void leaving.push(() => leaves(to));
   if (!place().models) return;
   if (!history.state?.over) return shows(to, true);
-  leaving = [() => shows(to)];   // something else may have been opened behind them
+  leaving = [() => shows(to)]; // something else may have been opened behind them
   history.back();
 }
 

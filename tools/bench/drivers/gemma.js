@@ -5,8 +5,10 @@
 export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
   const { model: source, threads, contextLength, variant } = job;
   const model = await loadModel(source, {
-    threads, contextLength, variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false,   // the peers are not made to write a file either
+    threads,
+    contextLength,
+    variant: /** @type {'auto' | undefined} */ (variant),
+    cache: false, // the peers are not made to write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
@@ -17,8 +19,10 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     const { usage, timings } = await out.result();
     const ms = performance.now() - before;
     return {
-      promptTokens: usage.promptTokens - usage.reusedTokens, promptMs: timings.firstTokenMs,
-      tokens: usage.completionTokens - 1, tokensMs: ms - timings.firstTokenMs,
+      promptTokens: usage.promptTokens - usage.reusedTokens,
+      promptMs: timings.firstTokenMs,
+      tokens: usage.completionTokens - 1,
+      tokensMs: ms - timings.firstTokenMs,
     };
   };
   return { run, keepsPrefix: true, facts: { build, threads: model.info.threads, memory } };

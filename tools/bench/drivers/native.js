@@ -6,7 +6,11 @@ export async function open({ model: modelPath, peers, threads, contextLength }) 
   const entry = pathToFileURL(`${peers}node-llama-cpp/dist/index.js`).href;
   const { getLlama, LlamaLogLevel } = await import(entry);
   const llama = await getLlama({
-    gpu: false, build: 'never', skipDownload: true, maxThreads: threads, logLevel: LlamaLogLevel.error,
+    gpu: false,
+    build: 'never',
+    skipDownload: true,
+    maxThreads: threads,
+    logLevel: LlamaLogLevel.error,
   });
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
   const context = await model.createContext({ contextSize: contextLength, threads });
@@ -22,7 +26,10 @@ export async function open({ model: modelPath, peers, threads, contextLength }) 
       if (count++ === tokens) break;
     }
     return {
-      promptTokens: ids.length, promptMs: first - start, tokens: count - 1, tokensMs: performance.now() - first,
+      promptTokens: ids.length,
+      promptMs: first - start,
+      tokens: count - 1,
+      tokensMs: performance.now() - first,
     };
   };
   return { run, facts: { threads: context.currentThreads } };

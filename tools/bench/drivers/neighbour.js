@@ -9,24 +9,26 @@ import { gemma } from './gemma.js';
 /** one: one thread; two: several; beside: several, beside a program that computes.
  * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
 
-const PROMPT = 64, TOKENS = 16;
+const PROMPT = 64,
+  TOKENS = 16;
 const { keepBusy } = /** @type {{ keepBusy: (on: boolean) => Promise<void> }} */ (/** @type {unknown} */ (globalThis));
 
 /** @param {Opened} side @param {number} seed @returns {Promise<Rates>} */
 async function rates({ run }, seed) {
   const { promptTokens, promptMs, tokens, tokensMs } = await run(makePrompt(PROMPT, seed), TOKENS);
-  return { prefill: promptTokens / promptMs * 1000, decode: tokens / tokensMs * 1000 };
+  return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
 /** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
   const open = gemma(loadModel);
-  const one = await open({ ...job, threads: 1 }), two = await open(job);
+  const one = await open({ ...job, threads: 1 }),
+    two = await open(job);
   for (const side of [one, two]) await rates(side, seed++);
   /** @type {Turn[]} */
   const turns = [];
-  for (const end = performance.now() + job.seconds * 1000; performance.now() < end;) {
+  for (const end = performance.now() + job.seconds * 1000; performance.now() < end; ) {
     const alone = { one: await rates(one, seed++), two: await rates(two, seed++) };
     await keepBusy(true);
     turns.push({ ...alone, beside: await rates(two, seed++) });

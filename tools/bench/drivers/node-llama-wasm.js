@@ -8,17 +8,25 @@ export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}@fugood/node-llama-wasm/`;
   const { loadModel } = await import(`${base}index.js`);
   const context = await loadModel({
-    model, n_ctx: contextLength, n_threads: threads, n_gpu_layers: 0,
+    model,
+    n_ctx: contextLength,
+    n_threads: threads,
+    n_gpu_layers: 0,
     wasm: { worker: true, threads: threads > 1, maxThreads: threads, cacheDownloads: false },
   });
   /** @type {import('../measure.js').Opened['run']} */
   const run = async ({ text }, tokens) => {
-    const { timings } = await context.completion(
-      { prompt: text, n_predict: tokens + 1, temperature: 0, ignore_eos: true },
-    );
+    const { timings } = await context.completion({
+      prompt: text,
+      n_predict: tokens + 1,
+      temperature: 0,
+      ignore_eos: true,
+    });
     return {
-      promptTokens: timings.prompt_n, promptMs: timings.prompt_ms,
-      tokens: timings.predicted_n, tokensMs: timings.predicted_ms,
+      promptTokens: timings.prompt_n,
+      promptMs: timings.prompt_ms,
+      tokens: timings.predicted_n,
+      tokensMs: timings.predicted_ms,
     };
   };
   return { run, facts: { threads } };

@@ -16,7 +16,7 @@ async function read({ memory: given, start, bytes, passes, flag }) {
   const run = /** @type {(p: number, stride: number, rounds: number) => number} */ (instance.exports.read);
   const stride = bytes / STREAMS - SKEW;
   const rounds = Math.floor(stride / 64);
-  run(start, stride, rounds);   // compiled for speed by now
+  run(start, stride, rounds); // compiled for speed by now
   if (flag) {
     Atomics.add(flag, 1, 1);
     Atomics.notify(flag, 1);
@@ -28,4 +28,6 @@ async function read({ memory: given, start, bytes, passes, flag }) {
   postMessage({ begun, ended, bytes: passes * rounds * BYTES_PER_ROUND });
 }
 
-addEventListener('message', (event) => { read(event.data); });
+addEventListener('message', (event) => {
+  read(event.data);
+});

@@ -10,11 +10,15 @@
 export const STREAMS = 8;
 export const BYTES_PER_ROUND = 64 * STREAMS;
 
-const I32 = 0x7f, V128 = 0x7b;
+const I32 = 0x7f,
+  V128 = 0x7b;
 const OP = { loop: 0x03, end: 0x0b, brIf: 0x0d, get: 0x20, set: 0x21, tee: 0x22, i32Const: 0x41, add: 0x6a, sub: 0x6b };
 const SIMD = { prefix: 0xfd, load: 0x00, or: 0x50, anyTrue: 0x53 };
 const VOID = 0x40;
-const ROUNDS = 2, FIRST_STREAM = 3, FIRST_SUM = FIRST_STREAM + STREAMS, SUMS = 4;
+const ROUNDS = 2,
+  FIRST_STREAM = 3,
+  FIRST_SUM = FIRST_STREAM + STREAMS,
+  SUMS = 4;
 
 /** @param {number} n unsigned LEB128 */
 function leb(n) {
@@ -57,9 +61,22 @@ function body() {
   const sums = Array.from({ length: SUMS }, (_, i) => [OP.get, FIRST_SUM + i]).flat();
   const joined = Array.from({ length: SUMS - 1 }, () => [SIMD.prefix, SIMD.or]).flat();
   return [
-    2, STREAMS, I32, SUMS, V128, ...startStreams(),
-    OP.loop, VOID, ...streams, ...countDown, OP.end,
-    ...sums, ...joined, SIMD.prefix, SIMD.anyTrue, OP.end,
+    2,
+    STREAMS,
+    I32,
+    SUMS,
+    V128,
+    ...startStreams(),
+    OP.loop,
+    VOID,
+    ...streams,
+    ...countDown,
+    OP.end,
+    ...sums,
+    ...joined,
+    SIMD.prefix,
+    SIMD.anyTrue,
+    OP.end,
   ];
 }
 
@@ -67,7 +84,14 @@ function body() {
 export function readModule(pages, shared) {
   const limits = [shared ? 3 : 1, ...leb(pages), ...leb(pages)];
   return new Uint8Array([
-    0, 0x61, 0x73, 0x6d, 1, 0, 0, 0,
+    0,
+    0x61,
+    0x73,
+    0x6d,
+    1,
+    0,
+    0,
+    0,
     ...section(1, [1, 0x60, 3, I32, I32, I32, 1, I32]),
     ...section(2, [1, ...name('env'), ...name('memory'), 2, ...limits]),
     ...section(3, [1, 0]),

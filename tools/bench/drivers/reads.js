@@ -1,28 +1,36 @@
 /** reads: how fast this machine's memory is read by plain wasm loads, with so many threads; or, where only the
  * processors count, a cache of each. */
 
-const BYTES = 256 * 2 ** 20, CACHED_BYTES = 2 ** 19;   // of a thread
+const BYTES = 256 * 2 ** 20,
+  CACHED_BYTES = 2 ** 19; // of a thread
 const TOTAL = 8 * BYTES;
 const PAGE = 65536;
 
 /** @typedef {{ begun: number, ended: number, bytes: number }} Report */
 
 /** @param {Worker} worker @returns {Promise<Report>} */
-const report = (worker) => new Promise((resolve, reject) => {
-  worker.onmessage = ({ data }) => resolve(data);
-  worker.onerror = ({ message }) => reject(new Error(message));
-});
+const report = (worker) =>
+  new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => resolve(data);
+    worker.onerror = ({ message }) => reject(new Error(message));
+  });
 
 /** Resolves when all threads wait for the start. @param {Int32Array} flag @param {number} threads */
 async function allReady(flag, threads) {
-  while (Atomics.load(flag, 1) < threads) await new Promise((done) => { setTimeout(done, 5); });
-  await new Promise((done) => { setTimeout(done, 5); });
+  while (Atomics.load(flag, 1) < threads)
+    await new Promise((done) => {
+      setTimeout(done, 5);
+    });
+  await new Promise((done) => {
+    setTimeout(done, 5);
+  });
 }
 
 /** Bytes per second. @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
-  const bytes = cached ? CACHED_BYTES : BYTES, passes = TOTAL / bytes;
-  const pages = threads * bytes / PAGE;
+  const bytes = cached ? CACHED_BYTES : BYTES,
+    passes = TOTAL / bytes;
+  const pages = (threads * bytes) / PAGE;
   const memory = threads > 1 ? new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }) : null;
   const flag = threads > 1 ? new Int32Array(new SharedArrayBuffer(8)) : null;
   const workers = Array.from({ length: threads }, () => {
@@ -38,5 +46,5 @@ export async function answer({ threads, cached }) {
   const all = await Promise.all(reports);
   workers.forEach((worker) => worker.terminate());
   const ms = Math.max(...all.map(({ ended }) => ended)) - Math.min(...all.map(({ begun }) => begun));
-  return all.reduce((sum, report) => sum + report.bytes, 0) / ms * 1000;
+  return (all.reduce((sum, report) => sum + report.bytes, 0) / ms) * 1000;
 }

@@ -8,10 +8,13 @@
 export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}wllama2/esm/`;
   const { Wllama, LoggerWithoutDebug } = await import(`${base}index.js`);
-  const wllama = new Wllama({
-    'single-thread/wllama.wasm': `${base}single-thread/wllama.wasm`,
-    'multi-thread/wllama.wasm': `${base}multi-thread/wllama.wasm`,
-  }, { logger: LoggerWithoutDebug, suppressNativeLog: true });
+  const wllama = new Wllama(
+    {
+      'single-thread/wllama.wasm': `${base}single-thread/wllama.wasm`,
+      'multi-thread/wllama.wasm': `${base}multi-thread/wllama.wasm`,
+    },
+    { logger: LoggerWithoutDebug, suppressNativeLog: true },
+  );
   const blob = await (await fetch(model)).blob();
   await wllama.loadModel([blob], { n_ctx: contextLength, n_threads: threads });
 
@@ -33,7 +36,10 @@ export async function open({ model, peers, threads, contextLength }) {
       token = await draw();
     }
     return {
-      promptTokens: ids.length, promptMs: first - start, tokens, tokensMs: performance.now() - first,
+      promptTokens: ids.length,
+      promptMs: first - start,
+      tokens,
+      tokensMs: performance.now() - first,
     };
   };
   return { run, facts: { multithread: wllama.isMultithread(), threads: wllama.getNumThreads() } };

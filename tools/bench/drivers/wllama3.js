@@ -7,22 +7,33 @@
 export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}wllama3/esm/`;
   const { Wllama, LoggerWithoutDebug } = await import(`${base}index.js`);
-  const wllama = new Wllama({ default: `${base}wasm/wllama.wasm` },
-    { logger: LoggerWithoutDebug, suppressNativeLog: true });
+  const wllama = new Wllama(
+    { default: `${base}wasm/wllama.wasm` },
+    { logger: LoggerWithoutDebug, suppressNativeLog: true },
+  );
   wllama.setCompat(null);
   const blob = await (await fetch(model)).blob();
   await wllama.loadModel([blob], {
-    n_ctx: contextLength, n_threads: threads, n_gpu_layers: 0, n_parallel: 1,
+    n_ctx: contextLength,
+    n_threads: threads,
+    n_gpu_layers: 0,
+    n_parallel: 1,
   });
 
   /** @type {import('../measure.js').Opened['run']} */
   const run = async ({ text }, tokens) => {
     const { timings } = await wllama.createCompletion({
-      prompt: text, max_tokens: tokens + 1, temperature: 0, ignore_eos: true, cache_prompt: false,
+      prompt: text,
+      max_tokens: tokens + 1,
+      temperature: 0,
+      ignore_eos: true,
+      cache_prompt: false,
     });
     return {
-      promptTokens: timings.prompt_n, promptMs: timings.prompt_ms,
-      tokens: timings.predicted_n - 1, tokensMs: timings.predicted_ms,
+      promptTokens: timings.prompt_n,
+      promptMs: timings.prompt_ms,
+      tokens: timings.predicted_n - 1,
+      tokensMs: timings.predicted_ms,
     };
   };
   return { run, facts: { multithread: wllama.isMultithread(), threads: wllama.getNumThreads() } };

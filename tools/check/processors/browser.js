@@ -15,8 +15,15 @@ async function buildPage() {
   const esbuild = await import('esbuild');
   rmSync(PAGE, { recursive: true, force: true });
   mkdirSync(PAGE, { recursive: true });
-  await esbuild.build({ entryPoints: [at('tools', 'processors', 'worker.js')], outdir: PAGE, bundle: true,
-    format: 'esm', platform: 'browser', target: ['es2022'], logLevel: 'error' });
+  await esbuild.build({
+    entryPoints: [at('tools', 'processors', 'worker.js')],
+    outdir: PAGE,
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: ['es2022'],
+    logLevel: 'error',
+  });
   const modules = readdirSync(at('js')).filter((file) => file.endsWith('.wasm'));
   for (const name of modules) copyFileSync(at('js', name), join(PAGE, name));
   writeFileSync(join(PAGE, 'index.html'), '<!doctype html><title>processors</title>');
@@ -30,21 +37,26 @@ function launch(name, flags) {
     const all = ['--no-sandbox', '--disable-gpu', '--no-first-run', `--js-flags=${flags.join(' ')}`];
     return puppeteer.launch({ ...common, executablePath: GW_CHROMIUM, args: all });
   }
-  const extraPrefsFirefox = Object.fromEntries(flags.map((flag) => {
-    return [`javascript.options.${flag.replace(/^no-/, '')}`, !flag.startsWith('no-')];
-  }));
+  const extraPrefsFirefox = Object.fromEntries(
+    flags.map((flag) => {
+      return [`javascript.options.${flag.replace(/^no-/, '')}`, !flag.startsWith('no-')];
+    }),
+  );
   return puppeteer.launch({ ...common, browser: 'firefox', executablePath: GW_FIREFOX, extraPrefsFirefox });
 }
 
 /** In the page. @param {string[]} addresses */
 async function evaluate(addresses) {
-  const worker = new Worker('/worker.js', { type: 'module' }), found = [];
+  const worker = new Worker('/worker.js', { type: 'module' }),
+    found = [];
   for (const address of addresses) {
-    found.push(await new Promise((resolve, reject) => {
-      worker.onmessage = ({ data }) => resolve(data);
-      worker.onerror = ({ message }) => reject(new Error(message));
-      worker.postMessage({ address, variant: 'auto' });
-    }));
+    found.push(
+      await new Promise((resolve, reject) => {
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = ({ message }) => reject(new Error(message));
+        worker.postMessage({ address, variant: 'auto' });
+      }),
+    );
   }
   return found;
 }
@@ -59,7 +71,10 @@ export async function browserBits(name, flags, models) {
   try {
     const page = await browser.newPage();
     await page.goto(server.url);
-    const found = await page.evaluate(evaluate, files.map((file) => `/models/${basename(file)}`));
+    const found = await page.evaluate(
+      evaluate,
+      files.map((file) => `/models/${basename(file)}`),
+    );
     const named = (await browser.version()).replace(/^firefox/, 'Firefox').replace(/^(Headless)?Chrome/, 'Chromium');
     const [version] = named.replace('/', ' ').split('.');
     return { version, bits: Object.fromEntries(models.map((model, i) => [model, found[i]])) };

@@ -4,7 +4,12 @@
 /** @typedef {{ title: string, side: string, value: number }} Bar */
 
 const OURS = /^gemma-/;
-const WIDTH = 760, LABELS = 250, NUMBERS = 70, LINE = 24, GAP = 34, TOP = 30;
+const WIDTH = 760,
+  LABELS = 250,
+  NUMBERS = 70,
+  LINE = 24,
+  GAP = 34,
+  TOP = 30;
 
 /** Text and bars follow the reader's light or dark theme. */
 const STYLE = `text{font:13px system-ui,sans-serif;fill:#1f2328}.head{font-weight:600}
@@ -17,20 +22,26 @@ const escape = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;');
 /** @param {Measured} measured @param {string} column @returns {Bar[]} best first */
 function bars({ speed }, column) {
   const { results = [] } = speed?.models[0] ?? {};
-  return results.filter(({ threads, medians }) => threads === 2 && medians[column])
+  return results
+    .filter(({ threads, medians }) => threads === 2 && medians[column])
     .map(({ side, title, medians }) => ({ side, title, value: medians[column] }))
     .sort((a, b) => b.value - a.value);
 }
 
 /** @param {string} head @param {Bar[]} all @param {number} top */
 function group(head, all, top) {
-  const most = Math.max(...all.map(({ value }) => value)), room = WIDTH - LABELS - NUMBERS;
+  const most = Math.max(...all.map(({ value }) => value)),
+    room = WIDTH - LABELS - NUMBERS;
   const lines = all.map(({ side, title, value }, i) => {
-    const y = top + LINE * (i + 0.5), width = Math.max(1, value / most * room).toFixed(1);
-    const kind = OURS.test(side) ? 'ours' : 'other', number = value >= 100 ? value.toFixed(0) : value.toPrecision(3);
-    return `<text x="${LABELS - 8}" y="${y + 13}" text-anchor="end">${escape(title)}</text>`
-      + `<rect class="${kind}" x="${LABELS}" y="${y + 1}" width="${width}" height="${LINE - 8}" rx="3"/>`
-      + `<text x="${LABELS + Number(width) + 6}" y="${y + 13}">${number}</text>`;
+    const y = top + LINE * (i + 0.5),
+      width = Math.max(1, (value / most) * room).toFixed(1);
+    const kind = OURS.test(side) ? 'ours' : 'other',
+      number = value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+    return (
+      `<text x="${LABELS - 8}" y="${y + 13}" text-anchor="end">${escape(title)}</text>` +
+      `<rect class="${kind}" x="${LABELS}" y="${y + 1}" width="${width}" height="${LINE - 8}" rx="3"/>` +
+      `<text x="${LABELS + Number(width) + 6}" y="${y + 13}">${number}</text>`
+    );
   });
   return [`<text class="head" x="${LABELS}" y="${top + 2}">${escape(head)}</text>`, ...lines].join('\n');
 }
@@ -50,6 +61,10 @@ export function drawSpeed(measured) {
   const size = `viewBox="0 0 ${WIDTH} ${top - 8}" width="${WIDTH}" height="${top - 8}"`;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img">`,
-    '<title>Tokens per second of gemma-wasm and others, two threads</title>', `<style>${STYLE}</style>`, ...drawn, '</svg>', '',
+    '<title>Tokens per second of gemma-wasm and others, two threads</title>',
+    `<style>${STYLE}</style>`,
+    ...drawn,
+    '</svg>',
+    '',
   ].join('\n');
 }

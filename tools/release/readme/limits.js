@@ -26,14 +26,24 @@ const LIMITS = {
     ['one result (logits of many ids, vectors)', 'js/link/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
   ],
   'Texts and ids': [
-    ['characters of a text that are made tokens in one go; between them an abort is heard', 'js/engine/vocabulary.js',
-      'ENCODED_AT_ONCE', ''],
+    [
+      'characters of a text that are made tokens in one go; between them an abort is heard',
+      'js/engine/vocabulary.js',
+      'ENCODED_AT_ONCE',
+      '',
+    ],
     ['characters in a row that nothing parts (one word)', 'src/text/joins.h', 'GW_MAX_WORD', '', 'bad-count'],
-    ['bytes of a text that are held back until something parts them', 'js/engine/vocabulary.js', 'MOST_REST', '', 'bad-count'],
+    [
+      'bytes of a text that are held back until something parts them',
+      'js/engine/vocabulary.js',
+      'MOST_REST',
+      '',
+      'bad-count',
+    ],
     ['ids in one list', 'js/model.js', 'MOST_IDS', '', 'bad-option'],
     ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
   ],
-  'Chat templates (strangers\' programs)': [
+  "Chat templates (strangers' programs)": [
     ['time', 'js/engine/template.js', 'milliseconds', 'ms', 'template-error'],
     ['size of a value, with all in it', 'js/engine/template.js', 'size', '', 'template-error'],
     ['characters of the template', 'js/engine/template.js', "'characters of template'", '', 'template-error'],
@@ -44,8 +54,12 @@ const LIMITS = {
     ['steps of making it an automaton', 'js/grammar/lower.js', 'MOST_STEPS', '', 'bad-format'],
     ['ways to go on at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
     ['steps of finding which tokens may come next', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
-    ['words of 4 bytes for what is known of an automaton; more is forgotten and found anew', 'src/text/states.h',
-      'GW_STATES_WORDS', ''],
+    [
+      'words of 4 bytes for what is known of an automaton; more is forgotten and found anew',
+      'src/text/states.h',
+      'GW_STATES_WORDS',
+      '',
+    ],
   ],
   'Saved conversations': [
     ['all that `stateCache` keeps, unless `stateBytes` says otherwise', 'js/engine/host.js', 'STATE_BYTES', 'bytes'],
@@ -53,9 +67,15 @@ const LIMITS = {
     ['a name', 'js/states.js', 'MOST_NAME', 'characters', 'bad-option'],
     ['one call of the store', 'js/download/states.js', 'PATIENCE_MS', 'ms', 'cache-failed'],
   ],
-  'Downloads': [
+  Downloads: [
     ['silence of a connection, then it is asked anew', 'js/download/http.js', 'stallMs', 'ms'],
-    ['silences of one file together; one more for each 16 MiB that came', 'js/download/http.js', 'attempts', '', 'truncated'],
+    [
+      'silences of one file together; one more for each 16 MiB that came',
+      'js/download/http.js',
+      'attempts',
+      '',
+      'truncated',
+    ],
     ['failures in a row', 'js/download/http.js', 'attempts', '', 'network-error'],
     ['failures before the first answer', 'js/download/download.js', 'FIRST_ATTEMPTS', '', 'network-error'],
     ['what a server may ask to wait (`Retry-After`)', 'js/download/http.js', 'longestMs', 'ms', 'http-error'],
@@ -66,7 +86,8 @@ const LIMITS = {
 /** The value that a constant is given: a number, or numbers that are added, shifted and so on.
  * @param {string} file @param {string} name */
 function valueOf(file, name) {
-  const text = readFileSync(at(file), 'utf8'), quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const text = readFileSync(at(file), 'utf8'),
+    quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const [, given] = new RegExp(`(?:^|[\\s{,])${quoted}\\s*[=:]\\s*([-+*/ \\d_<.e()]+?)\\s*[,;}\\n]`).exec(text) ?? [];
   if (!given) throw new Trouble(`${file} has no number ${name}`);
   return Number(Function(`return ${given}`)());
@@ -80,10 +101,12 @@ function shown(n, unit) {
 }
 
 export function limits() {
-  return Object.entries(LIMITS).map(([title, rows]) => {
-    const lines = rows.map(([what, file, name, unit, code]) => {
-      return `| ${what} | ${shown(valueOf(file, name), unit)} | ${code ? `\`${code}\`` : ''} |`;
-    });
-    return `### ${title}\n\n| what | at most | else |\n|---|---|---|\n${lines.join('\n')}`;
-  }).join('\n\n');
+  return Object.entries(LIMITS)
+    .map(([title, rows]) => {
+      const lines = rows.map(([what, file, name, unit, code]) => {
+        return `| ${what} | ${shown(valueOf(file, name), unit)} | ${code ? `\`${code}\`` : ''} |`;
+      });
+      return `### ${title}\n\n| what | at most | else |\n|---|---|---|\n${lines.join('\n')}`;
+    })
+    .join('\n\n');
 }

@@ -29,8 +29,9 @@ function optionTable(typedef, rules) {
   const types = new Map(properties('js/model.js', typedef).map(({ name, type }) => [name, type]));
   const defaults = samplerDefaults();
   const rows = Object.entries(rules).map(([name, { expected, sampler }]) => {
-    const words = OPTIONS[typedef][name], type = types.get(name);
-    const standard = sampler ? defaults.get(sampler) : words?.standard ?? 'none';
+    const words = OPTIONS[typedef][name],
+      type = types.get(name);
+    const standard = sampler ? defaults.get(sampler) : (words?.standard ?? 'none');
     if (!words) throw new Trouble(`tools/readme/words.js does not say what ${name} of ${typedef} is`);
     if (!type) throw new Trouble(`js/model.js: ${typedef} has no ${name}`);
     if (!standard) throw new Trouble(`src/run/sampler.c has no default of ${sampler}`);
@@ -59,7 +60,9 @@ function usage() {
 
 /** Headers of the page's server, name by name. @param {(name: string, value: string) => string} line */
 function headers(line) {
-  return Object.entries(pageHeaders).map(([name, value]) => line(name, value)).join('\n');
+  return Object.entries(pageHeaders)
+    .map(([name, value]) => line(name, value))
+    .join('\n');
 }
 
 // From docs/measured.json
@@ -76,8 +79,8 @@ function sizeTable({ sizes }) {
 /** @param {Measured} measured */
 function accuracyTable({ accuracy }) {
   if (!accuracy) return NOT_YET;
-  const show = (/** @type {{ largest: number, mean: number } | undefined} */ errors) => (errors
-    ? `${errors.largest.toExponential(1)} / ${errors.mean.toExponential(1)}` : '-');
+  const show = (/** @type {{ largest: number, mean: number } | undefined} */ errors) =>
+    errors ? `${errors.largest.toExponential(1)} / ${errors.mean.toExponential(1)}` : '-';
   const rows = accuracy.map(({ model, truth, ways }) => {
     return [model, truth, ...['prefill', 'step by step', 'llama.cpp'].map((way) => show(ways[way]))];
   });
@@ -101,31 +104,47 @@ const sources = (folder, ordered) => () => sourceTable(folder, ordered);
 
 /** @type {Record<string, (measured: Measured) => string | Promise<string>>} */
 export const PARTS = {
-  'limits': limits,
+  limits: limits,
   'one-file': () => fence('html', readFileSync(at('docs', 'one-file.html'), 'utf8').trimEnd()),
-  'example': () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
-  'speed': speedTable,
+  example: () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
+  speed: speedTable,
   'speed-short': shortTable,
   'speed-holds': holdsTable,
   'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](../speed.svg)',
-  'sizes': sizeTable,
-  'accuracy': accuracyTable,
-  'usage': usage,
-  'ecosystem': ecosystemTable,
-  'headers': () => fence('', headers((name, value) => `${name}: ${value}`)),
-  'policy': () => fence('', `Content-Security-Policy: ${contentSecurityPolicy}`),
-  'headers-nginx': () => fence('nginx', headers((name, value) => `add_header ${name} "${value}" always;`)),
-  'headers-apache': () => fence('apache', headers((name, value) => `Header always set ${name} "${value}"`)),
+  sizes: sizeTable,
+  accuracy: accuracyTable,
+  usage: usage,
+  ecosystem: ecosystemTable,
+  headers: () =>
+    fence(
+      '',
+      headers((name, value) => `${name}: ${value}`),
+    ),
+  policy: () => fence('', `Content-Security-Policy: ${contentSecurityPolicy}`),
+  'headers-nginx': () =>
+    fence(
+      'nginx',
+      headers((name, value) => `add_header ${name} "${value}" always;`),
+    ),
+  'headers-apache': () =>
+    fence(
+      'apache',
+      headers((name, value) => `Header always set ${name} "${value}"`),
+    ),
   'headers-file': () => fence('', headersFile().trimEnd()),
   'load-options': () => optionTable('LoadOptions', LOAD_OPTIONS),
   'generate-options': () => optionTable('GenerateOptions', GENERATE_OPTIONS),
-  'codes': () => table(['code', 'meaning'], Object.entries(CODES).map(([name, text]) => [code(name), cell(text)])),
-  'progress': () => fieldTable('js/engine/meter.js', 'Progress'),
-  'result': () => fieldTable('js/generation.js', 'GenerateResult'),
-  'message': () => fieldTable('js/chat.js', 'ChatMessage'),
-  'info': () => fieldTable('js/engine/info.js', 'ModelInfo'),
-  'capabilities': () => fieldTable('js/probe.js', 'Capabilities'),
-  'inspection': () => fieldTable('js/model.js', 'Inspection'),
+  codes: () =>
+    table(
+      ['code', 'meaning'],
+      Object.entries(CODES).map(([name, text]) => [code(name), cell(text)]),
+    ),
+  progress: () => fieldTable('js/engine/meter.js', 'Progress'),
+  result: () => fieldTable('js/generation.js', 'GenerateResult'),
+  message: () => fieldTable('js/chat.js', 'ChatMessage'),
+  info: () => fieldTable('js/engine/info.js', 'ModelInfo'),
+  capabilities: () => fieldTable('js/probe.js', 'Capabilities'),
+  inspection: () => fieldTable('js/model.js', 'Inspection'),
   'sources-src': sources('src', true),
   'sources-js': sources('js', true),
   'sources-web': sources('web'),

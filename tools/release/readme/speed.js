@@ -15,12 +15,14 @@ function figure(value) {
 }
 
 /** What a column of the benchmark is, for people. @param {string} column */
-const columnTitle = (column) => column
-  .replace(/^load s$/, 'load, s')
-  .replace(/^prefill (\d+)$/, 'prefill of $1, tokens/s')
-  .replace(/^decode @0$/, 'decode, tokens/s')
-  .replace(/^decode @(\d+)$/, 'decode at $1, tokens/s').replace(/^turn ms$/, 'new turn, ms')
-  .replace(/^memory MB$/, 'peak memory, MB');
+const columnTitle = (column) =>
+  column
+    .replace(/^load s$/, 'load, s')
+    .replace(/^prefill (\d+)$/, 'prefill of $1, tokens/s')
+    .replace(/^decode @0$/, 'decode, tokens/s')
+    .replace(/^decode @(\d+)$/, 'decode at $1, tokens/s')
+    .replace(/^turn ms$/, 'new turn, ms')
+    .replace(/^memory MB$/, 'peak memory, MB');
 
 /** @param {Measured} measured */
 export function speedTable({ speed }) {
@@ -33,7 +35,8 @@ export function speedTable({ speed }) {
 function sideTable({ results }) {
   const columns = [...new Set(results.flatMap(({ medians }) => Object.keys(medians)))].sort(byColumn);
   const rows = results.map(({ title, threads, medians, error }) => [
-    error && !Object.keys(medians).length ? `${title} (failed)` : title, String(threads),
+    error && !Object.keys(medians).length ? `${title} (failed)` : title,
+    String(threads),
     ...columns.map((column) => figure(medians[column])),
   ]);
   return table(['', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
@@ -53,10 +56,14 @@ function describeModel({ model, modelBytes }) {
 
 /** What the machine's memory allows, and what went wrong. @param {SpeedOf} part */
 function limits({ decodeShare, results }) {
-  const shares = decodeShare.map(({ threads, bytesPerSecond, share }) => `With ${count(threads)} plain reads of memory `
-    + `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium goes through the file's weights at `
-    + `${percent(share)} of that rate.`);
-  const failed = results.filter(({ error }) => error)
+  const shares = decodeShare.map(
+    ({ threads, bytesPerSecond, share }) =>
+      `With ${count(threads)} plain reads of memory ` +
+      `reach ${(bytesPerSecond / 1e9).toFixed(1)} GB/s here; decoding in Chromium goes through the file's weights at ` +
+      `${percent(share)} of that rate.`,
+  );
+  const failed = results
+    .filter(({ error }) => error)
     .map(({ title, threads, error }) => `${title}, ${count(threads)}, failed: ${cell(error ?? '')}.`);
   return [...shares, ...failed].join(' ');
 }
@@ -78,7 +85,10 @@ function conditions({ date, machine: about, runs, models }) {
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
   const [usual, most] = [sorted[sorted.length >> 1] ?? 0, sorted.at(-1) ?? 0].map(percent);
   const calm = (sorted.at(-1) ?? 0) > CALM ? ': not a calm machine, so take the numbers with care' : '';
-  const browsers = [about.chromium, about.firefox].filter(Boolean).join(', ').replace(/ built on [^,]*/, '');
+  const browsers = [about.chromium, about.firefox]
+    .filter(Boolean)
+    .join(', ')
+    .replace(/ built on [^,]*/, '');
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
     `Medians of ${runs} run${runs > 1 ? 's' : ''}, in turns with the other sides${fewer(models, runs)}.`,
@@ -97,11 +107,14 @@ const FALLBACK = 'gemma-simd128';
 /** One row a runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {
   if (!speed) return NOT_YET;
-  const [part] = speed.models, columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
-  const rows = part.results.filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
+  const [part] = speed.models,
+    columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
+  const rows = part.results
+    .filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
     .map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
-  const where = `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, `
-    + `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns.`;
+  const where =
+    `${describeModel(part).replace(/:$/, '')}; ${speed.machine.processor}, ${speed.machine.cores} cores, ` +
+    `2 threads; ${speed.date.slice(0, 10)}, medians of ${speed.runs}, sides in turns.`;
   return `${table(['', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where}`;
 }
 
@@ -112,13 +125,18 @@ export function holdsTable({ speed }) {
   const of = (/** @type {string} */ side, threads = 2) => {
     return part.results.find((result) => result.side === side && result.threads === threads);
   };
-  const ours = of('gemma-chromium'), others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
+  const ours = of('gemma-chromium'),
+    others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
   if (!ours) return NOT_YET;
   const times = (/** @type {number | undefined} */ value) => (value ? `${figure(value)} x` : '-');
-  const rows = Object.keys(ours.medians).sort(byColumn).map((column) => [
-    columnTitle(column), figure(ours.medians[column]), figure(of('gemma-chromium', 1)?.medians[column]),
-    ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
-  ]);
+  const rows = Object.keys(ours.medians)
+    .sort(byColumn)
+    .map((column) => [
+      columnTitle(column),
+      figure(ours.medians[column]),
+      figure(of('gemma-chromium', 1)?.medians[column]),
+      ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
+    ]);
   const heads = ['', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
   return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}\n\n${limits(part)}\n\n${conditions(speed)}`;
 }

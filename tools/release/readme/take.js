@@ -48,7 +48,10 @@ function speed({ date, machine, options, models }) {
 /** @param {any} part @returns {SpeedOf} */
 function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare }) {
   return {
-    model, modelBytes, weightBytes, busy: load.busy,
+    model,
+    modelBytes,
+    weightBytes,
+    busy: load.busy,
     results: results.map((/** @type {any} */ { samples, deep, ...result }) => {
       return { ...result, samples: samples.length, deep: deep.length };
     }),

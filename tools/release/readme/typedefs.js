@@ -6,7 +6,11 @@ import { Trouble, at } from '../proc.js';
 /** @typedef {{ name: string, type: string, optional: boolean }} Property */
 
 /** On one line. @param {string} text */
-const flat = (text) => text.replace(/^\s*\*/gm, ' ').replace(/\s+/g, ' ').trim();
+const flat = (text) =>
+  text
+    .replace(/^\s*\*/gm, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();
 
 /** @param {import('typescript').Node} node @returns {import('typescript').JSDocTypedefTag[]} */
 function typedefsOf(node) {
