@@ -9,7 +9,7 @@
  */
 import { hasHalfPair } from './nodes.js';
 import { regular } from './regular.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
@@ -28,6 +28,10 @@ export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 /** Copies of a repeated node that are written out: states. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
+/** Work that an edge takes: it is also simplified and written, and a grammar that is loaded has 700,000 at most. */
+const EDGE = 2;
+/** Rules that are written out within each other. */
+const DEEPEST_INLINED = 4;
 /** Characters of a literal text. */
 const LONGEST = 150_000;
 
@@ -62,7 +66,7 @@ export class Rule {
   /** Fills the rule with a node; false: nothing matches. @param {Node} node */
   fill(node) {
     const whole = 'members' in node ? this.#members(node) : this.#build(node, false);
-    if (!whole || !whole.first.length) return false;
+    if (!whole?.first.length) return false;
     this.#connect([this.start], whole.first);
     for (const state of whole.last) this.accept[state] = true;
     return true;
@@ -80,8 +84,8 @@ export class Rule {
     for (const from of last) {
       const how = act ?? (this.loop[from] ? ACT.EXIT : ACT.KEEP);
       const edges = this.edges[from];
+      this.whole.spend(EDGE * first.length);
       for (const { kind, label, to, member } of first) {
-        this.whole.spend();
         edges.push({ kind, label, to, member, act: member >= 0 ? ACT.TAKE : how });
       }
     }
@@ -94,7 +98,7 @@ export class Rule {
 
   /** null: nothing matches. @param {Node} node @param {boolean} counted @returns {Fragment | null} */
   #build(node, counted) {
-    if (++this.#depth > DEEPEST) throw new Unsupported('too large: nested too deeply', '');
+    if (++this.#depth > DEEPEST) throw new TooComplex('nested too deeply');
     const fragment = this.#built(node, counted);
     this.#depth--;
     return fragment;
@@ -119,7 +123,8 @@ export class Rule {
   /** @param {string} text @param {number} [to] */
   #literal(text, to) {
     const { spell } = this.whole;
-    if (text.length > LONGEST) throw new Unsupported(`too large: a text of ${text.length} characters`, '');
+    if (text.length > LONGEST) throw new TooComplex(`a text of ${text.length} characters`);
+    this.whole.spend(text.length);
     if (hasHalfPair(text)) throw new Unsupported('a text with half a surrogate pair, which no UTF-8 has', '');
     if (this.how === 'text') return spell.bytes(utf8.encode(text), to);
     return spell.text(text, to ?? 0, this.how);
@@ -176,6 +181,7 @@ export class Rule {
   #tries(texts) {
     const labels = [];
     for (let left = texts.sort(); left.length; ) {
+      this.whole.spend(left.reduce((sum, text) => sum + 1 + text.length / 8, 0));
       /** @type {string[]} */
       const inner = [];
       const outer = left.filter((text, i) => {
@@ -198,7 +204,7 @@ export class Rule {
   /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted a quote stands behind each; else
    * none is the beginning of another @returns {number} */
   #trie(texts, at, quoted) {
-    this.whole.spend();
+    this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;
     if (texts.length === 1) {
       return this.#literal(texts[0].slice(at).join(''), quoted ? spell.bytes(Uint8Array.of(QUOTE)) : undefined);
@@ -212,8 +218,8 @@ export class Rule {
         continue;
       }
       if (hasHalfPair(text[at])) this.#literal(text[at]);
-      const point = /** @type {number} */ (text[at].codePointAt(0)),
-        list = groups.get(point);
+      const point = /** @type {number} */ (text[at].codePointAt(0));
+      const list = groups.get(point);
       if (list) list.push(text);
       else groups.set(point, [text]);
     }
@@ -235,8 +241,8 @@ export class Rule {
     const copies = max === Infinity ? min : max;
     if (weight(repeat, WRITTEN_OUT) * copies <= WRITTEN_OUT) return this.#writtenOut(repeat, min, max, counted);
     if (counted) return this.#called(node, this.how);
-    const from = this.edges.length,
-      loop = this.whole.loop({ min, max });
+    const from = this.edges.length;
+    const loop = this.whole.loop({ min, max });
     const body = this.#build(repeat, true);
     if (!body) return min === 0 ? empty() : null;
     this.loop.fill(loop, from);
@@ -268,7 +274,9 @@ export class Rule {
   /** @param {string} name @param {boolean} counted @returns {Fragment | null} */
   #rule(name, counted) {
     if (!this.whole.productive(name)) return null;
-    if (!this.whole.inlined(name) || this.#inside.has(name)) return this.#called({ rule: name }, this.how);
+    // Small rules within small rules would be written out in exponential numbers.
+    const calls = this.#inside.size >= DEEPEST_INLINED || this.#inside.has(name) || !this.whole.inlined(name);
+    if (calls) return this.#called({ rule: name }, this.how);
     this.#inside.add(name);
     const fragment = this.#build(this.whole.rule(name), counted);
     this.#inside.delete(name);
@@ -322,18 +330,26 @@ export class Rule {
     const dfa = regular(node, this.whole);
     if (!dfa.edges.length) return null;
     const states = dfa.edges.map(() => this.#state());
-    const steps = dfa.edges.map((edges) => {
+    dfa.edges.forEach((edges, i) => {
       /** @type {Map<number, [number, number][]>} */
       const by = new Map();
-      for (const [lo, hi, to] of edges) by.set(to, [...(by.get(to) ?? []), [lo, hi]]);
-      return [...by].map(([to, ranges]) => {
-        return { kind: KIND.BYTES, label: this.whole.spell.chars(ranges, this.how), to: states[to], member: -1 };
-      });
+      for (const [lo, hi, to] of edges) {
+        const ranges = by.get(to);
+        if (ranges) ranges.push([lo, hi]);
+        else by.set(to, [[lo, hi]]);
+      }
+      this.whole.spend(2 + edges.length + by.size);
+      this.edges[states[i]] = Array.from(by, ([to, ranges]) => ({
+        kind: KIND.BYTES,
+        to: states[to],
+        member: -1,
+        label: this.whole.spell.chars(ranges, this.how),
+        act: ACT.KEEP,
+      }));
     });
-    steps.forEach((list, i) => this.#connect([states[i]], list));
     return {
       nullable: dfa.accept[dfa.start],
-      first: steps[dfa.start],
+      first: [...this.edges[states[dfa.start]]],
       last: states.filter((_, i) => dfa.accept[i]),
     };
   }
@@ -363,8 +379,8 @@ export class Rule {
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index });
     }
     const between = this.#build(comma, true);
-    const count = loop.once?.length ?? 0,
-      all = loop.once?.every(Boolean) ? count : Infinity;
+    const count = loop.once?.length ?? 0;
+    const all = loop.once?.every(Boolean) ? count : Infinity;
     if (!between || between.nullable || min > max || min > all || (loop.required?.length ?? 0) > max) return null;
     const nullable = min === 0 && !loop.required?.length;
     if (!first.length || max === 0) return nullable ? empty() : null;
@@ -410,8 +426,8 @@ export function weight(node, most) {
   if ('repeat' in node) {
     const body = weight(node.repeat, most);
     if (body > most) return body;
-    const { min, max } = node,
-      copies = max === Infinity ? Math.max(min, 1) : max;
+    const { min, max } = node;
+    const copies = max === Infinity ? Math.max(min, 1) : max;
     return body * copies > WRITTEN_OUT ? body : body * copies;
   }
   return 'both' in node || 'except' in node || 'automaton' in node ? most + 1 : 1;

@@ -9,8 +9,8 @@ import { Unsupported } from './refusal.js';
 /** @typedef {import('./nodes.js').Node} Node */
 
 const NAME = /[a-zA-Z0-9_-]+/y;
-const SPACES = /(?:[ \t]|#[^\r\n]*)*/y,
-  SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
+const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
+const SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
 /** Alternatives may also begin on lines of their own, which llama.cpp takes in groups only. */
 const NEXT_LINE_GOES_ON = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
 const ESCAPES = /** @type {Record<string, string>} */ ({
@@ -75,8 +75,8 @@ class Parser {
   }
 
   rule() {
-    const place = this.at,
-      name = this.match(NAME)?.[0];
+    const place = this.at;
+    const name = this.match(NAME)?.[0];
     if (!name) this.refuse('expected the name of a rule');
     this.space(false);
     if (!this.take('::=')) this.refuse(`expected ::= after ${name}`);
@@ -125,11 +125,11 @@ class Parser {
     if (this.take('+')) return [1, Infinity];
     if (this.take('?')) return [0, 1];
     if (this.text[this.at] !== '{') return undefined;
-    const place = this.at,
-      found = this.match(COUNTS);
+    const place = this.at;
+    const found = this.match(COUNTS);
     if (!found || !(found[1] || found[3])) this.refuse('a repetition {m,n}', place);
-    const min = Number(found[1]),
-      max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
+    const min = Number(found[1]);
+    const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
     if (max < min) this.refuse('a repetition {m,n} with n below m', place);
     return [min, max];
   }
@@ -170,11 +170,11 @@ class Parser {
       this.at += letter.length;
       return letter;
     }
-    const kind = this.text[this.at++],
-      size = CODES[kind];
+    const kind = this.text[this.at++];
+    const size = CODES[kind];
     if (kind in ESCAPES) return ESCAPES[kind];
-    const digits = size ? this.text.slice(this.at, this.at + size) : '',
-      code = parseInt(digits, 16);
+    const digits = size ? this.text.slice(this.at, this.at + size) : '';
+    const code = parseInt(digits, 16);
     if (!size || !/^[0-9a-fA-F]+$/.test(digits) || digits.length < size || code > LAST) {
       this.refuse(`the escape \\${kind ?? ''}`, this.at - 2);
     }
@@ -187,8 +187,8 @@ class Parser {
     const not = this.take('^');
     const ranges = [];
     while (!this.take(']')) {
-      const from = this.code(place),
-        dash = this.text[this.at] === '-' && this.text[this.at + 1] !== ']';
+      const from = this.code(place);
+      const dash = this.text[this.at] === '-' && this.text[this.at + 1] !== ']';
       if (dash) this.at++;
       const to = dash ? this.code(place) : from;
       if (to < from) this.refuse('a range that ends before it begins', place);
@@ -207,8 +207,8 @@ class Parser {
   token(place) {
     const end = this.text.indexOf('>', this.at);
     if (end < 0) this.refuse('a token that is not closed', place);
-    const name = this.text.slice(this.at, end),
-      id = /^\[(\d+)\]$/.exec(name)?.[1];
+    const name = this.text.slice(this.at, end);
+    const id = /^\[(\d+)\]$/.exec(name)?.[1];
     this.at = end + 1;
     const token = id === undefined ? (this.tokenOf?.(`<${name}>`) ?? null) : Number(id);
     if (token === null) this.refuse(`the token <${name}>: the vocabulary has none`, place);

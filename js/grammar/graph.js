@@ -2,7 +2,7 @@
  * graph: nodes of spans of bytes, each of which leads to a node that was made before. Equal nodes are made once (a
  * table of hashes over plain numbers: schemas have tens of thousands of them). Node 0 has no spans: it is the end.
  */
-import { Unsupported } from './refusal.js';
+import { TooComplex } from './refusal.js';
 
 const MOST_NODES = 1 << 20;
 
@@ -46,16 +46,16 @@ export class Graph {
 
   /** The number of the node whose spans were put: an older one, if it is equal. */
   made() {
-    const from = this.#ends[this.count - 1],
-      size = this.#at - from,
-      spans = this.#spans;
+    const from = this.#ends[this.count - 1];
+    const size = this.#at - from;
+    const spans = this.#spans;
     let hash = size;
     for (let i = from; i < this.#at; i++) hash = mixed(hash, spans[i]);
     const mask = this.#table.length - 1;
     let slot = hash & mask;
     for (; this.#table[slot]; slot = (slot + 1) & mask) {
-      const other = this.#table[slot],
-        begin = this.#ends[other - 1];
+      const other = this.#table[slot];
+      const begin = this.#ends[other - 1];
       if (this.#ends[other] - begin !== size) continue;
       let same = 0;
       while (same < size && spans[begin + same] === spans[from + same]) same++;
@@ -64,7 +64,7 @@ export class Graph {
       return other;
     }
     if (this.count === MOST_NODES) this.#at = from;
-    if (this.count === MOST_NODES) throw new Unsupported('too large: too many spellings of characters', '');
+    if (this.count === MOST_NODES) throw new TooComplex('too many spellings of characters');
     this.#table[slot] = this.count;
     this.#ends = grown(this.#ends, this.count + 1);
     this.#ends[this.count] = this.#at;
@@ -73,8 +73,8 @@ export class Graph {
   }
 
   #widen() {
-    const table = new Uint32Array(2 * this.#table.length),
-      mask = table.length - 1;
+    const table = new Uint32Array(2 * this.#table.length);
+    const mask = table.length - 1;
     for (let node = 1; node < this.count; node++) {
       let hash = this.#ends[node] - this.#ends[node - 1];
       for (let i = this.#ends[node - 1]; i < this.#ends[node]; i++) hash = mixed(hash, this.#spans[i]);
@@ -89,8 +89,8 @@ export class Graph {
    * each end, counted in spans, these, two words each, and the new number of each node.
    * @param {Iterable<number>} from */
   reachable(from) {
-    const place = new Int32Array(this.count).fill(-1),
-      ends = [0];
+    const place = new Int32Array(this.count).fill(-1);
+    const ends = [0];
     /** @type {number[]} */
     const spans = [];
     place[0] = 0;
@@ -103,8 +103,8 @@ export class Graph {
     };
     for (const first of from) {
       for (const open = place[first] < 0 ? [first] : []; open.length; ) {
-        const node = open[open.length - 1],
-          before = next(node);
+        const node = open[open.length - 1];
+        const before = next(node);
         if (before) {
           open.push(before);
           continue;

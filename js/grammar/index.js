@@ -6,43 +6,37 @@
 import { lower } from './lower.js';
 import { NOTHING, choice, hasHalfPair, literal } from './nodes.js';
 import { wholeNode } from './regex.js';
-import { Budget, Unsupported } from './refusal.js';
+import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { gbnfGrammar } from './gbnf.js';
 import { schemaGrammar } from './schema.js';
+/** @import { PostedFormat as Format } from '../protocol.js' */
 
 export { lower } from './lower.js';
-export { Unsupported } from './refusal.js';
+export { Budget, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Grammar} Grammar */
-/** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
-/** What an answer can be held to.
- * @typedef {'json' | { json: true, whitespace?: Whitespace } | { schema: any, whitespace?: Whitespace }
- *   | { regex: string | RegExp, flags?: string } | { grammar: string } | { choices: string[] }} Format */
 
 /** Bytes of one format's text. */
 const MOST_TEXT = 4 << 20;
 
 /** `matching`: judge a given text as the format's specification does, instead of the narrower shape that answers are
  * held to; `draft` of schemas that do not say theirs; `formats`: whether `format` is held, whatever the draft says;
- * `tokenOf`: the id of a token by its text, for grammars that name tokens.
- * @typedef {import('./refusal.js').ClockOptions & { matching?: boolean, draft?: number, formats?: boolean,
+ * `tokenOf`: the id of a token by its text, for grammars that name tokens; `budget`: what the passes before and after
+ * spend from, too.
+ * @typedef {import('./refusal.js').Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
  *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
-/** @param {Format} format @param {Options} [options] @returns {Grammar} */
+/** Compiles a format to a grammar, or throws `Unsupported`. @param {Format} format @param {Options} [options]
+ * @returns {Grammar} */
 export function compile(format, options = {}) {
-  try {
-    return compiled(format, options, new Budget(options));
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    throw new Unsupported('too large: parts too deep within each other', '');
-  }
+  return bounded(() => compiled(format, options, options.budget ?? new Budget(options)));
 }
 
-/** A format as the bytes that the engine reads, or an `Unsupported`, in a bounded number of steps.
+/** Compiles a format to the bytes that the engine reads, or throws `Unsupported`; in a bounded number of steps.
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
-  const { matching = false, spelling = matching ? 'any' : 'shortest', milliseconds, alive } = options;
-  return lower(compile(format, options), { spelling, milliseconds, alive });
+  const { matching = false, spelling = matching ? 'any' : 'shortest', budget = new Budget(options) } = options;
+  return lower(compile(format, { ...options, budget }), { spelling, budget });
 }
 
 /** @param {any} format @param {Options} options @param {Budget} budget @returns {Grammar} */
@@ -52,18 +46,19 @@ function compiled(format, options, budget) {
   if (kinds.length !== 1) {
     throw new Unsupported("a format: expected 'json' or one of schema, regex, grammar, choices", '');
   }
-  const { whitespace } = format;
-  if (kinds[0] === 'json') return schemaGrammar(true, { ...options, whitespace }, budget);
-  if (kinds[0] === 'schema') return schemaGrammar(format.schema, { ...options, whitespace }, budget);
+  const { whitespace, maxLength, maxItems, maxProperties } = format;
+  const how = { ...options, whitespace, bounds: { maxLength, maxItems, maxProperties } };
+  if (kinds[0] === 'json') return schemaGrammar(true, how, budget);
+  if (kinds[0] === 'schema') return schemaGrammar(format.schema, how, budget);
   if (kinds[0] === 'regex') return regexGrammar(format.regex, format.flags, budget);
   if (kinds[0] === 'grammar') return gbnfGrammar(text(format.grammar, 'grammar'), budget, options.tokenOf);
-  return choicesGrammar(format.choices);
+  return choicesGrammar(format.choices, budget);
 }
 
 /** @param {any} value @param {string} what @returns {string} */
 function text(value, what) {
   if (typeof value !== 'string') throw new Unsupported(`${what}: expected a string`, '');
-  if (value.length > MOST_TEXT) throw new Unsupported(`${what}: too large`, '');
+  if (value.length > MOST_TEXT) throw new TooComplex(`${what}: more than ${MOST_TEXT} characters`);
   return value;
 }
 
@@ -76,10 +71,11 @@ function regexGrammar(regex, flags, budget) {
   return { rules: { start }, start: 'start' };
 }
 
-/** @param {any} choices @returns {Grammar} */
-function choicesGrammar(choices) {
+/** @param {any} choices @param {Budget} budget @returns {Grammar} */
+function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
   if (!fine) throw new Unsupported('choices: expected a list of strings that is not empty', '');
+  for (const one of choices) budget.spend('', 1 + one.length / 16);
   if (choices.some(hasHalfPair)) throw new Unsupported('choices: half of a surrogate pair', '');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };
 }

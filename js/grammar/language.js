@@ -184,8 +184,8 @@ export class Languages {
   isEmpty(node) {
     if (surelySome(node)) return false;
     const start = this.term(node);
-    const seen = new Set([start]),
-      open = [start];
+    const seen = new Set([start]);
+    const open = [start];
     while (open.length) {
       const term = /** @type {Term} */ (open.pop());
       if (term.nullable || term === this.all || seen.size > VISITS) return false;
@@ -198,8 +198,18 @@ export class Languages {
   }
 }
 
+/** @type {WeakMap<Node, boolean>} */
+const plainlySome = new WeakMap();
+
 /** Whether a node plainly matches some text. @param {Node} node @returns {boolean} */
 function surelySome(node) {
+  let known = plainlySome.get(node);
+  if (known === undefined) plainlySome.set(node, (known = looksFruitful(node)));
+  return known;
+}
+
+/** @param {Node} node @returns {boolean} */
+function looksFruitful(node) {
   if ('literal' in node) return true;
   if ('chars' in node) return node.chars.length > 0;
   if ('sequence' in node) return node.sequence.every(surelySome);

@@ -4,33 +4,30 @@
  * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
-import { Clock, Unsupported } from './refusal.js';
+import { partsOf } from './nodes.js';
+import { Budget, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 /** spelling: of the characters of JSON strings: every one that is legal, or one each.
- * @typedef {import('./refusal.js').ClockOptions & { spelling?: 'any' | 'shortest' }} LowerOptions */
+ * @typedef {import('./refusal.js').Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
 
-const MAGIC = 0x31475747,
-  VERSION = 1,
-  NO_MOST = 0xffffffff,
-  HEAD = 12;
-const MOST_STEPS = 2_000_000;
+const MAGIC = 0x31475747;
+const VERSION = 1;
+const NO_MOST = 0xffffffff;
+const HEAD = 12;
+/** A state or an edge of the automaton takes less than the unit of the budget. */
+const STEP = 1 / 5;
 /** Rules of so many states are written where they are called. */
 const INLINED = 4;
 /** Texts of a JSON string's content that are compared to find equal ones. */
 const MOST_KEY = 2000;
 
-/** @param {Grammar} grammar @param {LowerOptions} [options] */
-export function lower(grammar, { spelling = 'any', ...limits } = {}) {
-  try {
-    return new Lowering(grammar, spelling, new Clock(limits)).run();
-  } catch (error) {
-    if (error instanceof RangeError) throw new Unsupported('too large: nested too deeply', '');
-    throw error;
-  }
+/** Returns a grammar as the engine reads it. @param {Grammar} grammar @param {LowerOptions} [options] */
+export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
+  return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
 /** Spellings are the same for all grammars: they are kept from one to the next, up to so many nodes. */
@@ -46,33 +43,28 @@ class Lowering {
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
-  #steps = 0;
 
-  /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {Clock} clock */
-  constructor(grammar, spelling, clock) {
+  /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {Budget} budget */
+  constructor(grammar, spelling, budget) {
     this.grammar = grammar;
     this.spelling = spelling;
     if (spells.graph.count > KEPT_NODES) spells = new Spells();
     this.spell = spells;
-    this.clock = clock;
+    this.budget = budget;
     this.facts = new Facts(grammar, this.spend);
   }
 
   run() {
     const { start } = this.grammar;
     if (!this.productive(start)) throw new Unsupported('nothing can match', '');
-    const first = this.call({ rule: start }, 'text'),
-      nullable = this.facts.nullable.has(start);
+    const first = this.call({ rule: start }, 'text');
+    const nullable = this.facts.nullable.has(start);
     if (first < 0 && !nullable) throw new Unsupported('nothing can match', '');
     this.#noLeftRecursion();
     return this.#write(first, nullable);
   }
 
-  spend = (steps = 1) => {
-    this.#steps += steps;
-    if (this.#steps > MOST_STEPS) throw new Unsupported('too large: the automaton has too many edges', '');
-    this.clock.passed(steps, '');
-  };
+  spend = (steps = 1) => this.budget.spend('', steps * STEP);
 
   /** @param {string} name */
   rule(name) {
@@ -108,13 +100,14 @@ class Lowering {
   /** The number of the rule that reads a node, and at least one byte; -1: there is nothing to read.
    * @param {Node} node @param {import('./spell.js').Spelling} how */
   call(node, how) {
-    const keys = this.#keys[how],
-      key = keys.get(node) ?? keyOf(node, how);
+    const keys = this.#keys[how];
+    const key = keys.get(node) ?? keyOf(node, how);
     keys.set(node, key);
     let at = this.#calls.get(key);
     if (at !== undefined) return at;
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
+    this.spend(40);
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
@@ -144,18 +137,18 @@ class Lowering {
   /** @param {number} first @param {boolean} nullable */
   #write(first, nullable) {
     const kept = this.#rules.map(({ rule }) => rule && simplified(rule));
-    const bases = [0],
-      edges = [0];
+    const bases = [0];
+    const edges = [0];
     for (const rule of kept) {
       bases.push(bases[bases.length - 1] + (rule?.accept.length ?? 0));
       edges.push(edges[edges.length - 1] + (rule?.to.length ?? 0));
     }
     const { ends, spans, place } = this.spell.graph.reachable(spellings(kept));
-    const states = bases[kept.length],
-      all = edges[kept.length];
+    const states = bases[kept.length];
+    const all = edges[kept.length];
     const members = this.#loops.map((loop) => (loop.once ? loop.once.length : 0));
-    const sum = members.reduce((a, b) => a + b, 0),
-      loops = this.#loops.length;
+    const sum = members.reduce((a, b) => a + b, 0);
+    const loops = this.#loops.length;
     const size = HEAD + ends.length + spans.length + 2 * states + 3 * all + kept.length + 3 * loops + sum;
     const out = new Uint32Array(size);
     out.set([
@@ -217,6 +210,8 @@ class Facts {
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
+  /** What was found of nodes with parts, while no rule is added. @type {Map<Node, boolean>} */
+  #found = new Map();
   /** @type {Map<string, boolean>} */
   #recursive = new Map();
   /** @type {Map<string, string[]>} */
@@ -275,14 +270,30 @@ class Facts {
       const name = /** @type {string} */ (open.pop());
       if (found.has(name) || !test(this.rule(name))) continue;
       found.add(name);
+      this.#found.clear();
       open.push(...(users.get(name) ?? []));
     }
+    this.#found.clear();
+  }
+
+  /** Tests a node with parts once. @param {Node} node @param {(node: Node) => boolean} test */
+  #once(node, test) {
+    let known = this.#found.get(node);
+    if (known !== undefined) return known;
+    this.#found.set(node, (known = test(node)));
+    return known;
+  }
+
+  /** Whether a node matches the empty text. @param {Node} node @returns {boolean} */
+  isNullable(node) {
+    if ('literal' in node) return node.literal === '';
+    if ('chars' in node) return false;
+    return this.#once(node, this.#isNullable);
   }
 
   /** @param {Node} node @returns {boolean} */
-  isNullable(node) {
+  #isNullable = (node) => {
     this.spend();
-    if ('literal' in node) return node.literal === '';
     if ('sequence' in node) return node.sequence.every((part) => this.isNullable(part));
     if ('choice' in node) return node.choice.some((part) => this.isNullable(part));
     if ('repeat' in node) return node.min === 0 || this.isNullable(node.repeat);
@@ -292,12 +303,17 @@ class Facts {
     if ('automaton' in node) return node.automaton.accept.includes(node.automaton.start);
     if ('members' in node) return node.min === 0 && !node.members.some((member) => member.required);
     return false;
-  }
+  };
 
   /** Whether it matches anything, as far as rules decide that. @param {Node} node @returns {boolean} */
   #isProductive(node) {
-    this.spend();
     if ('chars' in node) return node.chars.length > 0;
+    return this.#once(node, this.#productive);
+  }
+
+  /** @param {Node} node @returns {boolean} */
+  #productive = (node) => {
+    this.spend();
     if ('sequence' in node) return node.sequence.every((part) => this.#isProductive(part));
     if ('choice' in node) return node.choice.some((part) => this.#isProductive(part));
     if ('repeat' in node) return node.min === 0 || this.#isProductive(node.repeat);
@@ -308,7 +324,7 @@ class Facts {
       );
     }
     return true;
-  }
+  };
 
   /** @param {string} name */
   recursive(name) {
@@ -326,26 +342,29 @@ class Facts {
   }
 }
 
-/** @param {Node} node @returns {Node[]} */
-function partsOf(node) {
-  if ('sequence' in node) return node.sequence;
-  if ('choice' in node) return node.choice;
-  if ('repeat' in node) return [node.repeat];
-  if ('both' in node) return node.both;
-  if ('except' in node) return node.except;
-  if ('jsonString' in node) return [node.jsonString];
-  if ('members' in node) {
-    return [...node.members.flatMap(({ key, value }) => [{ jsonString: key }, value]), node.colon, node.comma];
-  }
-  return [];
-}
-
-/** Equal for nodes that are read alike, as far as that is quickly seen. @param {Node} node @param {string} how */
+/** Returns the same key for nodes that are read alike, as far as a short text can say it: a node may share parts, so
+ * that its whole text would be exponentially long. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;
-  const text = JSON.stringify(node, (_, value) => (value === Infinity ? 'inf' : value));
-  return text.length > MOST_KEY ? node : `${how} ${text}`;
+  let text = how;
+  const write = (/** @type {any} */ value) => {
+    if (text.length > MOST_KEY) return;
+    if (typeof value === 'string') text += JSON.stringify(value.slice(0, MOST_KEY));
+    else if (typeof value !== 'object') text += ` ${value}`;
+    else {
+      const isList = Array.isArray(value);
+      text += isList ? '[' : '{';
+      for (const key in value) {
+        if (!isList) text += key;
+        write(value[key]);
+        if (text.length > MOST_KEY) return;
+      }
+      text += isList ? ']' : '}';
+    }
+  };
+  write(node);
+  return text.length > MOST_KEY ? node : text;
 }
 
 /** @param {Node} node */

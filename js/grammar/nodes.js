@@ -77,6 +77,20 @@ export function except(from, without) {
   return without === ANY_TEXT || from === without ? NOTHING : { except: [from, without] };
 }
 
+/** Returns the nodes directly inside a node. @param {Node} node @returns {Node[]} */
+export function partsOf(node) {
+  if ('sequence' in node) return node.sequence;
+  if ('choice' in node) return node.choice;
+  if ('repeat' in node) return [node.repeat];
+  if ('both' in node) return node.both;
+  if ('except' in node) return node.except;
+  if ('jsonString' in node) return [node.jsonString];
+  if ('members' in node) {
+    return [...node.members.flatMap(({ key, value }) => [{ jsonString: key }, value]), node.colon, node.comma];
+  }
+  return [];
+}
+
 /** @type {WeakMap<object, [number, number]>} */
 const measured = new WeakMap();
 
@@ -116,8 +130,8 @@ export function ofLength(node, min, max) {
   if (node === ANY_TEXT) return repeat(ANY_CHAR, min, max);
   const parts = 'sequence' in node ? node.sequence : [node];
   const varying = parts.findIndex((part) => lengths(part)[0] !== lengths(part)[1]);
-  const part = parts[varying],
-    fixed = least - (part ? lengths(part)[0] : 0);
+  const part = parts[varying];
+  const fixed = least - (part ? lengths(part)[0] : 0);
   const rest = parts.filter((_, i) => i !== varying).reduce((sum, one) => sum + lengths(one)[1], 0);
   if (part && rest === fixed && 'repeat' in part && lengths(part.repeat).join() === '1,1') {
     const counted = repeat(part.repeat, Math.max(part.min, min - fixed), Math.min(part.max, max - fixed));

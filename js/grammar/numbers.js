@@ -3,7 +3,7 @@
  * their decimal digits: the text is compared with a bound digit by digit, and its remainder is carried along.
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./refusal.js').Budget} Budget */
@@ -15,8 +15,9 @@ import { Unsupported } from './refusal.js';
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
-/** States of one automaton. */
+/** States of one automaton, and of one that counts digits too. */
 const MOST_STATES = 4000;
+const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
 
 /** @returns {Numbers} */
@@ -81,10 +82,10 @@ export function noNumber({ intervals, multiples, notMultiples }) {
  * @param {Value | string} value or its text */
 function digitsOf(value) {
   const [mantissa, power = '0'] = String(value).replace(/^-/, '').split('e');
-  const [whole, part = ''] = mantissa.split('.'),
-    exponent = Number(power);
-  const all = whole + part,
-    point = whole.length + exponent;
+  const [whole, part = ''] = mantissa.split('.');
+  const exponent = Number(power);
+  const all = whole + part;
+  const point = whole.length + exponent;
   const integer = point > 0 ? all.slice(0, point).padEnd(point, '0') : '0';
   const fraction = point > 0 ? all.slice(point) : '0'.repeat(-point) + all;
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
@@ -112,23 +113,25 @@ function comparer(bound, fits) {
         return at >= integer.length ? `>i${at}` : `${order(now, letter, integer[at])}i${at + 1}`;
       }
       if (now !== '=') return state;
-      if (at >= fraction.length) return letter === '0' ? state : `>f${at}`;
-      return `${order(now, letter, fraction[at])}f${at + 1}`;
+      if (at >= fraction.length) return letter === '0' ? state : '>f0';
+      const next = order(now, letter, fraction[at]);
+      return next === '=' ? `=f${at + 1}` : `${next}f0`;
     },
   };
 }
 
 /** Divides what it reads: the state is the remainder, and how many digits after the point came.
  * @param {number} divisor @param {boolean} wanted whether multiples are accepted, or all else
- * @returns {Reader} */
+ * @returns {Reader & { remainders: number }} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
-  const places = fraction.length,
-    whole = Number(integer + fraction);
+  const places = fraction.length;
+  const whole = Number(integer + fraction);
   if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
-    throw new Unsupported(`multipleOf ${divisor}: too many remainders to count`, '');
+    throw new TooComplex(`multipleOf ${divisor}: too many remainders to count`);
   }
   return {
+    remainders: whole,
     start: '0 -1',
     accepts(state) {
       if (state === 'no') return !wanted;
@@ -158,25 +161,56 @@ const form = (fractions) => ({
   },
 });
 
-/** One automaton of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget] @returns {Node} */
-function product(readers, budget) {
-  const starts = readers.map(({ start }) => start),
-    numbers = new Map([[starts.join('|'), 0]]),
-    states = [starts];
+/** Digits of an unbounded number in an answer: any decimal of 15 digits survives a double (IEEE 754). llama.cpp allows
+ * integers of 16; a double may round those to another integer, so they must not have to be multiples of something. */
+const NUMBER_DIGITS = 15;
+const INTEGER_DIGITS = 16;
+
+/** Bounds the digits: at most `whole` before the point, and behind it as many as there are `all` together, or `places`
+ * if that is more. The state counts the digits that are left.
+ * @param {number} whole @param {number} all @param {number} places @returns {Reader} */
+const limiter = (whole, all, places) => ({
+  start: `${whole} i`,
+  accepts: () => true,
+  step(state, letter) {
+    const left = parseInt(state, 10);
+    const inFraction = state.endsWith('f');
+    if (letter === '.') return `${Math.max(all - (whole - left), places)} f`;
+    return left > 0 ? `${left - 1} ${inFraction ? 'f' : 'i'}` : undefined;
+  },
+});
+
+/** Returns the limiter of an interval of numbers without a sign: only its bounds can ask for more digits.
+ * @param {Interval} interval @param {boolean} integers @param {number} all digits @param {number} most states that it
+ * may have */
+function limited({ lo, hi }, integers, all, most) {
+  const low = digitsOf(lo);
+  const high = Number(hi) < Infinity ? digitsOf(hi) : { integer: '', fraction: '' };
+  const places = Math.max(low.fraction.length, high.fraction.length);
+  const needed = low.integer.length + 1;
+  return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
+}
+
+/** Builds one automaton of readers that must all accept. @param {Reader[]} readers @param {Budget} [budget]
+ * @param {number} [most] states @returns {Node} */
+function product(readers, budget, most = MOST_STATES) {
+  const starts = readers.map(({ start }) => start);
+  const numbers = new Map([[starts.join('|'), 0]]);
+  const states = [starts];
   /** @type {[number, number, number][][]} */
   const edges = [];
   const accept = [];
   for (let at = 0; at < states.length; at++) {
-    budget?.spend('', 2 + 2 * readers.length);
-    if (states.length > MOST_STATES) throw new Unsupported('a range or multipleOf of too many digits', '');
+    budget?.spend('', 4 + 4 * readers.length);
+    if (states.length > most) throw new TooComplex('a range or multipleOf of too many digits');
     const state = states[at];
     if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
     edges.push(
       LETTERS.flatMap((letter) => {
         const next = readers.map((reader, i) => reader.step(state[i], letter));
         if (!next.every((one) => one !== undefined)) return [];
-        const key = next.join('|'),
-          code = letter.charCodeAt(0);
+        const key = next.join('|');
+        const code = letter.charCodeAt(0);
         const to = numbers.get(key) ?? states.length;
         if (to === states.length) numbers.set(key, to), states.push(/** @type {string[]} */ (next));
         return [/** @type {[number, number, number]} */ ([code, code, to])];
@@ -192,8 +226,8 @@ function withoutDeadEnds(edges, accept) {
   /** @type {number[][]} */
   const into = edges.map(() => []);
   edges.forEach((list, from) => list.forEach(([, , to]) => into[to].push(from)));
-  const alive = new Set(accept),
-    open = [...accept];
+  const alive = new Set(accept);
+  const open = [...accept];
   while (open.length) {
     for (const from of into[/** @type {number} */ (open.pop())]) if (!alive.has(from)) alive.add(from), open.push(from);
   }
@@ -209,8 +243,8 @@ function bounds({ lo, loOpen, hi, hiOpen }) {
   return readers;
 }
 
-const DIGIT = chars([[48, 57]]),
-  MINUS = literal('-');
+const DIGIT = chars([[48, 57]]);
+const MINUS = literal('-');
 const FRACTION = sequence(literal('.'), repeat(DIGIT, 1, Infinity));
 const WHOLE = choice([literal('0'), sequence(chars([[49, 57]]), repeat(DIGIT, 0, Infinity))]);
 const E = chars([
@@ -229,6 +263,27 @@ export const NUMBER = sequence(
   WHOLE,
   optional(FRACTION),
   optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))),
+);
+
+/** A number of an answer, which is finite and ends: at most 15 significant digits, and exponents from -307 to 307, so
+ * that JSON.parse reads all of them as normal doubles. */
+const FINITE = sequence(
+  optional(MINUS),
+  choice([
+    product([form(true), limiter(NUMBER_DIGITS, NUMBER_DIGITS, 0)]),
+    sequence(
+      chars([[49, 57]]),
+      optional(sequence(literal('.'), repeat(DIGIT, 1, NUMBER_DIGITS - 1))),
+      E,
+      SIGN,
+      choice([
+        DIGIT,
+        sequence(chars([[49, 57]]), DIGIT),
+        sequence(chars([[49, 50]]), DIGIT, DIGIT),
+        sequence(literal('30'), chars([[48, 55]])),
+      ]),
+    ),
+  ]),
 );
 
 /** Exponents of a range, with needless zeros and signs. @param {number} lo @param {number} hi whole
@@ -250,8 +305,8 @@ function exponents(lo, hi, budget) {
 /** What a number is without its power of ten: '4.5', -3 of 0.0045. @param {Value} value
  * @returns {[string, number]} */
 function scientific(value) {
-  const { integer, fraction } = digitsOf(value),
-    all = (integer + fraction).replace(/^0+/, '');
+  const { integer, fraction } = digitsOf(value);
+  const all = (integer + fraction).replace(/^0+/, '');
   const power = integer === '0' ? all.length - fraction.length - 1 : integer.length - 1;
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
@@ -283,16 +338,21 @@ const HUGE = sequence(
 /** Spellings of the numbers of a range that have no sign.
  * @param {Interval} interval @param {Numbers} numbers @param {boolean} free any spelling @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
-  const steps = multiples.length + notMultiples.length,
-    integers = multiples.some(Number.isInteger);
-  const readers = [
-    form(free || !integers),
-    ...bounds(interval),
+  const steps = multiples.length + notMultiples.length;
+  const integers = multiples.some(Number.isInteger);
+  const dividers = [
     ...multiples.map((step) => divider(step, true)),
     ...notMultiples.map((step) => divider(step, false)),
   ];
+  const readers = [form(free || !integers), ...bounds(interval), ...dividers];
+  if (!free) {
+    // Each digit takes a state for every remainder.
+    const remainders = dividers.reduce((all, { remainders: some }) => all * some, 1);
+    const digits = Math.max(Math.ceil(LIMITED_STATES / 4 / remainders), String(remainders).length + 2);
+    const all = integers && steps === 1 && multiples[0] === 1 ? INTEGER_DIGITS : NUMBER_DIGITS;
+    return product([...readers, limited(interval, integers, all, digits)], budget, LIMITED_STATES);
+  }
   const plain = product(readers, budget);
-  if (!free) return plain;
   if (!steps) return choice([plain, withExponent(interval, budget)]);
   const huge =
     multiples.every((step) => Number.isInteger(1 / step)) &&
@@ -315,9 +375,9 @@ function point(value, free) {
 /** @param {Value} value @param {Numbers} numbers */
 function fits(value, { multiples, notMultiples }) {
   const divides = (/** @type {number} */ step) => {
-    const a = digitsOf(value),
-      b = digitsOf(step),
-      places = Math.max(a.fraction.length, b.fraction.length);
+    const a = digitsOf(value);
+    const b = digitsOf(step);
+    const places = Math.max(a.fraction.length, b.fraction.length);
     const whole = (/** @type {typeof a} */ { integer, fraction }) => BigInt(integer + fraction.padEnd(places, '0'));
     return whole(a) % whole(b) === 0n;
   };
@@ -329,7 +389,8 @@ function fits(value, { multiples, notMultiples }) {
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;
-  if (lo === -Infinity && hi === Infinity && !multiples.length && !notMultiples.length) return NUMBER;
+  const every = lo === -Infinity && hi === Infinity && !multiples.length && !notMultiples.length;
+  if (every) return free ? NUMBER : FINITE;
   return choice(
     intervals.flatMap((interval) => {
       const { lo: low, hi: high, loOpen, hiOpen } = interval;

@@ -1,6 +1,7 @@
 /* ordered: objects whose members come in the order of the schema, as answers have them: then names are known before
  * they are written. Texts that are judged may have any order (nodes.js). */
 import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
+import { bounded } from './refusal.js';
 
 /** @import { Grammar, Member, Members, Node } from './nodes.js' */
 /** How members are written: the name, and the order of those that have one; others: whether those without may come.
@@ -8,61 +9,73 @@ import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 /** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
  *   prefix: string }} List */
 
-/** @param {Grammar} grammar @returns {Grammar} */
-export function ordered({ rules, start }) {
+/** Returns the grammar with the members of objects in order. @param {Grammar} grammar
+ * @param {import('./refusal.js').Budget} [budget] @returns {Grammar} */
+export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
   const made = {};
-  const order = new Ordering(made, { key: (name) => ({ jsonString: name }) });
-  for (const [name, node] of Object.entries(rules)) made[name] = order.node(node);
-  return { rules: made, start };
+  const order = new Ordering(made, { key: (name) => ({ jsonString: name }) }, budget);
+  return bounded(() => {
+    for (const [name, node] of Object.entries(rules)) made[name] = order.node(node);
+    return { rules: made, start };
+  });
 }
 
 /** Puts the rules that it needs beside the others. */
 export class Ordering {
   #rules;
   #writing;
+  #budget;
   #objects = 0;
+  /** Rules that are used already and made later: an object may have tens of thousands of members.
+   * @type {(() => void)[]} */
+  #open = [];
 
-  /** @param {Grammar['rules']} rules @param {Writing} writing */
-  constructor(rules, writing) {
+  /** @param {Grammar['rules']} rules @param {Writing} writing @param {import('./refusal.js').Budget} [budget] */
+  constructor(rules, writing, budget) {
     this.#rules = rules;
     this.#writing = writing;
+    this.#budget = budget;
   }
 
-  /** @param {Node} node @returns {Node} */
-  node(node) {
-    if ('members' in node) return this.members(node, (value) => this.node(value));
-    return mapped(node, (part) => this.node(part));
-  }
+  node = eachOnce((node, visit) => {
+    this.#budget?.spend('');
+    return 'members' in node ? this.members(node, visit) : mapped(node, visit);
+  });
 
   /** @param {Members} node @param {(value: Node) => Node} value what becomes of values @returns {Node} */
   members({ members, colon, comma, min, max }, value) {
     const { key, sort = (list) => list, others = true } = this.#writing;
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
-    const named = sort(members.filter(({ once }) => once)),
-      free = members.filter(({ once }) => !once);
+    const named = sort(members.filter(({ once }) => once));
+    const free = members.filter(({ once }) => !once);
     // One that must be there and has no name of its own comes behind those that have one.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;
-    return this.#tail({ parts, rest, comma, min, max, prefix: `object ${this.#objects++}` }, 0, 0);
+    const first = this.#tail({ parts, rest, comma, min, max, prefix: `object ${this.#objects++}` }, 0, 0);
+    for (let make = this.#open.pop(); make; make = this.#open.pop()) make();
+    return first;
   }
 
-  /** What may follow behind `count` members, from the one at a place on. @param {List} list @param {number} at
-   * @param {number} count @returns {Node} */
+  /** Returns what may follow behind `count` members, from the one at a place on. @param {List} list
+   * @param {number} at @param {number} count @returns {Node} */
   #tail(list, at, count) {
     const { parts, rest, comma, min, max, prefix } = list;
     if (count > max) return NOTHING;
     if (at === parts.length) return this.#rest(rest, comma, min - count, max - count, count > 0);
     const rule = `${prefix} ${at} ${count}`;
-    if (!(rule in this.#rules)) {
+    if (rule in this.#rules) return { rule };
+    this.#budget?.spend('', 4);
+    this.#rules[rule] = NOTHING;
+    this.#open.push(() => {
       const { required, node } = parts[at];
       // Where no number counts, only the first one differs.
-      const most = rest === NOTHING ? parts.length : Infinity,
-        next = min > 1 || max < most ? count + 1 : 1;
+      const most = rest === NOTHING ? parts.length : Infinity;
+      const next = min > 1 || max < most ? count + 1 : 1;
       const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));
       this.#rules[rule] = required ? taken : choice([taken, this.#tail(list, at + 1, count)]);
-    }
+    });
     return { rule };
   }
 
@@ -73,6 +86,22 @@ export class Ordering {
     const some = max < 1 ? NOTHING : sequence(node, repeat(sequence(comma, node), Math.max(min - 1, 0), max - 1));
     return min > 0 ? some : choice([EMPTY, some]);
   }
+}
+
+/** Returns a function that changes nodes and remembers each: parts of a grammar are shared, so a walk that visits them
+ * once for each use can take exponential time.
+ * @param {(node: Node, visit: (node: Node) => Node) => Node} change @returns {(node: Node) => Node} */
+export function eachOnce(change) {
+  /** @type {Map<Node, Node>} */
+  const done = new Map();
+  const visit = (/** @type {Node} */ node) => {
+    const known = done.get(node);
+    if (known) return known;
+    const changed = change(node, visit);
+    done.set(node, changed);
+    return changed;
+  };
+  return visit;
 }
 
 /** A node with its parts changed. @param {any} node @param {(node: Node) => Node} change @returns {Node} */

@@ -26,8 +26,8 @@ export function intersect(a, b) {
   /** @type {Ranges} */
   const out = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
-    const lo = Math.max(a[i][0], b[j][0]),
-      hi = Math.min(a[i][1], b[j][1]);
+    const lo = Math.max(a[i][0], b[j][0]);
+    const hi = Math.min(a[i][1], b[j][1]);
     if (lo <= hi) out.push([lo, hi]);
     if (a[i][1] < b[j][1]) i++;
     else j++;
@@ -53,8 +53,8 @@ export const scalars = (ranges) => intersect(normal(ranges), ANY);
 
 /** @param {Ranges} ranges @param {number} point */
 export function has(ranges, point) {
-  let lo = 0,
-    hi = ranges.length - 1;
+  let lo = 0;
+  let hi = ranges.length - 1;
   while (lo <= hi) {
     const middle = (lo + hi) >> 1;
     if (point < ranges[middle][0]) hi = middle - 1;

@@ -3,7 +3,7 @@
  * 2020-12, core 8 and 9; draft 7, core 8; draft 4 and 6 as far as they differ). Nothing is ever fetched: a reference
  * that leaves the document is refused.
  */
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./refusal.js').Budget} Budget */
 /** @typedef {Record<string, any> | boolean} Schema */
@@ -46,7 +46,7 @@ export const isObject = (value) => value !== null && typeof value === 'object' &
 /** @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
 /** Own keys only: __proto__ and toString are names like others. @param {object} object @param {string} key */
-export const own = (object, key) => Object.prototype.hasOwnProperty.call(object, key);
+export const own = (object, key) => Object.hasOwn(object, key);
 /** @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -65,8 +65,8 @@ function children(schema, pointer) {
   /** @type {[Schema, string][]} */
   const found = [];
   for (const key of Object.keys(schema)) {
-    const value = schema[key],
-      at = `${pointer}/${escapePointer(key)}`;
+    const value = schema[key];
+    const at = `${pointer}/${escapePointer(key)}`;
     if (ONE.has(key) && isSchema(value)) found.push([value, at]);
     if (LIST.has(key) && Array.isArray(value)) {
       value.forEach((part, i) => isSchema(part) && found.push([part, `${at}/${i}`]));
@@ -126,10 +126,10 @@ export class Document {
     for (let next = open.pop(); next; next = open.pop()) {
       const [schema, outer, pointer, before, depth] = next;
       this.budget.spend(pointer);
-      if (depth > DEEPEST) throw new Unsupported('too large: schemas too deep within each other', pointer);
+      if (depth > DEEPEST) throw new TooComplex('schemas too deep within each other', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
-      const draft = draftOf(schema, pointer, before),
-        base = this.identify(schema, outer, pointer, draft);
+      const draft = draftOf(schema, pointer, before);
+      const base = this.identify(schema, outer, pointer, draft);
       const place = this.locate(schema, base, pointer, draft);
       if (base !== outer) this.resources.set(base, place);
       this.anchor(place, outer);
@@ -149,8 +149,8 @@ export class Document {
 
   /** @param {Located} place @param {string} outer base around the schema */
   anchor(place, outer) {
-    const { base, draft } = place,
-      schema = /** @type {Record<string, any>} */ (place.schema);
+    const { base, draft } = place;
+    const schema = /** @type {Record<string, any>} */ (place.schema);
     const id = schema[draft <= 4 ? 'id' : '$id'];
     if (draft <= 7 && typeof id === 'string' && id.startsWith('#') && id.length > 1) {
       this.anchors.set(outer + id, place);
@@ -176,8 +176,8 @@ export class Document {
 
   /** @param {Located} from @param {string} key of the reference @returns {Located} */
   target(from, key) {
-    const text = /** @type {Record<string, any>} */ (from.schema)[key],
-      at = `${from.pointer}/${key}`;
+    const text = /** @type {Record<string, any>} */ (from.schema)[key];
+    const at = `${from.pointer}/${key}`;
     if (typeof text !== 'string') throw new Unsupported(`${key}: expected a string`, at);
     const uri = resolved(text, from.base);
     if (uri === undefined) throw new Unsupported(`${key} ${text}: no URI reference`, at);

@@ -1,14 +1,17 @@
 /*
- * refusal: what a format compiler says when it cannot hold to a format, and the budget that keeps it from trying for
- * ever. A refusal names what cannot be held and where (a JSON pointer in a schema, an offset in a regex or a grammar);
- * outside this room it becomes the coded error `bad-format`.
+ * refusal: what the format compilers throw when an answer cannot be held to a format, and the one budget of work of a
+ * compilation. A refusal names what cannot be held and where (a JSON pointer in a schema, an offset in an expression or
+ * a grammar); outside this room it becomes an error with its code.
  */
 
-/** The ends of a long text. @param {string} text */
+/** Shortens a long text to its ends. @param {string} text */
 const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
-/** A format that cannot be held, or that is none. */
+/** A format that is malformed, or that answers cannot be held to. */
 export class Unsupported extends Error {
+  /** @type {'bad-format' | 'format-too-complex'} */
+  code = 'bad-format';
+
   /** @param {string} what cannot be held, and why @param {string | number} place pointer or offset */
   constructor(what, place) {
     const where = typeof place === 'number' ? `offset ${place}` : `#${clipped(place)}`;
@@ -19,51 +22,59 @@ export class Unsupported extends Error {
   }
 }
 
-/** Steps of one compilation, each about a microsecond. */
-const MOST_STEPS = 400_000;
-/** Far more than so many steps take, on a slow machine too. */
+/** A format that could be held, but needs more work, memory or depth than one format may take. */
+export class TooComplex extends Unsupported {
+  code = /** @type {const} */ ('format-too-complex');
+
+  /** @param {string} why @param {string | number} [place] pointer or offset */
+  constructor(why, place = '') {
+    super(`too large: ${why}`, place);
+  }
+}
+
+/** Units of work of one compilation, all passes together: at most about a microsecond each. */
+const MOST_STEPS = 250_000;
+/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere. */
 const MOST_MILLISECONDS = 20_000;
 /** Steps between two looks at the clock. */
 const LOOK = 256;
 
-/** alive: is called again and again while a compilation goes on, which nothing else interrupts.
- * @typedef {{ milliseconds?: number, alive?: () => void }} ClockOptions */
+/** alive: called at least every few milliseconds of a compilation, which nothing else interrupts.
+ * @typedef {{ steps?: number, milliseconds?: number, alive?: () => void }} Limits */
 
-/** The time that one compilation may take. */
-export class Clock {
+/** The work that one compilation may take. Every pass (parsing, schema logic, ordering, lowering) spends from the same
+ * budget, once per node that it visits, so time and memory are bounded for every format. */
+export class Budget {
   #steps = 0;
   #until;
   #alive;
 
-  /** @param {ClockOptions} [options] */
-  constructor({ milliseconds = MOST_MILLISECONDS, alive } = {}) {
+  /** @param {Limits} [limits] */
+  constructor({ steps = MOST_STEPS, milliseconds = MOST_MILLISECONDS, alive } = {}) {
+    this.left = steps;
     this.#until = performance.now() + milliseconds;
     this.#alive = alive;
   }
 
-  /** After so many steps. @param {number} steps @param {string | number} place */
-  passed(steps, place) {
+  /** Spends work at a place. @param {string | number} place pointer or offset @param {number} [steps] */
+  spend(place, steps = 1) {
+    this.left -= steps;
+    if (this.left < 0) throw new TooComplex('the format has too many cases to hold', place);
     this.#steps += steps;
     if (this.#steps < LOOK) return;
     this.#steps = 0;
     this.#alive?.();
-    if (performance.now() > this.#until) throw new Unsupported('too large: compiling takes too long', place);
+    if (performance.now() > this.#until) throw new TooComplex('compiling takes too long', place);
   }
 }
 
-/** Steps and time that one compilation may take: who runs out is refused, in bounded time and memory. The steps decide;
- * the clock is there for what they count too low. */
-export class Budget {
-  /** @param {ClockOptions & { steps?: number }} [limits] */
-  constructor({ steps = MOST_STEPS, ...limits } = {}) {
-    this.clock = new Clock(limits);
-    this.steps = steps;
-  }
-
-  /** One step of work at a place. @param {string | number} place @param {number} [cost] */
-  spend(place, cost = 1) {
-    this.steps -= cost;
-    if (this.steps < 0) throw new Unsupported('too large: the format has too many cases to hold', place);
-    this.clock.passed(cost, place);
+/** Calls a pass of the compilers; a stack overflow or an array that is too long becomes a refusal.
+ * @template T @param {() => T} pass @returns {T} */
+export function bounded(pass) {
+  try {
+    return pass();
+  } catch (error) {
+    if (error instanceof RangeError) throw new TooComplex('parts too deep within each other');
+    throw error;
   }
 }

@@ -3,7 +3,7 @@
  * punctuation are taken too, since schemas in the wild have them) as a tree. What is not regular is refused by name.
  */
 import { ANY, complement, intersect, normal, scalars } from './ranges.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./ranges.js').Ranges} Ranges */
 /** @typedef {{ kind: 'chars', ranges: Ranges } | { kind: 'sequence' | 'choice', parts: Tree[] }
@@ -67,8 +67,8 @@ function propertyRanges(name, place) {
   for (let from = 0; from < 0x110000; from += 0x800) {
     if (from === 0xd800) continue;
     const points = Array.from({ length: 0x800 }, (_, i) => from + i);
-    const letters = String.fromCodePoint(...points),
-      size = from < 0x10000 ? 1 : 2;
+    const letters = String.fromCodePoint(...points);
+    const size = from < 0x10000 ? 1 : 2;
     for (const found of letters.matchAll(all)) {
       const at = from + found.index / size;
       ranges.push(/** @type {[number, number]} */ ([at, at + found[0].length / size - 1]));
@@ -122,7 +122,7 @@ class Parser {
 
   /** @returns {Tree} */
   choice() {
-    if (++this.depth > DEEPEST) this.refuse('groups too deep within each other');
+    if (++this.depth > DEEPEST) throw new TooComplex('groups too deep within each other', this.at);
     const parts = [this.sequence()];
     while (this.take('|')) parts.push(this.sequence());
     this.depth--;
@@ -138,10 +138,10 @@ class Parser {
 
   /** @returns {Tree} */
   repeated() {
-    this.budget.spend(this.at);
-    const from = this.at,
-      part = this.atom(),
-      count = this.quantifier();
+    this.budget.spend(this.at, 2);
+    const from = this.at;
+    const part = this.atom();
+    const count = this.quantifier();
     if (!count) return part;
     if (part.kind === 'ahead' || part.kind === 'start' || part.kind === 'end' || part.kind === 'boundary') {
       this.refuse('a repeated assertion', from);
@@ -156,12 +156,12 @@ class Parser {
     if (this.take('+')) return [1, Infinity];
     if (this.take('?')) return [0, 1];
     if (this.next !== '{') return undefined;
-    const end = this.letters.indexOf('}', this.at),
-      text = this.letters.slice(this.at, end + 1).join('');
+    const end = this.letters.indexOf('}', this.at);
+    const text = this.letters.slice(this.at, end + 1).join('');
     const found = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text);
     if (!found) return undefined;
-    const min = Number(found[1]),
-      max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
+    const min = Number(found[1]);
+    const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
     if (min > max) this.refuse(`a repetition ${text}`);
     this.at = end + 1;
     return [min, max];
@@ -193,7 +193,7 @@ class Parser {
 
   /** @param {Ranges} ranges */
   wide(ranges) {
-    this.budget.spend(this.at, ranges.length / 4);
+    this.budget.spend(this.at, ranges.length / 2);
     if (!this.ignoreCase) return ranges;
     this.budget.spend(this.at, ranges.reduce((sum, [lo, hi]) => sum + Math.min(hi - lo, MOST_CASED), 0) / 4);
     return anyCase(ranges);
@@ -261,8 +261,8 @@ class Parser {
       kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
     const found = shape.exec(rest);
     if (!found) this.refuse(`the escape \\${kind}`, place);
-    const code = parseInt(found[1] ?? found[2], 16),
-      low = found[3] ? parseInt(found[3], 16) : 0;
+    const code = parseInt(found[1] ?? found[2], 16);
+    const low = found[3] ? parseInt(found[3], 16) : 0;
     if (low && code >= 0xd800 && code < 0xdc00) {
       this.at += found[0].length;
       return this.point(0x10000 + (code - 0xd800) * 0x400 + low - 0xdc00);
@@ -288,8 +288,8 @@ class Parser {
         ranges.push(...from);
         continue;
       }
-      const dash = this.at++,
-        to = this.member();
+      const dash = this.at++;
+      const to = this.member();
       if (!isPoint(to)) ranges.push(...from, ...this.point(45), ...to);
       else if (to[0][0] < from[0][0]) this.refuse('a range that ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));

@@ -19,15 +19,15 @@ import {
 } from './nodes.js';
 import { complement } from './ranges.js';
 import { WORD, parseRegex } from './regex-parse.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
 /** What stands before a place: nothing, a letter of a word, another letter.
  * @typedef {'none' | 'word' | 'other'} Before */
 
-const WORD_CHAR = chars(WORD),
-  OTHER_CHAR = chars(complement(WORD));
+const WORD_CHAR = chars(WORD);
+const OTHER_CHAR = chars(complement(WORD));
 /** Copies of a repeated part that has assertions. */
 const COPIES = 16;
 
@@ -109,8 +109,8 @@ class Compiler {
   sequence(parts, from, before, rest) {
     let later = rest;
     for (let i = parts.length - 1; i >= from; i--) {
-      const part = parts[i],
-        next = later;
+      const part = parts[i];
+      const next = later;
       later = new Rest((now) => this.compile(part, now, next), next.looks || some(part, looksBack));
     }
     return later.at(before);
@@ -129,14 +129,14 @@ class Compiler {
 
   /** @param {boolean} not @param {Before} before @param {Rest} rest @returns {Node} */
   boundary(not, before, rest) {
-    const after = rest.at(before),
-      inWord = sequence(WORD_CHAR, ANY_TEXT);
+    const after = rest.at(before);
+    const inWord = sequence(WORD_CHAR, ANY_TEXT);
     return (before === 'word') === not ? both([after, inWord]) : except(after, inWord);
   }
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
-    if (max > COPIES) throw new Unsupported('an assertion within a repetition', 0);
+    if (max > COPIES) throw new TooComplex('an assertion within a repetition', 0);
     return choice(
       Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), 0, before, rest)),
     );
@@ -163,8 +163,8 @@ function within(node) {
 function build(text, flags, budget, search) {
   const tree = parseRegex(text, flags, budget);
   if (!some(tree, isAssertion)) return search ? within(plain(tree)) : plain(tree);
-  const compiler = new Compiler(budget),
-    end = new Rest(() => (search ? ANY_TEXT : EMPTY), false);
+  const compiler = new Compiler(budget);
+  const end = new Rest(() => (search ? ANY_TEXT : EMPTY), false);
   const first = compiler.compile(tree, 'none', end);
   if (!search) return first;
   if (!some(tree, looksBack)) return sequence(ANY_TEXT, first);

@@ -3,7 +3,7 @@
  * M. O. Rabin and D. Scott, 1959; product; states that lead nowhere are dropped, and those that go on alike are
  * one). Ranges of code points are the letters, cut only where a state needs it.
  */
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
@@ -18,7 +18,7 @@ const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 
-const tooLarge = () => new Unsupported('too large: an intersection or difference has too many states', '');
+const tooLarge = () => new TooComplex('an intersection or difference has too many states');
 
 /** Nondeterministic: empty moves and edges of each state. */
 class Parts {
@@ -35,7 +35,7 @@ class Parts {
 
   state() {
     if (this.moves.length === MOST_PARTS) throw tooLarge();
-    this.around.spend(1);
+    this.around.spend(5);
     this.edges.push([]);
     return this.moves.push([]) - 1;
   }
@@ -43,8 +43,10 @@ class Parts {
   /** Adds a node between two states. @param {Node} node @param {number} from @param {number} to */
   add(node, from, to) {
     if ('literal' in node) return this.#literal(node.literal, from, to);
-    if ('chars' in node) for (const [lo, hi] of node.chars) this.edges[from].push([lo, hi, to]);
-    else if ('sequence' in node) this.#sequence(node.sequence, from, to);
+    if ('chars' in node) {
+      this.around.spend(node.chars.length);
+      for (const [lo, hi] of node.chars) this.edges[from].push([lo, hi, to]);
+    } else if ('sequence' in node) this.#sequence(node.sequence, from, to);
     else if ('choice' in node) for (const part of node.choice) this.#moved(part, from, to);
     else if ('repeat' in node) this.#repeat(node, from, to);
     else if ('rule' in node) this.#moved(this.around.regularRule(node.rule), from, to);
@@ -55,8 +57,8 @@ class Parts {
 
   /** Through states of its own, so that loops stay in it. @param {Node} node @param {number} from @param {number} to */
   #moved(node, from, to) {
-    const a = this.state(),
-      b = this.state();
+    const a = this.state();
+    const b = this.state();
     this.moves[from].push(a);
     this.moves[b].push(to);
     this.add(node, a, b);
@@ -66,8 +68,8 @@ class Parts {
   #literal(text, from, to) {
     let at = from;
     for (const letter of text) {
-      const next = this.state(),
-        point = /** @type {number} */ (letter.codePointAt(0));
+      const next = this.state();
+      const point = /** @type {number} */ (letter.codePointAt(0));
       this.edges[at].push([point, point, next]);
       at = next;
     }
@@ -124,8 +126,8 @@ class Parts {
  * @returns {Lazy} */
 function lazy(node, around) {
   const parts = new Parts(around);
-  const first = parts.state(),
-    end = parts.state();
+  const first = parts.state();
+  const end = parts.state();
   parts.add(node, first, end);
   /** @type {Map<string, number>} */
   const known = new Map();
@@ -143,14 +145,14 @@ function lazy(node, around) {
       mark[state] = round;
       if (state === end || parts.edges[state].length) set.push(state);
       open.push(...parts.moves[state]);
-      around.spend(1);
+      around.spend(5);
     }
     return set.sort((a, b) => a - b);
   };
   /** @param {number[]} seeds */
   const intern = (seeds) => {
-    const set = closed(seeds),
-      key = set.join();
+    const set = closed(seeds);
+    const key = set.join();
     let id = known.get(key);
     if (id === undefined) {
       if (sets.length === MOST_STATES) throw tooLarge();
@@ -163,7 +165,7 @@ function lazy(node, around) {
     accepts: (state) => sets[state].includes(end),
     next(state) {
       const edges = sets[state].flatMap((part) => parts.edges[part]);
-      around.spend(edges.length);
+      around.spend(6 * edges.length);
       return cut(edges, intern);
     },
   };
@@ -236,8 +238,8 @@ function meet(left, right, intern, difference) {
         at = end + 1;
       }
       if (!found) break;
-      const from = Math.max(at, found[0]),
-        end = Math.min(hi, found[1]);
+      const from = Math.max(at, found[0]);
+      const end = Math.min(hi, found[1]);
       out.push([from, end, intern(x, found[2])]);
       at = end + 1;
     }
@@ -250,8 +252,8 @@ function meet(left, right, intern, difference) {
 function explore(source, around) {
   /** @type {Edge[][]} */
   const edges = [];
-  const order = [source.start],
-    index = new Map([[source.start, 0]]);
+  const order = [source.start];
+  const index = new Map([[source.start, 0]]);
   let count = 0;
   for (let i = 0; i < order.length; i++) {
     edges.push(
@@ -264,7 +266,7 @@ function explore(source, around) {
         return /** @type {Edge} */ ([lo, hi, at]);
       }),
     );
-    around.spend(2 + 2 * edges[i].length);
+    around.spend(10 + 10 * edges[i].length);
     if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
   }
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });

@@ -5,9 +5,10 @@
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
+/** @typedef {import('./references.js').Located} Located */
 /** Sorted numbers 2 * id of a schema, + 1 where the value must not fit it; NEVER alone where nothing fits.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
@@ -26,6 +27,14 @@ import { Unsupported } from './refusal.js';
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
+/** What a keyword demands of values of one type, and what it is to deny it.
+ * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
+/** What the clauses of arrays and objects need of schema-logic.js.
+ * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
+ *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
+ *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
+ *   fit: (place: Located, type: Type, track: boolean) => Arm[],
+ *   misfit: (place: Located, type: Type) => Arm[] }} Logic */
 
 export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
 
@@ -45,7 +54,7 @@ export function joinGoals(a, b) {
   if (isNever(a) || isNever(b)) return NEVER;
   if (!a.length || !b.length) return a.length ? a : b;
   const all = [...new Set([...a, ...b])].sort((x, y) => x - y);
-  if (all.length > MOST_GOALS) throw new Unsupported('too many cases: schemas that one value must fit', '');
+  if (all.length > MOST_GOALS) throw new TooComplex('too many cases: schemas that one value must fit');
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 
@@ -152,7 +161,10 @@ export function mergeArms(a, b) {
 export function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
-  if (array) return array.prefix.length + array.contains.length + array.unique.length + array.alsoSeen.length;
+  if (array) {
+    const goals = array.prefix.reduce((sum, goal) => sum + 1 + goal.length, 0);
+    return goals + array.contains.length + array.unique.length + array.alsoSeen.length;
+  }
   if (!object) return 0;
   return (
     object.names.size +

@@ -3,8 +3,8 @@ import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
 
-/** @typedef {import('./schema-logic.js').Logic} Logic */
-/** @typedef {import('./schema-logic.js').Clause} Clause */
+/** @typedef {import('./schema-arms.js').Logic} Logic */
+/** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 
@@ -14,8 +14,8 @@ const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 /** Items by their place, and the others. @param {Logic} logic @param {Located} place
  * @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {
-  const tuple = Array.isArray(schema.items),
-    listed = Array.isArray(schema.prefixItems) && place.draft >= 2019;
+  const tuple = Array.isArray(schema.items);
+  const listed = Array.isArray(schema.prefixItems) && place.draft >= 2019;
   const first = tuple ? 'items' : listed ? 'prefixItems' : '';
   const others = tuple ? 'additionalItems' : 'items';
   /** @type {Clause[]} */
@@ -32,8 +32,8 @@ function itemClauses(logic, place, schema) {
     all.push({ demand: () => [arrayArm({ prefix, seen: parts.length })], deny });
   }
   if (!isSchema(schema[others])) return all;
-  const rest = logic.child(place, schema[others], `/${others}`),
-    from = parts.length;
+  const rest = logic.child(place, schema[others], `/${others}`);
+  const from = parts.length;
   const prefix = Array(from).fill(ALWAYS);
   all.push(
     clause(
@@ -47,9 +47,9 @@ function itemClauses(logic, place, schema) {
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function containsClauses(logic, place, schema) {
   if (schema.contains === undefined || place.draft < 6) return [];
-  const part = logic.child(place, schema.contains, '/contains'),
-    goal = logic.goal(part),
-    not = logic.goal(part, true);
+  const part = logic.child(place, schema.contains, '/contains');
+  const goal = logic.goal(part);
+  const not = logic.goal(part, true);
   const counted = place.draft >= 2019;
   const min = (counted ? count(place, schema, 'minContains') : undefined) ?? 1;
   const max = (counted ? count(place, schema, 'maxContains') : undefined) ?? Infinity;
@@ -69,8 +69,8 @@ function containsClauses(logic, place, schema) {
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 export function arrayClauses(logic, place, schema) {
   const all = itemClauses(logic, place, schema);
-  const min = count(place, schema, 'minItems'),
-    max = count(place, schema, 'maxItems');
+  const min = count(place, schema, 'minItems');
+  const max = count(place, schema, 'maxItems');
   if (min) all.push(clause([arrayArm({ min })], [arrayArm({ max: min - 1 })]));
   if (max !== undefined) all.push(clause([arrayArm({ max })], [arrayArm({ min: max + 1 })]));
   all.push(...containsClauses(logic, place, schema));

@@ -12,13 +12,15 @@ import {
   except,
   hasHalfPair,
   isNothing,
+  lengths,
   literal,
+  ofLength,
   optional,
   repeat,
   sequence,
 } from './nodes.js';
 import { numberNode } from './numbers.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from './schema-arms.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
@@ -43,11 +45,13 @@ const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
 
 export class Emitter {
   /** @param {import('./schema-logic.js').Logic} logic @param {import('./layout.js').Layouts} layouts
-   * @param {{ free: boolean }} options free: any spelling of numbers */
-  constructor(logic, layouts, { free }) {
+   * @param {{ free: boolean, bounds?: import('../protocol.js').Bounds }} options free: any spelling of numbers;
+   * bounds: of strings, arrays and objects that the schema leaves unbounded */
+  constructor(logic, layouts, { free, bounds: { maxLength, maxItems, maxProperties } = {} }) {
     this.logic = logic;
     this.layouts = layouts;
     this.free = free;
+    this.most = { length: maxLength ?? Infinity, items: maxItems ?? Infinity, members: maxProperties ?? Infinity };
     /** @type {Record<string, Node>} */
     this.rules = Object.create(null);
     /** @type {Map<string, Node>} */
@@ -66,8 +70,8 @@ export class Emitter {
 
   /** @param {Goal} goal @returns {import('./nodes.js').Grammar} */
   grammar(goal) {
-    const { around } = this.layouts,
-      value = this.value(goal, 0);
+    const { around } = this.layouts;
+    const value = this.value(goal, 0);
     this.rules.start = sequence(around, value, around);
     for (let next = this.open.pop(); next; next = this.open.pop()) this.rules[next.name] = next.make();
     return { rules: this.rules, start: 'start' };
@@ -76,8 +80,8 @@ export class Emitter {
   /** Values that fit a goal. @param {Goal} goal @param {number} depth of brackets around @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
-    const key = `${goal} ${this.layouts.depth(depth)}`,
-      known = this.values.get(key);
+    const key = `${goal} ${this.layouts.depth(depth)}`;
+    const known = this.values.get(key);
     if (known) return known;
     this.logic.budget.spend('', 20);
     const arms = TYPES.map((type) => this.logic.arms(goal, type).filter((arm) => !this.logic.isBarren(arm)));
@@ -119,15 +123,24 @@ export class Emitter {
   /** @param {Arm[]} arms @returns {Node} */
   strings(arms) {
     if (!arms.length) return NOTHING;
-    const texts = choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
+    const texts = choice(arms.map(({ string }) => this.bounded(string ? textsOf(string) : ANY_TEXT)));
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
+  }
+
+  /** Bounds texts without a bound. @param {Node} texts */
+  bounded(texts) {
+    const [least, most] = lengths(texts);
+    const { length } = this.most;
+    return most === Infinity && length < Infinity ? ofLength(texts, 0, Math.max(least, length)) : texts;
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */
   array({ array }, depth) {
-    const items = array ?? noItems();
-    const layout = this.layouts.at(depth),
-      { comma } = layout;
+    const free = array ?? noItems();
+    const least = Math.max(free.min, ...free.contains.map(({ from, min }) => from + min));
+    const items = free.max < Infinity ? free : { ...free, max: Math.max(this.most.items, least) };
+    const layout = this.layouts.at(depth);
+    const { comma } = layout;
     const reach = this.reach(items, depth);
     if (items.unique.length && reach > 1) {
       throw new Unsupported('uniqueItems: items cannot be compared', items.unique[0]);
@@ -154,14 +167,14 @@ export class Emitter {
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
     if (i >= prefix.length) {
-      const value = this.value(rest, depth + 1),
-        left = max - i;
+      const value = this.value(rest, depth + 1);
+      const left = max - i;
       const more = repeat(sequence(comma, value), Math.max(min - i - 1, 0), left - 1);
       if (i === 0) return sequence(value, more);
       return sequence(comma, value, more);
     }
-    const value = this.value(prefix[i], depth + 1),
-      last = i + 1 >= max;
+    const value = this.value(prefix[i], depth + 1);
+    const last = i + 1 >= max;
     const next = () => this.tail(items, i + 1, comma, comma, depth);
     const later = last ? EMPTY : i % NESTED === NESTED - 1 ? this.rule(next) : next();
     return sequence(before, value, min > i + 1 ? later : optional(later));
@@ -170,17 +183,17 @@ export class Emitter {
   /** Items of which some are counted: a rule for each place and count. @param {Items} items @param {number} reach
    * @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
-    const { prefix, contains, min } = items,
-      { comma } = this.layouts.at(depth);
+    const { prefix, contains, min } = items;
+    const { comma } = this.layouts.at(depth);
     const places = Math.max(prefix.length, min, reach < Infinity ? reach : 0, ...contains.map(({ from }) => from));
     /** @type {Map<string, Node>} */
     const states = new Map();
     /** @param {number} at @param {number[]} counts @returns {Node} */
     const from = (at, counts) => {
-      const key = `${at} ${counts}`,
-        known = states.get(key);
+      const key = `${at} ${counts}`;
+      const known = states.get(key);
       if (known) return known;
-      if (states.size > MOST_COUNTS) throw new Unsupported('contains: too many counts', '');
+      if (states.size > MOST_COUNTS) throw new TooComplex('contains: too many counts');
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
@@ -203,8 +216,8 @@ export class Emitter {
   countedItem({ prefix, rest, contains }, at, counts, depth, after) {
     const ways = [{ goal: prefix[at] ?? rest, counts: /** @type {number[]} */ ([]) }];
     contains.forEach((one, i) => {
-      const { goal, from, min, max } = one,
-        enough = counts[i] >= min && max === Infinity;
+      const { goal, from, min, max } = one;
+      const enough = counts[i] >= min && max === Infinity;
       for (const way of ways.splice(0)) {
         const not = max < Infinity && at >= from ? joinGoals(way.goal, this.denied(goal)) : way.goal;
         ways.push({ goal: not, counts: [...way.counts, counts[i]] });
@@ -233,7 +246,8 @@ export class Emitter {
     const nodes = members.map((list) => {
       const min = Math.max(object?.min ?? 0, list.filter(({ required }) => required).length);
       const reach = list.every(({ once }) => once) ? list.length : Infinity;
-      const max = Math.min(object?.max ?? Infinity, reach);
+      const bound = (object?.max ?? Infinity) < Infinity ? Infinity : Math.max(this.most.members, min);
+      const max = Math.min(object?.max ?? Infinity, reach, bound);
       const empty = min === 0 ? layout.empty : NOTHING;
       if (max < 1 || max < min) return empty;
       const some = { members: list, colon: layout.colon, comma: layout.comma, min: Math.max(min, 1), max };
@@ -244,14 +258,14 @@ export class Emitter {
 
   /** @param {number} depth @returns {Member[]} */
   freeMembers(depth) {
-    return [{ key: ANY_TEXT, value: this.value(ALWAYS, depth + 1), required: false, once: false }];
+    return [{ key: this.bounded(ANY_TEXT), value: this.value(ALWAYS, depth + 1), required: false, once: false }];
   }
 
   /** Lists of members, one for each way to meet the demands on some member. @param {Members} object
    * @param {number} depth @returns {Member[][]} */
   members(object, depth) {
-    const named = this.named(object),
-      classes = this.classes(object, new Set(named.keys()));
+    const named = this.named(object);
+    const classes = this.classes(object, new Set(named.keys()));
     /** @type {{ extra: Extra[] }[]} */
     let ways = [{ extra: [] }];
     object.exists.forEach((one, mark) => {
@@ -262,7 +276,7 @@ export class Emitter {
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
       ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (ways.length > MOST_WAYS) throw new Unsupported('too many cases: some member must differ', '');
+      if (ways.length > MOST_WAYS) throw new TooComplex('too many cases: some member must differ');
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);
@@ -322,7 +336,7 @@ export class Emitter {
           { ...one, key: except(one.key, key) },
         ])
         .filter(({ key: texts }) => !languages.isEmpty(texts));
-      if (classes.length > MOST_CLASSES) throw new Unsupported('patternProperties: too many patterns overlap', '');
+      if (classes.length > MOST_CLASSES) throw new TooComplex('patternProperties: too many patterns overlap');
       this.logic.budget.spend('', 50);
     }
     return classes
@@ -376,7 +390,9 @@ export class Emitter {
       const value = this.value(goal, depth + 1);
       if (!isNothing(value)) same.set(value, [...(same.get(value) ?? []), key]);
     }
-    for (const [value, keys] of same) list.push({ key: choice(keys), value, required: false, once: false });
+    for (const [value, keys] of same) {
+      list.push({ key: this.bounded(choice(keys)), value, required: false, once: false });
+    }
     return list;
   }
 }

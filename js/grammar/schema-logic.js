@@ -7,7 +7,7 @@ import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
 import { count, isObject } from './references.js';
 import { searchNode } from './regex.js';
-import { Unsupported } from './refusal.js';
+import { TooComplex, Unsupported } from './refusal.js';
 import {
   ALWAYS,
   FREE,
@@ -29,12 +29,12 @@ import { objectClauses } from './schema-objects.js';
 import { formatNode } from './text-formats.js';
 
 /** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./schema-arms.js').Goal} Goal */
 /** @typedef {import('./schema-arms.js').Type} Type */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./nodes.js').Node} Node */
-/** What a keyword demands of values of one type, and what it is to deny it.
- * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
+/** One of `oneOf`, and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
 /** Arms of one type of one schema. */
@@ -104,8 +104,8 @@ export class Logic {
   /** @param {number} one of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
   literal(one, type, track) {
     const place = this.document.all[one >> 1];
-    const key = `${one} ${type} ${track}`,
-      known = this.known.get(key);
+    const key = `${one} ${type} ${track}`;
+    const known = this.known.get(key);
     if (known) return known;
     if (known === null) throw new Unsupported('$ref: a reference that leads back to itself at once', place.pointer);
     this.known.set(key, null);
@@ -167,7 +167,7 @@ export class Logic {
   /** @param {Arm[]} arms @param {string} pointer */
   bound(arms, pointer) {
     this.budget.spend(pointer, arms.length);
-    if (arms.length > MOST_ARMS) throw new Unsupported('too many cases: alternatives that overlap', pointer);
+    if (arms.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
   }
 
   /** Arms that demand one of each list. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
@@ -183,7 +183,7 @@ export class Logic {
         this.budget.spend(pointer, 2 + (sizeOf(one) + sizeOf(other)) / 4);
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
-        if (all.length > MOST_ARMS) throw new Unsupported('too many cases: alternatives that overlap', pointer);
+        if (all.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
       }
     }
     return all;
@@ -203,8 +203,8 @@ export class Logic {
   /** Whether surely no value fits. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
-    const key = goal.join(),
-      known = this.emptyGoals.get(key);
+    const key = goal.join();
+    const known = this.emptyGoals.get(key);
     if (known !== undefined) return known;
     if (this.looking > LOOK_DEPTH) return false;
     this.emptyGoals.set(key, false);
@@ -258,8 +258,8 @@ export class Logic {
     /** @type {Clause[]} */
     const all = [];
     if (schema.type !== undefined) {
-      const names = [schema.type].flat(),
-        own = type === 'true' || type === 'false' ? 'boolean' : type;
+      const names = [schema.type].flat();
+      const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
       if (unknown !== undefined) throw new Unsupported(`type ${JSON.stringify(unknown)}`, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
@@ -293,8 +293,8 @@ export class Logic {
   stringClauses(place, schema) {
     /** @type {Clause[]} */
     const all = [];
-    const min = count(place, schema, 'minLength'),
-      max = count(place, schema, 'maxLength');
+    const min = count(place, schema, 'minLength');
+    const max = count(place, schema, 'maxLength');
     if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
     if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
     if (typeof schema.pattern === 'string') {
@@ -374,9 +374,11 @@ export class Logic {
   oneOf(parts, type, track, pointer) {
     return {
       demand: () => {
-        const lists = parts.map((part) => this.fit(part, type, track));
+        const live = parts
+          .map((part) => ({ part, list: this.fit(part, type, track) }))
+          .filter(({ list }) => list.length);
         return this.union(
-          lists.map((list, i) => (list.length ? this.only(list, i, parts, lists, type, pointer) : [])),
+          live.map((branch) => this.only(branch, live, type, pointer)),
           pointer,
         );
       },
@@ -391,22 +393,25 @@ export class Logic {
     };
   }
 
-  /** Arms of branch i that no other branch allows. @param {Arm[]} list @param {number} i @param {Located[]} parts
-   * @param {Arm[][]} lists @param {Type} type @param {string} pointer @returns {Arm[]} */
-  only(list, i, parts, lists, type, pointer) {
-    return list.flatMap((arm) => {
+  /** Returns the arms of a branch that no other branch allows. @param {Branch} branch @param {Branch[]} branches
+   * @param {Type} type @param {string} pointer @returns {Arm[]} */
+  only(branch, branches, type, pointer) {
+    return branch.list.flatMap((arm) => {
       let arms = [arm];
-      parts.forEach((part, j) => {
-        if (j === i || !lists[j].length) return;
+      for (const other of branches) {
+        if (other === branch) continue;
+        if (!arms.length) break;
         arms = arms.flatMap((one) => {
-          this.budget.spend(pointer, lists[j].length);
-          const apart = lists[j].every((other) => this.isBarren(mergeArms(one, other)));
+          this.budget.spend(pointer, other.list.length);
+          const apart = other.list.every((theirs) => this.isBarren(mergeArms(one, theirs)));
           return apart
             ? [one]
-            : this.product([one], () => this.misfit(part, type), type, pointer).filter((rest) => !this.isBarren(rest));
+            : this.product([one], () => this.misfit(other.part, type), type, pointer).filter(
+                (rest) => !this.isBarren(rest),
+              );
         });
         this.bound(arms, pointer);
-      });
+      }
       return arms;
     });
   }
@@ -414,8 +419,8 @@ export class Logic {
   /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
    * @returns {Clause} */
   conditional(place, schema, type, track) {
-    const test = this.child(place, schema.if, '/if'),
-      always = this.synthetic({}, place);
+    const test = this.child(place, schema.if, '/if');
+    const always = this.synthetic({}, place);
     const yes = schema.then === undefined ? always : this.child(place, schema.then, '/then');
     const no = schema.else === undefined ? always : this.child(place, schema.else, '/else');
     const at = place.pointer;
@@ -442,8 +447,8 @@ export class Logic {
   /** What unevaluatedItems and unevaluatedProperties demand beside an arm. @param {Located} place @param {Arm} arm
    * @param {string} key @returns {Arm} */
   unevaluated(place, arm, key) {
-    const schema = /** @type {Record<string, any>} */ (place.schema),
-      part = this.child(place, schema[key], `/${key}`);
+    const schema = /** @type {Record<string, any>} */ (place.schema);
+    const part = this.child(place, schema[key], `/${key}`);
     if (key === 'unevaluatedProperties') {
       const { seenNames: names = new Set(), seenPatterns: patterns = [], seenAll = false } = arm.object ?? {};
       if (seenAll) return arm;
@@ -472,8 +477,8 @@ function exactly(value) {
   if (Array.isArray(value)) {
     return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };
   }
-  const names = Object.keys(value),
-    properties = Object.create(null);
+  const names = Object.keys(value);
+  const properties = Object.create(null);
   for (const name of names) properties[name] = constant(value[name]);
   return { type: 'object', properties, required: names, additionalProperties: false };
 }
@@ -507,8 +512,8 @@ function numberClauses({ pointer }, schema) {
       ),
     );
   const [low, high] = [number('minimum'), number('maximum')];
-  const [above, below] = [number('exclusiveMinimum'), number('exclusiveMaximum')],
-    step = number('multipleOf');
+  const [above, below] = [number('exclusiveMinimum'), number('exclusiveMaximum')];
+  const step = number('multipleOf');
   if (low !== undefined) least(low, schema.exclusiveMinimum === true);
   if (high !== undefined) most(high, schema.exclusiveMaximum === true);
   if (above !== undefined) least(above, true);

@@ -4,8 +4,8 @@ import { count, escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, NEVER, isNever, mergeArms, objectArm } from './schema-arms.js';
 
-/** @typedef {import('./schema-logic.js').Logic} Logic */
-/** @typedef {import('./schema-logic.js').Clause} Clause */
+/** @typedef {import('./schema-arms.js').Logic} Logic */
+/** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 /** @typedef {import('./schema-arms.js').Goal} Goal */
@@ -73,8 +73,8 @@ function valueClauses(logic, place, schema) {
   }
   if (schema.additionalProperties === undefined) return all;
   const rest = logic.child(place, schema.additionalProperties, '/additionalProperties');
-  const names = new Set(named.map(({ name }) => name)),
-    keys = patterns.map(({ key }) => key);
+  const names = new Set(named.map(({ name }) => name));
+  const keys = patterns.map(({ key }) => key);
   const other = except(ANY_TEXT, choice([...[...names].map((name) => literal(name)), ...keys]));
   const denied = logic.goal(rest, true);
   all.push(
@@ -135,8 +135,8 @@ function dependencyClauses(logic, place, schema, track) {
 export function objectClauses(logic, place, schema, track) {
   const all = valueClauses(logic, place, schema);
   if (schema.propertyNames !== undefined && place.draft >= 6) {
-    const part = logic.child(place, schema.propertyNames, '/propertyNames'),
-      denied = logic.goal(part, true);
+    const part = logic.child(place, schema.propertyNames, '/propertyNames');
+    const denied = logic.goal(part, true);
     all.push(
       clause(
         [objectArm({ nameGoal: logic.goal(part) })],
@@ -148,8 +148,8 @@ export function objectClauses(logic, place, schema, track) {
     const names = nameList(place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }
-  const min = count(place, schema, 'minProperties'),
-    max = count(place, schema, 'maxProperties');
+  const min = count(place, schema, 'minProperties');
+  const max = count(place, schema, 'maxProperties');
   if (min) all.push(clause([objectArm({ min })], [objectArm({ max: min - 1 })]));
   if (max !== undefined) all.push(clause([objectArm({ max })], [objectArm({ min: max + 1 })]));
   all.push(...dependencyClauses(logic, place, schema, track));

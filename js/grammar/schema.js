@@ -7,20 +7,35 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 
+/** Keywords of the vocabularies of drafts 4 to 2020-12, and `nullable` of OpenAPI. */
+const KEYWORDS = new RegExp(
+  `^(\\$.*|type|enum|const|format|id|title|description|default|examples|deprecated|readOnly` +
+    '|writeOnly|definitions|if|then|else|not|(all|any|one)Of|items|prefixItems|contains|properties|required|pattern' +
+    '|dependencies|dependent(Required|Schemas)|content(Encoding|MediaType|Schema)|multipleOf|uniqueItems|nullable' +
+    '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
+    '|patternProperties|propertyNames)$',
+);
+
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
 /** `matching`: judge texts as the specification does (any white space, any spelling of numbers, `format` as the draft
- * says); else the narrower shape that answers are held to.
- * @typedef {{ whitespace?: Whitespace, matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
+ * says); else the narrower shape that answers are held to, with `bounds` for what the schema leaves unbounded.
+ * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
+ *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
 
 /** @param {any} schema @param {SchemaOptions} options @param {import('./refusal.js').Budget} budget
  * @returns {import('./nodes.js').Grammar} */
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema: expected an object or a boolean', '');
+  const keys = typeof schema === 'object' ? Object.keys(schema) : [];
+  if (keys.length && !keys.some((key) => KEYWORDS.test(key))) {
+    throw new Unsupported(`an object with no keyword of JSON Schema (${keys.slice(0, 5).join(', ')})`, '');
+  }
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);
-  const languages = new Languages(budget),
-    document = new Document(schema, budget, options.draft);
+  const languages = new Languages(budget);
+  const document = new Document(schema, budget, options.draft);
   const logic = new Logic(document, languages, budget, formats, !matching);
-  const emitter = new Emitter(logic, new Layouts(whitespace), { free: matching });
+  const bounds = matching ? {} : options.bounds;
+  const emitter = new Emitter(logic, new Layouts(whitespace), { free: matching, bounds });
   return trimmed(emitter.grammar(logic.goal(document.root)), languages, budget);
 }

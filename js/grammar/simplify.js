@@ -25,9 +25,9 @@ class Letters {
 
   /** @param {Edge} edge */
   of(edge) {
-    const how = howOf(edge),
-      key = how * STATES + edge.label,
-      known = this.#known.get(key);
+    const how = howOf(edge);
+    const key = how * STATES + edge.label;
+    const known = this.#known.get(key);
     if (known !== undefined) return known;
     this.#known.set(key, this.how.length);
     this.label.push(edge.label);
@@ -49,8 +49,8 @@ function keysOf(letters, edges, same) {
 
 /** @param {{ start: number, edges: Edge[][], accept: boolean[], loop: number[] }} rule @returns {Simple} */
 export function simplified({ start, edges, accept, loop }) {
-  const names = new Letters(),
-    letters = edges.map((list) => list.map((edge) => names.of(edge)));
+  const names = new Letters();
+  const letters = edges.map((list) => list.map((edge) => names.of(edge)));
   const same = Int32Array.from(edges, (_, i) => i);
   /** @type {number[][]} */
   let keys = [];
@@ -71,8 +71,8 @@ function merge(keys, same, kind) {
   let changed = false;
   for (let i = keys.length - 1; i >= 0; i--) {
     if (same[i] !== i) continue;
-    const own = kind(i),
-      list = keys[i];
+    const own = kind(i);
+    const list = keys[i];
     let hash = own;
     for (const key of list) hash = Math.imul(hash ^ key ^ (Math.floor(key / STATES) << 7), 0x9e3779b1);
     let slot = (hash ^ (hash >>> 15)) & (size - 1);
@@ -99,16 +99,16 @@ function isEqual(a, b) {
 /** @param {{ start: number, accept: boolean[], loop: number[] }} rule @param {number[][]} keys
  * @param {Int32Array} same @param {Letters} names @returns {Simple} */
 function renumbered({ start, accept, loop }, keys, same, names) {
-  const place = new Int32Array(keys.length).fill(-1),
-    order = [start];
+  const place = new Int32Array(keys.length).fill(-1);
+  const order = [start];
   /** @type {Simple} */
   const out = { accept: [], loop: [], ends: [], how: [], label: [], to: [] };
   place[start] = 0;
   for (let i = 0; i < order.length; i++) {
     const seen = new Set();
     for (const key of keys[order[i]]) {
-      const letter = Math.floor(key / STATES),
-        next = same[key - letter * STATES];
+      const letter = Math.floor(key / STATES);
+      const next = same[key - letter * STATES];
       if (place[next] < 0) place[next] = order.push(next) - 1;
       if (seen.size !== seen.add(letter * STATES + next).size) {
         out.how.push(names.how[letter]);

@@ -21,9 +21,9 @@ for (const [point, letter] of [
 ]) {
   SHORT.set(Number(point), String(letter).charCodeAt(0));
 }
-const QUOTE = 0x22,
-  BACKSLASH = 0x5c,
-  FIRST_PRINTABLE = 0x20;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const FIRST_PRINTABLE = 0x20;
 
 export class Spells {
   graph = new Graph();
@@ -77,8 +77,8 @@ export class Spells {
 
   /** One code point. @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
-    const key = to * 0x200000 + point,
-      known = this.#letters[how].get(key);
+    const key = to * 0x200000 + point;
+    const known = this.#letters[how].get(key);
     if (known !== undefined) return known;
     const plain = point >= FIRST_PRINTABLE && point < 0x7f && !SHORT.has(point);
     const node = !plain
@@ -92,8 +92,8 @@ export class Spells {
 
   /** A letter of ASCII that has no short escape: itself, or its code. @param {number} point @param {number} to */
   #plain(point, to) {
-    const low = point & 15,
-      graph = this.graph;
+    const low = point & 15;
+    const graph = this.graph;
     if (low < 10) graph.put(0x30 + low, 0x30 + low, to);
     else {
       graph.put(0x37 + low, 0x37 + low, to);
@@ -162,8 +162,8 @@ export class Spells {
     };
     for (const [lo, hi, to] of segments) {
       for (let at = lo; at <= hi; ) {
-        const own = Math.floor(at / size),
-          last = Math.floor((hi + 1) / size) - 1;
+        const own = Math.floor(at / size);
+        const last = Math.floor((hi + 1) / size) - 1;
         if (own !== digit) close();
         if (at === own * size && last >= own) {
           close();
@@ -247,11 +247,11 @@ export class Spells {
     /** @type {Segment[]} */
     const out = [];
     for (const [lo, hi, to] of segments) {
-      const a = lo - 0x10000,
-        b = hi - 0x10000;
+      const a = lo - 0x10000;
+      const b = hi - 0x10000;
       for (let at = a; at <= b; ) {
-        const unit = at >> 10,
-          last = ((b + 1) >> 10) - 1;
+        const unit = at >> 10;
+        const last = ((b + 1) >> 10) - 1;
         if ((at & 1023) === 0 && last >= unit) {
           out.push([0xd800 + unit, 0xd800 + last, this.#low([[0xdc00, 0xdfff, to]])]);
           at = (last + 1) << 10;
@@ -295,8 +295,8 @@ function hexDigits(a, b) {
 /** @param {Segment[]} segments @param {number} lo @param {number} hi @returns {Segment[]} */
 function within(segments, lo, hi) {
   return segments.flatMap((segment) => {
-    const a = Math.max(segment[0], lo),
-      b = Math.min(segment[1], hi);
+    const a = Math.max(segment[0], lo);
+    const b = Math.min(segment[1], hi);
     return a <= b ? [/** @type {Segment} */ ([a, b, segment[2]])] : [];
   });
 }

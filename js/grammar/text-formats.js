@@ -9,12 +9,16 @@ import { Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 
-const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])',
-  SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
+const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])';
+const SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
 const LEAP = '(\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29';
 const DATE = `(\\d{4}-(${LONG}|${SHORT}|02-(0[1-9]|1\\d|2[0-8]))|${LEAP})`;
-const OFFSET = '([Zz]|[+-]([01]\\d|2[0-3]):[0-5]\\d)';
-const TIME = `(([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d+)?${OFFSET}|23:59:60(\\.\\d+)?([Zz]|[+-]00:00))`;
+/** @param {string} utc letters for no offset @param {string} fraction digits of a second */
+const timeOf = (utc, fraction) =>
+  `(([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.${fraction})?` +
+  `([${utc}]|[+-]([01]\\d|2[0-3]):[0-5]\\d)|23:59:60(\\.${fraction})?([${utc}]|[+-]00:00))`;
+const TIME = timeOf('Zz', '\\d+');
+const ANSWERED_TIME = timeOf('Z', '\\d{1,9}');
 const CLOCK = 'T(\\d+H(\\d+M(\\d+S)?)?|\\d+M(\\d+S)?|\\d+S)';
 const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)(${CLOCK})?)`;
 
@@ -29,9 +33,9 @@ const HOSTNAME =
   `|(${label(18)}\\.){0,5}${LABEL}(\\.${label(18)}){0,5})`;
 const BYTE = '(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
 const IPV4 = `${BYTE}(\\.${BYTE}){3}`;
-const HEX = '[0-9A-Fa-f]',
-  GROUP = `${HEX}{1,4}`,
-  LAST = `(${GROUP}:${GROUP}|${IPV4})`;
+const HEX = '[0-9A-Fa-f]';
+const GROUP = `${HEX}{1,4}`;
+const LAST = `(${GROUP}:${GROUP}|${IPV4})`;
 const IPV6 = [
   `(${GROUP}:){6}${LAST}`,
   `::(${GROUP}:){5}${LAST}`,
@@ -46,21 +50,21 @@ const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
 /** RFC 3986, appendix A; for 3987 with more letters. @param {string} more letters @param {string} own of queries */
 function identifiers(more, own) {
-  const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`,
-    escape = `%${HEX}{2}`;
-  const letter = `([${plain}:@-]|${escape})`,
-    segment = `${letter}*`,
-    first = `${letter}+`;
+  const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`;
+  const escape = `%${HEX}{2}`;
+  const letter = `([${plain}:@-]|${escape})`;
+  const segment = `${letter}*`;
+  const first = `${letter}+`;
   const noColon = `([${plain}@-]|${escape})+`;
-  const user = `([${plain}:-]|${escape})*`,
-    name = `([${plain}-]|${escape})*`;
+  const user = `([${plain}:-]|${escape})*`;
+  const name = `([${plain}-]|${escape})*`;
   const future = `[vV]${HEX}+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+`;
   const authority = `(${user}@)?(\\[(${IPV6}|${future})\\]|${name})(:\\d*)?`;
   const tail = `(\\?([${plain}:@/?${own}-]|${escape})*)?(#([${plain}:@/?-]|${escape})*)?`;
-  const net = `//${authority}(/${segment})*`,
-    absolute = `/(${first}(/${segment})*)?`;
-  const scheme = '[A-Za-z][A-Za-z0-9+.-]*',
-    some = `${net}|${absolute}|${first}(/${segment})*`;
+  const net = `//${authority}(/${segment})*`;
+  const absolute = `/(${first}(/${segment})*)?`;
+  const scheme = '[A-Za-z][A-Za-z0-9+.-]*';
+  const some = `${net}|${absolute}|${first}(/${segment})*`;
   const full = `${scheme}:(${some}|)${tail}`;
   return {
     full,
@@ -99,10 +103,13 @@ export const FORMATS = Object.freeze({
   'json-pointer': POINTER,
   'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
-/** What answers are held to where validators in use refuse a part of a format: a host without a dot and quoted names in
- * an email's address, a URI of a scheme alone, dots in the names of a template's variables. Texts that are judged are
- * judged by FORMATS. @type {Record<string, string>} */
+/** What answers are held to where validators and parsers in use refuse a part of a format, or read it otherwise:
+ * lower-case letters in a time, a host without a dot and quoted names in an email's address, a URI of a scheme alone,
+ * dots in the names of a template's variables. Texts that are judged are judged by FORMATS.
+ * @type {Record<string, string>} */
 const NARROW = Object.freeze({
+  time: ANSWERED_TIME,
+  'date-time': `${DATE}T${ANSWERED_TIME}`,
   email: `${ATOM}(\\.${ATOM})*@(${LABEL}\\.)+${LABEL}`,
   uri: URI.narrow,
   iri: IRI.narrow,
@@ -124,8 +131,8 @@ const made = new Map();
 export function formatNode(name, budget, pointer, narrow) {
   if (Object.hasOwn(REFUSED, name)) throw new Unsupported(`format ${name}: ${REFUSED[name]}`, pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
-  const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name],
-    known = made.get(source);
+  const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name];
+  const known = made.get(source);
   if (known) return known;
   const node = wholeNode(source, '', budget);
   made.set(source, node);

@@ -3,7 +3,8 @@
  * recursion without a way out) would be a way into a dead end; alternatives and optional members that need it are left
  * out.
  */
-import { EMPTY, NOTHING, choice, isNothing, repeat, sequence } from './nodes.js';
+import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './nodes.js';
+import { eachOnce } from './ordered.js';
 import { Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
@@ -20,10 +21,10 @@ function fruitful({ rules }, hasText, budget) {
   const open = Object.keys(rules);
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (good.has(name)) continue;
-    budget.spend(0);
+    budget.spend(0, 2);
     /** @type {Set<string>} */
     const missing = new Set();
-    if (!endsIn(rules[name], good, missing, hasText)) {
+    if (!endsBy(good, missing, hasText)(rules[name])) {
       for (const other of missing) waiting.set(other, (waiting.get(other) ?? new Set()).add(name));
       continue;
     }
@@ -33,43 +34,58 @@ function fruitful({ rules }, hasText, budget) {
   return good;
 }
 
-/** Whether a node matches some text, by what is known of rules. @param {Node} node @param {Set<string>} good
- * @param {Set<string>} missing rules that were asked for in vain @param {(node: Node) => boolean} hasText
- * @returns {boolean} */
-function endsIn(node, good, missing, hasText) {
-  const ends = (/** @type {Node} */ part) => endsIn(part, good, missing, hasText);
-  if ('rule' in node) {
-    if (!good.has(node.rule)) missing.add(node.rule);
-    return good.has(node.rule);
-  }
-  if ('sequence' in node) return node.sequence.every(ends);
-  if ('choice' in node) return node.choice.map(ends).includes(true);
-  if ('repeat' in node) return node.min === 0 || ends(node.repeat);
-  if ('members' in node) {
-    const able = node.members.map(({ value }) => ends(value));
-    const count = node.members.reduce((sum, { once }, i) => sum + (able[i] ? (once ? 1 : Infinity) : 0), 0);
-    return count >= node.min && node.members.every(({ required }, i) => !required || able[i]);
-  }
-  return 'token' in node || hasText(node);
+/** Returns a function that tells whether a node matches some text, by what is known of rules. Each node is looked at
+ * once: expressions are graphs, in which a node may have very many ways to it.
+ * @param {Set<string>} good @param {Set<string>} missing rules that were asked for in vain
+ * @param {(node: Node) => boolean} hasText @returns {(node: Node) => boolean} */
+function endsBy(good, missing, hasText) {
+  /** @type {Map<Node, boolean>} */
+  const known = new Map();
+  const ends = (/** @type {Node} */ node) => {
+    const before = known.get(node);
+    if (before !== undefined) return before;
+    const found = endsIn(node);
+    known.set(node, found);
+    return found;
+  };
+  /** @param {Node} node @returns {boolean} */
+  const endsIn = (node) => {
+    if ('rule' in node) {
+      if (!good.has(node.rule)) missing.add(node.rule);
+      return good.has(node.rule);
+    }
+    if ('sequence' in node) return node.sequence.every(ends);
+    if ('choice' in node) return node.choice.map(ends).includes(true);
+    if ('repeat' in node) return node.min === 0 || ends(node.repeat);
+    if ('members' in node) {
+      const able = node.members.map(({ value }) => ends(value));
+      const count = node.members.reduce((sum, { once }, i) => sum + (able[i] ? (once ? 1 : Infinity) : 0), 0);
+      return count >= node.min && node.members.every(({ required }, i) => !required || able[i]);
+    }
+    return 'token' in node || hasText(node);
+  };
+  return ends;
 }
 
-/** A node without its fruitless parts. @param {Node} node @param {(node: Node) => boolean} ends @returns {Node} */
-function pruned(node, ends) {
-  const inner = (/** @type {Node} */ part) => pruned(part, ends);
-  if ('sequence' in node) return ends(node) ? sequence(...node.sequence.map(inner)) : NOTHING;
-  if ('choice' in node) return choice(node.choice.map(inner).filter((part) => !isNothing(part)));
-  if ('repeat' in node) {
-    return ends(node.repeat) ? repeat(inner(node.repeat), node.min, node.max) : node.min ? NOTHING : EMPTY;
-  }
-  if ('members' in node) {
-    const members = node.members.filter(({ value }) => ends(value));
-    if (!ends(node)) return NOTHING;
-    const most = members.every(({ once }) => once) ? members.length : Infinity;
-    const left = members.map((one) => ({ ...one, value: inner(one.value) }));
-    return { ...node, members: left, max: Math.min(node.max, most) };
-  }
-  return ends(node) ? node : NOTHING;
-}
+/** Returns a function that gives a node without its fruitless parts.
+ * @param {(node: Node) => boolean} ends @param {import('./refusal.js').Budget} budget */
+const pruning = (ends, budget) =>
+  eachOnce((node, inner) => {
+    budget.spend('', 2);
+    if ('sequence' in node) return ends(node) ? sequence(...node.sequence.map(inner)) : NOTHING;
+    if ('choice' in node) return choice(node.choice.map(inner).filter((part) => !isNothing(part)));
+    if ('repeat' in node) {
+      return ends(node.repeat) ? repeat(inner(node.repeat), node.min, node.max) : node.min ? NOTHING : EMPTY;
+    }
+    if ('members' in node) {
+      const members = node.members.filter(({ value }) => ends(value));
+      if (!ends(node)) return NOTHING;
+      const most = members.every(({ once }) => once) ? members.length : Infinity;
+      const left = members.map((one) => ({ ...one, value: inner(one.value) }));
+      return { ...node, members: left, max: Math.min(node.max, most) };
+    }
+    return ends(node) ? node : NOTHING;
+  });
 
 /** @param {Grammar} grammar @param {Languages} languages @param {import('./refusal.js').Budget} budget
  * @returns {Grammar} */
@@ -85,25 +101,29 @@ export function trimmed(grammar, languages, budget) {
   };
   const good = fruitful(grammar, hasText, budget);
   if (!good.has(grammar.start)) throw new Unsupported('nothing can fit: the format contradicts itself', '');
-  const ends = (/** @type {Node} */ node) => endsIn(node, good, new Set(), hasText);
+  const pruned = pruning(endsBy(good, new Set(), hasText), budget);
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);
   /** @type {string[]} */
   const open = [grammar.start];
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (name in rules) continue;
-    budget.spend(0);
-    rules[name] = pruned(grammar.rules[name], ends);
+    budget.spend(0, 2);
+    rules[name] = pruned(grammar.rules[name]);
     collect(rules[name], open);
   }
   return { rules, start: grammar.start };
 }
 
-/** Rules that a node names. @param {Node} node @param {string[]} into */
+/** Adds the rules that a node names. @param {Node} node @param {string[]} into */
 function collect(node, into) {
-  if ('rule' in node) into.push(node.rule);
-  else if ('sequence' in node) node.sequence.forEach((part) => collect(part, into));
-  else if ('choice' in node) node.choice.forEach((part) => collect(part, into));
-  else if ('repeat' in node) collect(node.repeat, into);
-  else if ('members' in node) node.members.forEach(({ value }) => collect(value, into));
+  /** @type {Set<Node>} */
+  const seen = new Set();
+  for (const open = [node]; open.length; ) {
+    const next = /** @type {Node} */ (open.pop());
+    if (seen.has(next)) continue;
+    seen.add(next);
+    if ('rule' in next) into.push(next.rule);
+    open.push(...partsOf(next));
+  }
 }
