@@ -8,8 +8,8 @@ const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205
 export function strip(text, ends = 'both', characters) {
   const some = characters === undefined ? null : new Set(characters);
   const goes = (/** @type {string} */ c) => (some ? some.has(c) : BLANK.test(c));
-  let start = 0,
-    { length: end } = text;
+  let start = 0;
+  let { length: end } = text;
   if (ends !== 'right') while (start < end && goes(text[start])) start++;
   if (ends !== 'left') while (end > start && goes(text[end - 1])) end--;
   return text.slice(start, end);

@@ -1,115 +1,113 @@
 /* template: messages -> ids, through the chat template that the GGUF carries (Jinja).
  *
- * User text never becomes a control token: a seam (noncharacters that occur nowhere else) is put
- * inside all in a message that reads like one, and at its edges where template text could complete
- * one. The template still sees real text, so trim and conditions work. Control tokens are matched
- * in its output; then the seams go, and the rest is tokenised as plain text.
- * Templates are strangers': they run with limits on work, time and size. */
-import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+ * Text of messages never becomes a control token: the interpreter knows which characters the template wrote itself
+ * (interpreter.js), and control tokens are matched in runs of those only. All else is tokenised as plain text.
+ * Text that a template selects by a condition on messages is its own. The exception is a condition on the name of a
+ * control token: with it a template could copy names out of messages, so it is refused. */
 import { GemmaError } from '../errors.js';
-import { strip } from './strip.js';
+import { compiled, limit, traced } from './interpreter.js';
+/** @import { Prefix } from '../protocol.js' */
 
-/** size: of a value with all in it; product: of what one operation takes. */
-const LIMITS = {
-  milliseconds: 2000,
-  work: 1 << 27,
-  size: 1 << 22,
-  product: 1 << 26,
-  items: 1 << 17,
-  'characters of template': 1 << 17,
-  blanks: 500,
-  'characters of control tokens': 1 << 19,
-};
-const STEP = 64,
-  ITEM = 8;
+/** Stands where text of the template and other text meet; ESCAPE and a digit stand for the two in texts. */
+const SENTINEL = '\ufdd0';
+const ESCAPE = '\ufdd1';
+/** Takes the place of the first character of a name. */
+const OTHER = '\ufdd2';
 
-/** Words that conversations and schemas are built of: they are not seamed where they are keys or name a type. */
-const BUILT_OF = new Set(
-  `type function name description parameters properties required items enum string number
-  integer boolean object array null id tool_calls tool_call_id arguments role content response text assistant user
-  tool`.split(/\s+/),
-);
+/** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
+const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
+
+/** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
+const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
+{%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
+{{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
+{{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
+{{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
 /** As templates take them; with more than these where tools are used.
  * @typedef {{ role: string, content: any }} Message */
-/** What the cache holds of a conversation: seamed text, its seam, and its ids; of: which engine's and model's they are.
- * @typedef {{ of: string, text: string, seam: string, ids: number[] }} Prefix */
 
 export class ChatTemplate {
   #program;
   #vocabulary;
-  /** Control pieces, folded; trees of them, of them from behind, and of them as they are. */
-  #pieces;
-  #heads;
-  #tails;
-  #exact;
+  /** Names of control tokens. */
+  #tree;
   #longest;
   /** What they begin with. */
   #starts;
-  #seam = newSeam();
   /** What templates may call. @type {Record<string, unknown>} */
   #builtins = builtins();
 
   /** control: pieces and ids; marks: those of them that the tokenizer would see in any text; encode: plain text to
    * ids; variables: bos_token and the like.
    * @param {string} source
-   * @param {{ control: Map<string, number>, marks?: string[], encode: (text: string) => ArrayLike<number>,
+   * @param {{ control: Map<string, number>, marks?: string[], encode: (text: string) => number[],
    *   bos: number | null, variables: Record<string, string> }} vocabulary */
   constructor(source, vocabulary) {
     this.#vocabulary = vocabulary;
     const names = [...vocabulary.control.keys()];
-    this.#pieces = names.map(fold);
     limit('characters of control tokens', names.join('').length);
-    this.#heads = tree(this.#pieces);
-    this.#tails = tree(this.#pieces.map((piece) => [...piece].reverse()));
-    this.#exact = names.every((name, i) => name === this.#pieces[i]) ? this.#heads : tree(names);
+    this.#tree = tree(names);
     this.#longest = names.reduce((most, { length }) => Math.max(most, length), 0);
-    const starts = [...this.#heads.keys()].map((c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
-    this.#starts = new RegExp(`[${starts.join('')}]`, 'giu');
-    limit('characters of template', source.length);
+    const starts = [...this.#tree.keys()].map((c) => `\\u{${c.codePointAt(0)?.toString(16)}}`);
+    this.#starts = new RegExp(`[${starts.join('')}]`, 'gu');
+    this.#program = guarded(() => compiled(source));
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
-    // The lexer looks at each of them again from all before it.
-    limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
-    this.#program = guarded(() => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   }
 
-  get seam() {
-    return this.#seam;
-  }
-
-  /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Gives
-   * the seamed text before it too.
+  /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Returns
+   * the text with sentinels before it too.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
-    while (JSON.stringify([messages, begin, tools]).includes(this.#seam)) this.#seam = newSeam();
-    const text = this.#render(
-      messages.map(({ role, content, ...more }) => {
-        const as = role === 'model' ? 'assistant' : role;
-        return { role: as, content: this.#protected(content), ...this.#protected(more) };
-      }),
-      this.#protected(tools),
-    );
+    const said = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
+    const written = this.#render(said, tools);
+    this.#checkCopies(said, tools, written);
+    const text = written.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = text + this.protect(begin);
     // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
-    const before = prefix?.text.replaceAll(prefix.seam, this.#seam) ?? '';
-    const rest = prefix && whole.startsWith(before) ? whole.slice(before.length) : '';
-    if (prefix && (whole === before || this.#match(rest, 0, this.#exact))) {
+    const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
+    if (prefix && (whole === prefix.text || this.#match(rest, 0))) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
     }
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
-  /** All texts in a value. @param {any} value @returns {any} */
-  #protected(value) {
-    if (typeof value === 'string') return this.protect(value);
-    if (typeof value !== 'object' || value === null) return value;
-    if (Array.isArray(value)) return value.map((one) => this.#named(one));
-    return Object.fromEntries(Object.entries(value).map(([key, one]) => [this.#named(key), this.#named(one)]));
-  }
-
-  /** @param {any} value in a list or an object */
-  #named(value) {
-    return BUILT_OF.has(value) ? value : this.#protected(value);
+  /** Throws if the names of control tokens in messages change which control tokens the template writes.
+   * @param {Message[]} messages @param {object[] | undefined} tools @param {string[]} written */
+  #checkCopies(messages, tools, written) {
+    let names = 0;
+    /** A value with these names changed. @param {any} value @returns {any} */
+    const without = (value) => {
+      if (typeof value === 'string') {
+        let text = '';
+        let done = 0;
+        for (const { at } of this.#found(value)) {
+          const first = String.fromCodePoint(/** @type {number} */ (value.codePointAt(at)));
+          text += value.slice(done, at) + OTHER.repeat(first.length);
+          done = at + first.length;
+          names++;
+        }
+        return text + value.slice(done);
+      }
+      if (typeof value !== 'object' || value === null) return value;
+      if (Array.isArray(value)) return value.map(without);
+      return Object.fromEntries(Object.entries(value).map(([key, one]) => [without(key), without(one)]));
+    };
+    const others = messages.map(({ role, ...more }) => ({ role, ...without(more) }));
+    const otherTools = without(tools);
+    if (!names) return;
+    const control = (/** @type {string[]} */ runs) =>
+      runs
+        .flatMap((run, i) => {
+          return i % 2 ? [] : [...this.#found(run)].map(({ at, end }) => run.slice(at, end));
+        })
+        .join(SENTINEL);
+    if (control(this.#render(others, otherTools)) === control(written)) return;
+    throw new GemmaError(
+      'template-error',
+      "The model's chat template writes control tokens because messages hold the names of" +
+        ' control tokens. Change these names in the messages, or send the prompt as a string.',
+    );
   }
 
   /** What becomes of a tool: '' if the template takes none. */
@@ -118,82 +116,74 @@ export class ChatTemplate {
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
     const tool = { type: 'function', function: { name: 'probe', description: 'a tool', parameters } };
     try {
-      const text = this.#render(messages, [tool]);
-      return text === this.#render(messages) ? '' : text;
+      const [text, without] = [[tool], undefined].map((tools) => this.#render(messages, tools).join(''));
+      return text === without ? '' : text;
     } catch {
       return '';
     }
   }
 
-  /** Seam all that could be read as (part of) a control token. @param {string} content */
-  protect(content) {
-    const core = strip(content);
-    if (!core) return content;
-    const edge = fold(core),
-      lengths = Array.from({ length: this.#longest }, (_, n) => n + 1);
-    const head =
-      lengths.some((n) => along(this.#tails, [...edge.slice(0, n)].reverse())) ||
-      (edge.length < this.#longest && this.#pieces.some((piece) => piece.includes(edge)));
-    const tail = lengths.some((n) => along(this.#heads, edge.slice(-n)));
-    let seamed = head ? this.#seam : '',
-      done = 0;
-    for (const { 0: c, index } of this.#candidates(core)) {
-      if (!this.#match(core, index, this.#heads, fold)) continue;
-      seamed += core.slice(done, index) + c + this.#seam;
-      done = index + c.length;
-    }
-    seamed += core.slice(done) + (tail ? this.#seam : '');
-    return content.replace(core, () => seamed);
+  /** Marks text as not the template's. @param {string} text */
+  protect(text) {
+    return text && SENTINEL + escaped(text) + SENTINEL;
   }
 
-  /** @param {string} text */
-  #candidates(text) {
-    limit('product', (text.length * this.#longest) / 2);
-    return text.matchAll(this.#starts);
-  }
-
-  /** Length of the longest piece there, 0: none.
-   * @param {string} text @param {number} at @param {Tree | undefined} node */
-  #match(text, at, node, change = (/** @type {string} */ c) => c) {
+  /** Length of the longest name of a control token there, 0: none. @param {string} text @param {number} at */
+  #match(text, at) {
     let found = 0;
+    /** @type {Tree | undefined} */
+    let node = this.#tree;
     for (let end = at; node && end < text.length; ) {
       const c = String.fromCodePoint(/** @type {number} */ (text.codePointAt(end)));
-      for (const part of change(c)) node = node?.get(part);
+      node = node.get(c);
       end += c.length;
       if (node?.has('')) found = end - at;
     }
     return found;
   }
 
-  /** @param {Message[]} messages @param {object[]} [tools] */
-  #render(messages, tools) {
-    const environment = /** @type {any} */ (new Environment());
-    const { variables } = this.#vocabulary;
-    const globals = { ...variables, ...this.#builtins, messages, ...(tools && { tools }), add_generation_prompt: true };
-    for (const [name, value] of Object.entries(globals)) environment.set(name, value);
-    return String(guarded(() => new LimitedInterpreter(environment).run(this.#program)).value);
+  /** Control tokens of a text. @param {string} text */
+  *#found(text) {
+    limit('product', (text.length * this.#longest) / 2);
+    let done = 0;
+    for (const { index: at } of text.matchAll(this.#starts)) {
+      const length = at < done ? 0 : this.#match(text, at);
+      if (!length) continue;
+      done = at + length;
+      yield { at, end: done };
+    }
   }
 
-  /** @param {string} text seamed */
+  /** @param {Message[]} messages @param {object[]} [tools] */
+  #render(messages, tools) {
+    const own = { ...this.#vocabulary.variables, ...this.#builtins };
+    const given = { messages, ...(tools && { tools }), add_generation_prompt: true };
+    const names = (/** @type {string} */ text) => !this.#found(text).next().done;
+    return guarded(() => traced(this.#program, { own, given, names }));
+  }
+
+  /** @param {string} text with sentinels */
   #tokens(text) {
     const { control, encode } = this.#vocabulary;
     /** @type {number[]} */
     const ids = [];
-    /** @param {string} part */
-    const plain = (part) => {
-      for (const text of this.#apart(part.replaceAll(this.#seam, ''))) {
-        for (const id of Array.from(encode(text))) ids.push(id);
-      }
+    let plain = '';
+    const flush = () => {
+      for (const part of this.#apart(plain)) for (const id of encode(part)) ids.push(id);
+      plain = '';
     };
-    let done = 0;
-    for (const { index: at } of this.#candidates(text)) {
-      const length = at < done ? 0 : this.#match(text, at, this.#exact);
-      if (!length) continue;
-      plain(text.slice(done, at));
-      done = at + length;
-      ids.push(/** @type {number} */ (control.get(text.slice(at, done))));
+    for (const [i, part] of text.split(SENTINEL).entries()) {
+      const run = part.replace(/\ufdd1([01])/g, (_, digit) => (digit === '0' ? SENTINEL : ESCAPE));
+      let done = 0;
+      for (const { at, end } of i % 2 ? [] : this.#found(run)) {
+        plain += run.slice(done, at);
+        flush();
+        ids.push(/** @type {number} */ (control.get(run.slice(at, end))));
+        done = end;
+      }
+      plain += run.slice(done);
     }
-    plain(text.slice(done));
+    flush();
     return ids;
   }
 
@@ -219,11 +209,36 @@ export class ChatTemplate {
   }
 }
 
-/** Four random noncharacters: valid in a string, never assigned, not white space. */
-function newSeam() {
-  const random = crypto.getRandomValues(new Uint8Array(4));
-  return String.fromCharCode(...Array.from(random, (x) => 0xfdd0 + (x % 32)));
+/** What a template needs of a vocabulary.
+ * @typedef {{ bos: number | null, addsBos: boolean, decode: (ids: number[], special: boolean) => string,
+ *   encode: (text: string) => number[], idOf: (name: string) => number | null }} Tokenizer */
+
+/** Returns the template of a vocabulary. @param {string} source '' for Gemma's
+ * @param {Tokenizer} vocabulary
+ * @param {number[]} control ids of control tokens @param {number | null} eos */
+export function templateOf(source, vocabulary, control, eos) {
+  const { bos, addsBos } = vocabulary;
+  /** @param {number | null} id */
+  const name = (id) => (id === null ? '' : vocabulary.decode([id], true));
+  const ids = new Map(control.map((id) => [name(id), id]));
+  const marks = [];
+  for (const mark of MARKS) {
+    const id = vocabulary.idOf(mark);
+    if (id === null || control.includes(id)) continue;
+    ids.set(mark, id);
+    marks.push(mark);
+  }
+  return new ChatTemplate(source || GEMMA, {
+    control: ids,
+    marks,
+    encode: (text) => vocabulary.encode(text),
+    bos: addsBos ? bos : null,
+    variables: { bos_token: name(bos), eos_token: name(eos) },
+  });
 }
+
+/** @param {string} text */
+const escaped = (text) => text.replace(/[\ufdd0\ufdd1]/g, (c) => ESCAPE + (c === SENTINEL ? 0 : 1));
 
 /** Templates that can do without the date get none: the same messages give the same prompt, whatever the day. */
 const ASKS_FOR_DATE = /strftime_now\s+is\s+(not\s+)?defined/;
@@ -255,9 +270,6 @@ function strftime(format) {
   });
 }
 
-/** The ends that Python's methods of texts look at. @type {Record<string, 'both' | 'left' | 'right'>} */
-const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
-
 function builtins() {
   return {
     true: true,
@@ -280,108 +292,6 @@ function builtins() {
   };
 }
 
-/** @param {keyof typeof LIMITS} what @param {number} value */
-function limit(what, value) {
-  if (value <= LIMITS[what]) return;
-  throw new GemmaError('template-error', "the model's chat template runs away", {
-    expected: `at most ${LIMITS[what]} ${what}`,
-    got: value,
-  });
-}
-
-// The types of this dependency do not resolve under Node's rules for modules.
-/** @type {new (environment: any) => any} */
-const AnyInterpreter = /** @type {any} */ (Interpreter);
-
-/** Each value is measured once: none changes but namespaces, which must not be in others. */
-class LimitedInterpreter extends AnyInterpreter {
-  #start = performance.now();
-  #work = 0;
-  /** @type {WeakMap<object, number>} */
-  #sizes = new WeakMap();
-  /** sum: of the sizes of its parts so far. @type {{ node: any, sum: number }} */
-  #outer = { node: {}, sum: 0 };
-
-  /** @param {any} node @param {any} environment */
-  evaluate(node, environment) {
-    const outer = this.#outer;
-    this.#spend(STEP);
-    const frame = (this.#outer = { node, sum: 0 });
-    try {
-      const result = super.evaluate(node, environment);
-      const size = this.#size(result, frame.sum);
-      const times = multiplies(outer.node, node) ? outer.sum : 0;
-      limit('product', size * times);
-      if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
-      outer.sum += size;
-      return result;
-    } finally {
-      this.#outer = outer;
-    }
-  }
-
-  /** The filter `trim`, as Python has it. @param {any} operand @param {any} filter @param {any} environment */
-  applyFilter(operand, filter, environment) {
-    const trims = filter.type === 'Identifier' && filter.value === 'trim' && operand.type === 'StringValue';
-    return trims ? this.#stripped(operand) : super.applyFilter(operand, filter, environment);
-  }
-
-  /** The methods `strip`, `lstrip` and `rstrip` of texts, with what is to be taken off, as Python has them.
-   * @param {any} node @param {any} environment */
-  evaluateCallExpression(node, environment) {
-    const { callee, args } = node;
-    const method = callee.type === 'MemberExpression' && !callee.computed && callee.property.value;
-    if (!Object.hasOwn(STRIPS, method)) return super.evaluateCallExpression(node, environment);
-    const [text, characters, ...more] = [callee.object, ...args].map((part) => this.evaluate(part, environment));
-    const kinds = [text, characters ?? text, ...more].map((value) => value?.type);
-    const fits = kinds.length <= 2 && kinds.every((kind) => kind === 'StringValue');
-    if (!fits) throw new Error(`${method}() of ${kinds.join(', ')}`);
-    return this.#stripped(text, STRIPS[method], characters?.value);
-  }
-
-  /** @param {any} text @param {'both' | 'left' | 'right'} [ends] @param {string} [characters] */
-  #stripped(text, ends, characters) {
-    this.#spend(text.value.length / 16);
-    return new text.constructor(strip(text.value, ends, characters));
-  }
-
-  /** A function weighs as much as the `parts` it was taken from. @param {any} result @param {number} parts */
-  #size(result, parts = 0) {
-    if (!result) return 0; // first of nothing
-    const { value, type } = result;
-    if (typeof value === 'number') return Math.abs(value) * ITEM;
-    const known = this.#sizes.get(result);
-    if (known !== undefined) return known;
-    /** @type {number} */
-    let size = typeof value === 'function' ? parts : (value?.length ?? 1);
-    this.#spend(size);
-    if (typeof value === 'object' && value) {
-      for (const [key, part] of value.entries()) {
-        if (part.type === 'NamespaceValue') limit('size', NaN);
-        size += ITEM + (key.length ?? 0) + (typeof part.value === 'number' ? 0 : this.#size(part));
-        limit('size', size);
-        this.#spend(ITEM);
-      }
-    }
-    limit('size', size);
-    if (type !== 'NamespaceValue') this.#sizes.set(result, size);
-    return size;
-  }
-
-  /** @param {number} work */
-  #spend(work) {
-    const before = this.#work;
-    limit('work', (this.#work += work));
-    if (before >> 12 !== this.#work >> 12) limit('milliseconds', performance.now() - this.#start);
-  }
-}
-
-/** What a node does with this part of it may take time as the product of its parts' sizes.
- * @param {any} node @param {any} part */
-function multiplies({ type, callee, iterable, operator }, part) {
-  return [callee, iterable, iterable?.lhs].includes(part) || /^Filter/.test(type) || /in$/.test(operator?.value);
-}
-
 /** By character; '' marks an end. @typedef {Map<string, any>} Tree */
 /** @param {Iterable<string>[]} pieces */
 function tree(pieces) {
@@ -397,15 +307,6 @@ function tree(pieces) {
   }
   return root;
 }
-
-/** @param {Tree} node @param {Iterable<string>} text */
-function along(node, text) {
-  for (const c of text) if (!(node = node.get(c))) return false;
-  return true;
-}
-
-/** Letters that become the same in `upper` and `lower`. @param {string} text */
-const fold = (text) => text.toUpperCase().toLowerCase();
 
 /** @param {unknown} text */
 const short = (text) => String(text).slice(0, 300);

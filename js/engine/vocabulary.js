@@ -2,30 +2,22 @@
 import { GemmaError, noTemplate } from '../errors.js';
 import { textDecoder, utf8 } from './heap.js';
 
-/** @import { Dialect } from '../tools/dialects.js' */
-/** @import { Spoken, Tool } from '../tools/messages.js' */
+/** @import { PostedPrompt as Prompt, Prefix, Spoken, ToolSpec as Tool } from '../protocol.js' */
+/** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
-/** @import { ChatTemplate, Message, Prefix } from './template.js' */
-/** @typedef {typeof import('../grammar.js')} Grammars */
-/** begin: what the answer begins with. @typedef {{ text: string } | { ids: number[] }
- *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: Tool[] }} Prompt */
-
-/** Tokens around calls and results that some files have as pieces of any text: users' texts must not name them. */
-const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'];
-
-/** What Gemma's files say, for those that say nothing: text of a system message goes before the first question. */
-const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
-{%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
-{{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
-{{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
-{{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
+/** @import { ChatTemplate, Message } from './template.js' */
+/** The part `grammar` (js/grammar.js).
+ * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
+ *   & typeof import('../tool-calling/index.js')} Grammars */
 
 /** Bytes that are made text together: a decoder costs more to call than to use; room for a token's. */
-const DECODED_AT_ONCE = 1 << 14,
-  ROOM = 16;
+const DECODED_AT_ONCE = 1 << 14;
+const ROOM = 16;
 /** Characters that are made tokens at once, and bytes of a text that nothing parts: more are refused. */
-const ENCODED_AT_ONCE = 1 << 16,
-  MOST_REST = 1 << 24;
+const ENCODED_AT_ONCE = 1 << 16;
+const MOST_REST = 1 << 24;
+/** Tokens of one text: more than any context holds. */
+const MOST_IDS = 1 << 24;
 
 /** Between pieces of work; throws where nobody waits for it any more. @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
@@ -52,6 +44,8 @@ export class Vocabulary {
   #template = null;
   /** @type {Dialect | null} */
   #dialect = null;
+  /** @type {boolean | undefined} */
+  #nfc;
 
   /** @param {import('./engine.js').Engine} native @param {Platform['load']} load
    * @param {() => void} alive tells that work goes on where nothing else can be heard */
@@ -71,25 +65,31 @@ export class Vocabulary {
     return id >= 0 ? id : null;
   }
 
-  /** @param {string} text @param {{ bos?: boolean, special?: boolean }} [options] */
-  encode(text, { bos = false, special = false } = {}) {
-    const ids = Array.from(this.#native.encode(text, special));
+  /** exact: not normalised. @param {string} text
+   * @param {{ bos?: boolean, special?: boolean, exact?: boolean }} [options] */
+  encode(text, { bos = false, special = false, exact = false } = {}) {
+    const ids = Array.from(this.#native.encode(exact ? text : this.#normal(text, special), special));
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** The same of a text of any length, piece by piece.
-   * @param {string} text @param {{ bos?: boolean, special?: boolean }} options @param {Pause} pause */
-  async encodeAll(text, { bos = false, special = false }, pause) {
-    if (text.length <= ENCODED_AT_ONCE) return this.encode(text, { bos, special });
+  /** The same of a text of any length, piece by piece. code: of the error if the text has too many tokens.
+   * @param {string} given @param {{ bos?: boolean, special?: boolean, exact?: boolean }} options @param {Pause} pause
+   * @param {'bad-count' | 'context-exceeded'} [code] */
+  async encodeAll(given, { bos = false, special = false, exact = false }, pause, code = 'bad-count') {
+    if (given.length <= ENCODED_AT_ONCE) return this.encode(given, { bos, special, exact });
+    const text = exact ? given : this.#normal(given, special);
     const ids = bos && this.bos !== null ? [this.bos] : [];
-    let rest = new Uint8Array(),
-      begun = false;
+    let rest = new Uint8Array();
+    let begun = false;
     for (let at = 0; at < text.length; await pause()) {
       const slice = sliceOf(text, at, at + Math.max(ENCODED_AT_ONCE, rest.length));
       const bytes = joined(rest, utf8(slice));
       at += slice.length;
       const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
       for (const id of some) ids.push(id);
+      if (ids.length > MOST_IDS) {
+        throw new GemmaError(code, `The text has more than ${MOST_IDS} tokens. Split it into shorter texts.`);
+      }
       begun ||= taken > 0;
       rest = bytes.slice(taken);
       if (rest.length > MOST_REST) {
@@ -98,6 +98,32 @@ export class Vocabulary {
       }
     }
     return ids;
+  }
+
+  /** Returns a text as the file's tokenizer reads it: Qwen's reads NFC, as the tokenizer.json of these models says.
+   * Added tokens are found before: a U+0338 behind one must not join with its '>'.
+   * @param {string} text @param {boolean} special */
+  #normal(text, special) {
+    if (text.normalize() === text || !this.#composes) return text;
+    /** @type {Map<string, number | null>} */
+    const ids = new Map();
+    let normal = '';
+    let done = 0;
+    for (const { 0: name, index } of text.matchAll(/<[/|]?\w+\|?>(?=\u0338)/g)) {
+      if (!ids.has(name)) ids.set(name, this.idOf(name));
+      const id = ids.get(name) ?? null;
+      const end = index + name.length;
+      if (id === null || (!special && this.isControl(id))) continue;
+      normal += text.slice(done, end).normalize();
+      done = end;
+    }
+    return normal + text.slice(done).normalize();
+  }
+
+  /** Whether the tokenizer normalises to NFC. */
+  get #composes() {
+    const pre = () => this.#native.list('metadata').find(({ key }) => key === 'tokenizer.ggml.pre')?.value;
+    return (this.#nfc ??= pre() === 'qwen2');
   }
 
   /** Some files' tokenizers read a text as if a blank stood before it: such a blank is left out again, at the
@@ -121,8 +147,8 @@ export class Vocabulary {
 
   /** @param {number[]} ids @param {boolean} special @param {number} [before] @returns {Generator<string>} */
   *#texts(ids, special, before = -1) {
-    const decoder = textDecoder(),
-      bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
+    const decoder = textDecoder();
+    const bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
       const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice(); // also: no shared memory
@@ -145,8 +171,8 @@ export class Vocabulary {
   async ids(prompt, pause) {
     if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
     if ('ids' in prompt) return prompt;
-    const { begin } = prompt,
-      prefix = this.#own(prompt.prefix);
+    const { begin } = prompt;
+    const prefix = this.#own(prompt.prefix);
     return (await this.#ready()).apply(this.#heard(prompt.messages), { prefix, begin });
   }
 
@@ -180,9 +206,9 @@ export class Vocabulary {
 
   /** @param {Extract<Prompt, { messages: Spoken[] }>} prompt */
   async #withTools({ messages, prefix: given, begin, tools = [] }) {
-    const { preceded } = await this.load(),
-      template = await this.#ready(),
-      prefix = this.#own(given);
+    const { preceded } = await this.load();
+    const template = await this.#ready();
+    const prefix = this.#own(given);
     const { opening, ...form } = (await this.dialect()).render(messages, tools);
     const apply = (/** @type {Message[]} */ said) => {
       return template.apply(this.#heard(said), { prefix, begin, tools: form.tools });
@@ -200,15 +226,15 @@ export class Vocabulary {
   /** How this model calls tools. */
   async dialect() {
     if (this.#dialect) return this.#dialect;
-    const { dialectOf } = await this.load(),
-      { probe } = await this.#ready();
+    const { dialectOf } = await this.load();
+    const { probe } = await this.#ready();
     return (this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null }));
   }
 
   /** Reads one answer for calls. */
   async callReader() {
-    const { CallReader } = await this.load(),
-      { marks, parse } = await this.dialect();
+    const { CallReader } = await this.load();
+    const { marks, parse } = await this.dialect();
     return new CallReader(marks, (name) => this.idOf(name), parse);
   }
 
@@ -238,7 +264,7 @@ export class Vocabulary {
   /** A text of nothing needs a beginning even where the file puts none before texts.
    * @param {string} text @param {Pause} [pause] */
   #begun(text, pause = NO_PAUSE) {
-    return this.encodeAll(text, { bos: this.addsBos || !text }, pause);
+    return this.encodeAll(text, { bos: this.addsBos || !text }, pause, 'context-exceeded');
   }
 
   get endTokens() {
@@ -250,30 +276,17 @@ export class Vocabulary {
     return /** @type {ChatTemplate} */ (this.#template);
   }
 
-  /** The file's own, or that of its architecture; null: there is none. */
+  /** The file's own; '': Gemma's (template.js), for its files that have none; null: there is none. */
   get templateSource() {
     const architecture = this.#native.text('architecture') ?? '';
-    return this.#native.text('chat_template') || (/^gemma\d*$/.test(architecture) ? GEMMA : null);
+    return this.#native.text('chat_template') || (/^gemma\d*$/.test(architecture) ? '' : null);
   }
 
   /** @returns {Promise<ChatTemplate>} */
   async #makeTemplate() {
     const source = this.templateSource;
-    if (!source) throw noTemplate();
-    const { ChatTemplate } = await this.#load('template');
-    /** @param {number | null} id */
-    const name = (id) => (id === null ? '' : this.decode([id], true));
-    const control = this.#native.where('is_control', this.size);
-    const marks = MARKS.filter((mark) => this.idOf(mark) !== null && !control.includes(Number(this.idOf(mark))));
-    return new ChatTemplate(source, {
-      control: new Map([
-        ...control.map((id) => /** @type {const} */ ([name(id), id])),
-        ...marks.map((mark) => /** @type {const} */ ([mark, Number(this.idOf(mark))])),
-      ]),
-      marks,
-      encode: (/** @type {string} */ text) => this.#native.encode(text, false),
-      bos: this.addsBos ? this.bos : null,
-      variables: { bos_token: name(this.bos), eos_token: name(this.#id('eos')) },
-    });
+    if (source === null) throw noTemplate();
+    const { templateOf } = await this.#load('template');
+    return templateOf(source, this, this.#native.where('is_control', this.size), this.#id('eos'));
   }
 }
