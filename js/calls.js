@@ -1,11 +1,11 @@
 /* calls: what was called is done, and its results are messages. Loaded when a model calls something. */
-/** @import { ChatMessage } from './chat.js' */
-/** @import { GenerateResult } from './generation.js' */
-/** @import { Tool } from './model.js' */
+/** @import { GenerateResult } from './protocol.js' */
+/** @import { ChatMessage, Tool } from './options.js' */
 import { plain } from './options.js';
+import { jsonOf, validated } from './schemas.js';
 
 /** null where somebody else must do one of them. What fails is told to the model, and stands in the call.
- * @param {GenerateResult} answer @param {Tool[]} tools @param {AbortSignal} signal
+ * @param {GenerateResult} answer @param {readonly Tool[]} tools @param {AbortSignal} signal
  * @returns {Promise<ChatMessage[] | null>} */
 export async function resultsOf({ toolCalls = [] }, tools, signal) {
   const found = toolCalls.map((call) => ({ call, tool: tools.find(({ name }) => name === call.name) }));
@@ -13,8 +13,11 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   const results = found.map(async ({ call, tool }) => {
     const { id, name, arguments: args } = call;
     try {
+      const { value, issues } = await validated(tool?.parameters, plain(args));
+      if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
       // A copy: what is done with the arguments is not done to the conversation.
-      call.result = plain((await tool?.execute?.(plain(args), { id, signal })) ?? null);
+      const result = (await tool?.execute?.(value, { id, signal })) ?? null;
+      call.result = written(name, result);
     } catch (error) {
       call.error = error;
     }
@@ -22,6 +25,17 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     return { role: /** @type {const} */ ('tool'), id, name, content };
   });
   return Promise.race([Promise.all(results), whenAborted(signal)]);
+}
+
+/** Returns a result as JSON, or throws what the model and the caller see.
+ * @param {string} name @param {unknown} result */
+function written(name, result) {
+  try {
+    return jsonOf(result);
+  } catch (cause) {
+    const { message } = /** @type {Error} */ (cause);
+    throw new Error(`JSON cannot hold the result of the tool ${name}: ${message}`, { cause });
+  }
 }
 
 /** @param {AbortSignal} signal @returns {Promise<null>} */

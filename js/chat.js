@@ -1,10 +1,22 @@
 /* chat: keeps the messages, and what the engine's cache holds of them: a turn evaluates only what is
  * new. */
-/** @import { Generation, Hooks, ToolCall } from './generation.js' */
-/** @import { Bytes, GenerateOptions } from './model.js' */
-/** @import { Prefix } from './engine/template.js' */
+/** @import { Prefix, ToolCall } from './protocol.js' */
+/** @import { Generation, Hooks } from './generation.js' */
+/** @import { Bytes, ChatMessage, GenerateOptions } from './options.js' */
+/** @import { Prefixes } from './saved.js' */
 import { GemmaError, show } from './errors.js';
-import { GENERATE_OPTIONS, bytes, checkOptions, checkValue, object, plain, rule, signal, string } from './options.js';
+import {
+  GENERATE_OPTIONS,
+  bytes,
+  checkOptions,
+  checkValue,
+  given,
+  object,
+  plain,
+  rule,
+  signal,
+  string,
+} from './options.js';
 import { packSaid, unpackSaid } from './saved.js';
 
 /** Answers that only call, before one must be the last. */
@@ -13,14 +25,8 @@ const MAX_ROUNDS = 8;
 const isMessages = rule('an array of { role, content }', Array.isArray);
 const CHAT_OPTIONS = { system: string, messages: isMessages, saved: bytes, ...GENERATE_OPTIONS };
 
-/** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
- * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
- * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
- *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
-/** @typedef {GenerateOptions & { system?: string, messages?: ChatMessage[], saved?: Bytes }} ChatOptions */
+/** @typedef {GenerateOptions & { system?: string, messages?: readonly ChatMessage[], saved?: Bytes }} ChatOptions */
 /** begin: what the answer begins with. @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string }} Past */
-/** What the last answer was built on, and what the next one can be, or why there is no such thing.
- * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** What the engine has of a saved conversation: so many tokens, which need not be evaluated again; reason: why it has
  * none, and goes by the messages alone. @typedef {{ tokens: number, reason?: string }} Restored */
 /** What the model does for a chat. ask: the prompt is asked for when the answer begins.
@@ -87,8 +93,8 @@ export class Chat {
    * comes; in `messages` it becomes one answer. @param {string} [text] @param {GenerateOptions} [options] */
   continue(text, options = {}) {
     if (text !== undefined) checkValue('text', text, string);
-    const { format, tools = [], toolChoice } = this.#all(options),
-      none = 'none for an answer that has begun';
+    const { format, tools = [], toolChoice } = this.#all(options);
+    const none = 'none for an answer that has begun';
     checkValue(
       'format',
       format,
@@ -101,8 +107,8 @@ export class Chat {
     );
     if (!this.#messages.length) throw this.#silence();
     const past = () => {
-      const last = this.#messages[this.#messages.length - 1],
-        ours = /^(assistant|model)$/.test(last.role);
+      const last = this.#messages[this.#messages.length - 1];
+      const ours = /^(assistant|model)$/.test(last.role);
       if (text === undefined && last.toolCalls) {
         throw new GemmaError('bad-state', 'the last answer calls', { expected: 'results of that', got: 'none' });
       }
@@ -142,8 +148,7 @@ export class Chat {
    * @param {GenerateOptions} options @returns {GenerateOptions} */
   #all(options) {
     checkOptions(options, GENERATE_OPTIONS);
-    const given = Object.entries(options).filter(([, value]) => value !== undefined);
-    return { ...this.#defaults, ...Object.fromEntries(given) };
+    return { ...this.#defaults, ...given(options) };
   }
 
   /** @param {() => Past} past up to the question @param {GenerateOptions} options */
@@ -190,7 +195,7 @@ export class Chat {
 /** @param {Prefixes} prefixes of a chat without a state */
 const reasonOf = ({ why }) => `messages alone were saved: ${why ? `the last answer ${why}` : 'nothing was answered'}`;
 
-/** @param {import('./generation.js').GenerateResult} answer @returns {ChatMessage} */
+/** @param {import('./protocol.js').GenerateResult} answer @returns {ChatMessage} */
 function messageOf({ text, finishReason, toolCalls }) {
   const calls = toolCalls?.map(({ id, name, arguments: args }) => ({ id, name, arguments: args }));
   return {

@@ -1,7 +1,6 @@
 /* embed: what Model.embed() takes, and the prompts that EmbeddingGemma's card gives each task. Loaded when it is first
  * used. docs/embeddings.md explains it. */
-/** @import { Calls, Event, PrefillProgress } from './link/protocol.js' */
-/** @import { Model } from './model.js' */
+/** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { GemmaError } from './errors.js';
 import { onAbort } from './link/signals.js';
@@ -41,11 +40,11 @@ const OPTIONS = {
   onProgress: callback,
 };
 
-/** @param {Model} model @param {string | string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
+/** @param {Callable} model @param {string | string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);
-  const list = [input].flat(),
-    { width: most } = model.info;
+  const list = [input].flat();
+  const { width: most } = model.info;
   checkOptions(options, { ...OPTIONS, dimensions: integer(1, most) });
   checkKind(model.info, options);
   const { normalize = true, truncate = false, dimensions = most, pooling, signal, onProgress } = options;
@@ -67,7 +66,7 @@ export async function embed(model, input, options) {
   return Array.isArray(input) ? vectors : vectors[0];
 }
 
-/** Models that make vectors say how; others must be told. @param {Model['info']} info @param {EmbedOptions} options */
+/** Models that make vectors say how; others must be told. @param {ModelInfo} info @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
     return checkValue(

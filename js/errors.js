@@ -21,6 +21,7 @@ export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-token': 'A token id outside the vocabulary.',
   'bad-option': 'An option that is unknown or out of range.',
   'bad-format': 'A format that answers cannot be held to.',
+  'format-too-complex': 'A format that takes too much work to compile.',
   'bad-state': 'A call that is not possible now.',
   aborted: 'An AbortSignal came before a result.',
   'bad-part': 'Not the parts of one split model.',
@@ -70,7 +71,8 @@ export class GemmaError extends Error {
 
   /** Parts of the package that are files of their own have this class too. @param {any} error */
   static [Symbol.hasInstance](error) {
-    if (this !== GemmaError) return Function.prototype[Symbol.hasInstance].call(this, error);
+    // A subclass inherits this method. The class is not named here, since esbuild would then rename it.
+    if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
     // Not by the name: that of an abort is the platform's.
     const parts = ['code', 'what', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));

@@ -2,12 +2,9 @@
  * and a stream. It begins by itself. */
 /** @import { Connection } from './link/connection.js' */
 /** @import { Line } from './link/line.js' */
-/** @import { GenerateAnswer, GenerateArgs, TokenLogprob } from './engine/jobs.js' */
-/** @import { Prefix } from './engine/template.js' */
-/** @import { Event, PrefillProgress } from './link/protocol.js' */
-/** @import { GenerateOptions } from './model.js' */
-/** @import { Prompt } from './engine/vocabulary.js' */
-/** @import { Call } from './tools/reading.js' */
+/** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
+/** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
+/** @import { GenerateOptions } from './options.js' */
 import { GemmaError } from './errors.js';
 import { onAbort } from './link/signals.js';
 
@@ -15,29 +12,18 @@ const ACK_EVERY = 16;
 /** A chat template of a stranger's may keep the worker busy for seconds. */
 const PATIENCE_MS = 200;
 
-/** @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
-/** result or error: where `execute` gave one. @typedef {{ id: string, name: string, arguments: any, result?: any,
- *   error?: unknown }} ToolCall */
-/** What came at once: a token that was drawn, or a span that a format left no choice about (`forced`). text: what can
- * be shown since the step before, which may be nothing; logprobs: where they were asked for.
- * @typedef {{ text: string, ids: number[], forced: boolean, logprobs?: TokenLogprob[] }} Step */
-/** @typedef {{ text: string, tokens: number[], finishReason: FinishReason, stopSequence?: string,
- *   usage: { promptTokens: number, reusedTokens: number, completionTokens: number },
- *   timings: { firstTokenMs: number, prefillMs: number, decodeMs: number,
- *     prefillTokensPerSecond: number, decodeTokensPerSecond: number },
- *   seed: number, logprobs?: TokenLogprob[], value?: any, toolCalls?: ToolCall[] }} GenerateResult value:
- *   of an answer in a format that is whole: what its JSON says, or its text */
 /** onAnswer: the prompt of the next answer, null: this is the last.
  * @typedef {{ onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
-/** @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & {
+/** schema: validates the value.
+ * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
-/** @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult>} */
+/** @template [V=any] @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult<V>>} */
 export class Generation {
   #plan;
-  /** @type {Promise<GenerateResult> | null} */
+  /** @type {Promise<GenerateResult<V>> | null} */
   #result = null;
   #id = 0;
   /** @type {Connection | null} that was asked last */
@@ -111,8 +97,8 @@ export class Generation {
   }
 
   /** `await generation` is `await generation.result()`.
-   * @template [T=GenerateResult], [F=never]
-   * @param {((result: GenerateResult) => T | PromiseLike<T>) | null} [done]
+   * @template [T=GenerateResult<V>], [F=never]
+   * @param {((result: GenerateResult<V>) => T | PromiseLike<T>) | null} [done]
    * @param {((error: any) => F | PromiseLike<F>) | null} [failed] @returns {Promise<T | F>} */
   then(done, failed) {
     return this.result().then(done, failed);
@@ -176,16 +162,20 @@ export class Generation {
     return this.#result;
   }
 
-  /** @returns {Promise<GenerateResult>} */
+  /** @returns {Promise<GenerateResult<V>>} */
   async #run() {
     const { prepare, onResult, onError } = this.#plan;
     try {
       const args = prepare();
-      if (isJson(args)) this.#reader = (await import('./tools/partial.js')).partialJson;
+      const { format, tools } = args;
+      const schemas = format || tools ? await import('./schemas.js') : null;
+      schemas?.convert(format, tools?.list);
+      if (isJson(args)) this.#reader = (await import('./tool-calling/partial.js')).partialJson;
       const { prefix, why, ...answer } = await this.#rounds(args);
-      const result = { ...answer, ...valueOf(answer, args) };
+      const read = valueOf(answer, args);
       // A number at the end is whole now.
-      if (this.#reader && 'value' in result) this.#reader = JSON.parse;
+      if (this.#reader && 'value' in read) this.#reader = JSON.parse;
+      const result = { ...answer, ...('value' in read && (await schemas?.validated(this.#plan.schema, read.value))) };
       onResult?.(result, { next: prefix, why });
       return this.#earlier.length ? { ...result, toolCalls: [...this.#earlier, ...(result.toolCalls ?? [])] } : result;
     } catch (error) {
@@ -199,8 +189,8 @@ export class Generation {
 
   /** Answers until one is the last. @param {GenerateArgs} args */
   async #rounds(args) {
-    const { signal, onAnswer } = this.#plan,
-      { signal: left } = this.#leaving;
+    const { signal, onAnswer } = this.#plan;
+    const { signal: left } = this.#leaving;
     const deaf = onAbort(signal, () => this.#leaving.abort());
     if (signal?.aborted) this.#leaving.abort();
     try {
@@ -235,8 +225,8 @@ export class Generation {
     const { signal } = this.#plan;
     if (this.#leaving.signal.aborted) return emptyResult(args);
     this.#connection = connection;
-    let heard = false,
-      leave = () => {};
+    let heard = false;
+    let leave = () => {};
     const onEvent = (/** @type {Event} */ event) => {
       heard = true;
       this.#onEvent(event);

@@ -1,6 +1,6 @@
 /* inside: what Model.inside() takes. Loaded when it is first used. docs/inside.md explains it. */
-/** @import { ModelInfo } from './engine/info.js' */
 import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
+/** @import { ModelInfo } from './protocol.js' */
 
 /** layers: all, unless some are named; heads: whose attention weights are wanted; positions: of tokens, all unless some
  * are named, below 0 from the end; lens: how many tokens; norms: of the residual stream.

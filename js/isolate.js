@@ -5,6 +5,7 @@
  * it may serve the page from: a service worker's scope is its folder. */
 
 import { isolated, reloadOnce } from './platform/isolation.js';
+import { trustedScriptUrl } from './platform/trusted.js';
 
 /** @param {any} scope a service worker's */
 function serveHeaders(scope) {
@@ -26,7 +27,8 @@ function serveHeaders(scope) {
 export async function isolate(script = import.meta.url) {
   if (globalThis.crossOriginIsolated) return true;
   if (!globalThis.isSecureContext || !('serviceWorker' in navigator)) return false;
-  const registered = await navigator.serviceWorker.register(script, { type: 'module' }).catch(() => null);
+  const address = trustedScriptUrl(script);
+  const registered = await navigator.serviceWorker.register(address, { type: 'module' }).catch(() => null);
   if (!registered) return false;
   await navigator.serviceWorker.ready;
   return reloadOnce();

@@ -1,18 +1,14 @@
 /* model: loadModel() and the object it gives: a proxy of the engine's worker that checks what it is
  * given. docs/api.md explains the options. */
 /// <reference lib="esnext.disposable" preserve="true" />
-/** @import { ChatMessage, ChatOptions } from './chat.js' */
-/** @import { CacheEntry } from './download/cache.js' */
-/** @import { HubSource } from './download/hub.js' */
+/** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
-/** @import { ModelInfo } from './engine/info.js' */
-/** @import { Progress } from './engine/meter.js' */
-/** @import { Calls, Event } from './link/protocol.js' */
+/** @import { Calls, Event, Inside, Inspection, ModelInfo, PostedPrompt, Progress } from './protocol.js' */
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
-/** @import { Inside } from './engine/inside.js' */
-/** @import { Prompt as PostedPrompt } from './engine/vocabulary.js' */
+/** @import { Bytes, Format, GenerateOptions, HeaderList } from './options.js' */
+/** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
 import { answersOf } from './link/answers.js';
@@ -28,6 +24,7 @@ import {
   boolean,
   checkOptions,
   checkValue,
+  given,
   headerPairs,
   integer,
   postable,
@@ -43,41 +40,10 @@ import { StateCache } from './states.js';
 /** In one list: more than any context, or file of text, is worth. */
 const MOST_IDS = 1 << 24;
 
-/** What a model may call (docs/tools.md); execute: gives the result.
- * @typedef {{ name: string, description?: string, parameters?: object,
- *   execute?: (args: any, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
-/** The shape of an answer (docs/formats.md).
- * @typedef {'json' | { schema: object | boolean, whitespace?: 'compact' | 'pretty' | 'any' }
- *   | { regex: string | RegExp } | { grammar: string } | { choices: string[] }} Format */
-/** @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
- *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
- *   presencePenalty?: number, penaltyWindow?: number, seed?: number, stop?: string | string[],
- *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
- *   format?: Format, forcedSpans?: boolean, tools?: Tool[], maxRounds?: number,
- *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
- *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
-/** @typedef {Headers | Record<string, string> | [string, string][]} HeaderList */
-/** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
- *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
- *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
- *   sha256?: string | string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
- *   hub?: string | URL }} LoadOptions */
-/** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
-/** In Node a string may also be a path or a file: URL.
- * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
- *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
-/** @typedef {SinglePart | SinglePart[]} ModelSource */
-/** @typedef {string | ArrayLike<number> | ChatMessage[]} Prompt */
-
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
   return new Model(...(await openLine(source, options, false)));
 }
-
-/** @typedef {{ info: ModelInfo, version: number, alignment: number,
- *   metadata: { key: string, type: string, value?: unknown, of?: string, count?: number }[],
- *   tensors: { name: string, type: string, shape: number[], offset: number, bytes: number }[]
- * }} Inspection */
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
 export async function inspectModel(source, options = {}) {
@@ -135,6 +101,9 @@ function checkDigests(sha256, files) {
   throw new GemmaError('bad-option', 'sha256', { expected: `${files}, one for each file`, got });
 }
 
+/** @param {Format | null} [format] */
+const schemaIn = (format) => (typeof format === 'object' && format && 'schema' in format ? format.schema : undefined);
+
 /** @param {string | URL} [assets] */
 function startWorker(assets) {
   return wrapped('worker-failed', 'the worker cannot be started', () => {
@@ -155,8 +124,8 @@ export async function openEngine(source, options, headerOnly = false) {
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
   const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
-  const feeders = new Feeders(parts),
-    descriptors = parts.map(({ descriptor }) => descriptor);
+  const feeders = new Feeders(parts);
+  const descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
     const info = await connection.open(descriptors, options, answersOf(feeders, kept.own), (event) => {
@@ -269,8 +238,8 @@ export class HeaderModel {
    * @returns {number[]} */
   checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
-    const { length = 0 } = isList ? ids : {},
-      top = this.info.vocabSize - 1;
+    const { length = 0 } = isList ? ids : {};
+    const top = this.info.vocabSize - 1;
     checkValue(
       name,
       ids,
@@ -310,7 +279,8 @@ export class Model extends HeaderModel {
   #states;
 
   /** A string is raw text and gets one BOS; ids are taken as they are.
-   * @param {Prompt} prompt @param {GenerateOptions} [options] */
+   * @template [V=any]
+   * @param {Prompt} prompt @param {GenerateOptions<V>} [options] @returns {Generation<V>} */
   generate(prompt, options = {}) {
     this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
@@ -325,16 +295,18 @@ export class Model extends HeaderModel {
   chat(options = {}) {
     this.#goesOn();
     if (!this.info.chatTemplate) throw noTemplate();
+    // Of a chat whose state is restored.
+    const owner = options?.saved && crypto.getRandomValues(new Uint32Array(2)).join();
     return new Chat(
       {
-        ask: (...answer) => this.#generation(...answer),
+        ask: (prompt, asked, hooks) => this.#generation(prompt, asked, hooks, owner),
         save: (head, prefix, signal) => {
-          return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of }, signal);
+          return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of, owner }, signal);
         },
         restore: (bytes) =>
           this.line.ask(
             async (connection) => {
-              return connection.call('restore', { bytes }, undefined, undefined, [bytes.buffer]).answer;
+              return connection.call('restore', { bytes, owner }, undefined, undefined, [bytes.buffer]).answer;
             },
             undefined,
             () => false,
@@ -396,11 +368,13 @@ export class Model extends HeaderModel {
     });
   }
 
-  /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks */
-  #generation(prompt, options, hooks) {
-    const { signal, onPrefillProgress } = options;
-    const prepare = () => ({ prompt: prompt(), ...postable(options) });
+  /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks
+   * @param {string} [owner] */
+  #generation(prompt, options, hooks, owner) {
+    const { signal, onPrefillProgress } = given(options);
+    const schema = schemaIn(options.format);
+    const prepare = () => ({ prompt: prompt(), ...postable(options), owner });
     const { line } = this;
-    return new Generation({ line, prepare, signal, onPrefillProgress, ...hooks });
+    return new Generation({ line, prepare, signal, onPrefillProgress, schema, ...hooks });
   }
 }

@@ -1,12 +1,53 @@
 /* options: what generate() and loadModel() accept, and the one check of both. */
+/** @import { CacheEntry } from './download/cache.js' */
+/** @import { HubSource } from './download/hub.js' */
+/** @import { Progress, ToolCall } from './protocol.js' */
+/** @import { StandardSchema } from './schemas.js' */
 import { ModelCache } from './download/cache.js';
 import { GemmaError, inBraces, show } from './errors.js';
+import { MAX_THREADS } from './protocol.js';
+
+/** What a model may call (docs/tools.md); execute: gives the result.
+ * @typedef {{ name: string, description?: string, parameters?: object | StandardSchema,
+ *   execute?: (args: any, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
+/** The shape of an answer (docs/formats.md). V: of `value`, where a schema library says it.
+ * @template [V=any]
+ * @typedef {'json' | { schema: StandardSchema<V> | object | boolean, whitespace?: 'compact' | 'pretty' | 'any', maxLength?: number,
+ *   maxItems?: number, maxProperties?: number }
+ *   | { regex: string | RegExp } | { grammar: string } | { choices: readonly string[] }} Format */
+/** null is the same as not given.
+ * @template [V=any]
+ * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
+ *   typicalP?: number, repetitionPenalty?: number, frequencyPenalty?: number,
+ *   presencePenalty?: number, penaltyWindow?: number, seed?: number | null, stop?: string | readonly string[],
+ *   logitBias?: Record<number, number> | Map<number, number>, logprobs?: number,
+ *   format?: Format<V>, forcedSpans?: boolean, tools?: readonly Tool[], maxRounds?: number,
+ *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
+ *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
+/** @typedef {Headers | Record<string, string> | [string, string][]} HeaderList */
+/** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
+ *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
+ *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
+ *   sha256?: string | string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
+ *   hub?: string | URL }} LoadOptions */
+/** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
+/** In Node a string may also be a path or a file: URL.
+ * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
+ *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
+/** @typedef {SinglePart | SinglePart[]} ModelSource */
+/** @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
+/** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
+ * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
+ * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
+ *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
 
 /** sampler: the engine's name for it; fault: what is wrong with a value, where `show` says too little.
  * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,
  *   fault?: (value: any) => string }} Rule */
 
 const MAX_TOKENS = 1 << 20;
+/** Each answer is searched for all of them at every token. */
+const MAX_STOPS = 1024;
 const DEFAULT_MAX_TOKENS = 1024;
 
 /** @param {string} what @param {(value: any) => boolean} is
@@ -37,7 +78,8 @@ export const signal = rule('an AbortSignal', (value) => value instanceof AbortSi
 
 /** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
 const SHAPES = {
-  schema: (value) => ['boolean', 'object'].includes(typeof value) && plain(value) !== null,
+  // What it is in detail is looked at when it is converted.
+  schema: (value) => /boolean|object|function/.test(typeof value) && value !== null && !Array.isArray(value),
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
@@ -59,7 +101,7 @@ export function plain(value) {
 const TOOL = {
   name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
   description: (value) => ['string', 'undefined'].includes(typeof value),
-  parameters: (value) => value === undefined || (object.fits(value) && SHAPES.schema(value)),
+  parameters: (value) => value === undefined || (typeof value !== 'boolean' && SHAPES.schema(value)),
   execute: (value) => ['function', 'undefined'].includes(typeof value),
 };
 
@@ -76,18 +118,18 @@ function toolFault(tool) {
 /** @param {any} tools */
 function toolsFault(tools) {
   if (!Array.isArray(tools)) return show(tools);
-  const faults = Array.from(tools, toolFault),
-    i = faults.findIndex(Boolean);
+  const faults = Array.from(tools, toolFault);
+  const i = faults.findIndex(Boolean);
   if (i >= 0) return `in tool ${i} ${faults[i]}`;
-  const names = tools.map(({ name }) => name),
-    twice = names.find((name, n) => names.indexOf(name) < n);
+  const names = tools.map(({ name }) => name);
+  const twice = names.find((name, n) => names.indexOf(name) < n);
   return twice === undefined ? '' : `two of the name ${show(twice)}`;
 }
 
 /** @param {any} format */
 function formatFault(format) {
-  const regex = format?.regex,
-    flags = regex instanceof RegExp ? flagsOf(regex) : '';
+  const regex = format?.regex;
+  const flags = regex instanceof RegExp ? flagsOf(regex) : '';
   if (flags) return `a RegExp with the flags ${flags}`;
   const named = Object.prototype.toString.call(format) === '[object Object]';
   return named ? inBraces(Object.entries(format).map(([name, value]) => `${name}: ${show(value)}`)) : show(format);
@@ -97,10 +139,12 @@ function formatFault(format) {
 function isFormat(format) {
   if (format === 'json') return true;
   if (!object.fits(format)) return false;
-  const { whitespace, ...shape } = format;
+  const { whitespace, maxLength, maxItems, maxProperties, ...shape } = format;
+  const bounds = [maxLength, maxItems, maxProperties].filter((bound) => bound !== undefined);
   const [[name, value] = ['', null], ...more] = Object.entries(shape);
   const spaced = whitespace === undefined || (name === 'schema' && WHITESPACE.includes(whitespace));
-  return !more.length && spaced && Object.hasOwn(SHAPES, name) && SHAPES[name](value);
+  const bounded = bounds.every((bound) => name === 'schema' && Number.isInteger(bound) && bound >= 0);
+  return !more.length && spaced && bounded && Object.hasOwn(SHAPES, name) && SHAPES[name](value);
 }
 
 /** @type {Record<string, Rule>} */
@@ -117,20 +161,23 @@ export const GENERATE_OPTIONS = {
   penaltyWindow: integer(0, MAX_TOKENS, 'penalty_window'),
   seed: integer(0, 2 ** 32 - 1),
   logitBias: rule(
-    'an object or Map of token ids to numbers (-Infinity bans a token)',
+    'an object or Map of token ids to numbers (-Infinity bans a token), at most a million',
     (value) =>
       object.fits(value) &&
+      (value.size ?? Object.keys(value).length) <= 1e6 &&
       biasEntries(value).every(([id, bias]) => {
         return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
       }),
   ),
-  stop: rule('a string or an array of strings, none of them empty', (value) =>
-    [value].flat().every((s) => typeof s === 'string' && s !== ''),
-  ),
+  stop: rule(`a string or an array of at most ${MAX_STOPS} strings, none of them empty`, (value) => {
+    const stops = [value].flat();
+    return stops.length <= MAX_STOPS && stops.every((s) => typeof s === 'string' && s !== '');
+  }),
   logprobs: integer(0, 64),
   format: {
     ...rule(
-      "'json', { schema }, { regex }, { grammar } or { choices }; beside schema whitespace: " + WHITESPACE.join(', '),
+      "'json', { schema }, { regex }, { grammar } or { choices }; beside schema maxLength, maxItems," +
+        ` maxProperties, and whitespace: ${WHITESPACE.join(', ')}`,
       isFormat,
     ),
     fault: formatFault,
@@ -156,7 +203,7 @@ export const GENERATE_OPTIONS = {
 export const LOAD_OPTIONS = {
   onProgress: callback,
   signal,
-  threads: integer(1, 64),
+  threads: integer(1, MAX_THREADS),
   contextLength: integer(1, 1 << 20),
   variant: oneOf('auto', 'relaxed', 'simd128'),
   floatMatrices: oneOf('auto', 'keep', 'q8_0'),
@@ -180,12 +227,14 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 });
 
-/** undefined is the same as no option. @param {object} options @param {Record<string, Rule>} table */
+/** Checks options. undefined is the same as no option; so is null for an answer, as adapters pass it on.
+ * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   checkValue('options', options, object);
   for (const [name, value] of Object.entries(options)) {
     if (!Object.hasOwn(table, name)) throw unknownOption(name, Object.keys(table));
-    if (value !== undefined) checkValue(name, value, table[name]);
+    const isGiven = value !== undefined && !(value === null && table === GENERATE_OPTIONS);
+    if (isGiven) checkValue(name, value, table[name]);
   }
 }
 
@@ -202,19 +251,29 @@ function unknownOption(name, known) {
   const plain = (/** @type {string} */ word) => word.toLowerCase().replace(/[^a-z]/g, '');
   const near =
     known.find((word) => plain(word) === plain(name)) ??
-    known.find((word) => plain(word).slice(0, 3) === plain(name).slice(0, 3));
+    known.find((word) => {
+      const half = Math.ceil(Math.max(word.length, name.length) / 2);
+      return plain(word).slice(0, half) === plain(name).slice(0, half);
+    });
   const expected = near ? `"${near}"?` : `one of ${known.join(', ')}`;
   return new GemmaError('bad-option', `there is no option "${name}"`, { expected });
 }
 
-/** Options in the form that the worker takes. @param {import('./model.js').GenerateOptions} options */
-export function postable({ maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest }) {
-  const values = Object.entries(rest).filter(([, value]) => value !== undefined);
+/** Returns the options that were given. @template {object} T @param {T} options @returns {Partial<T>} */
+export function given(options) {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);
+  return /** @type {Partial<T>} */ (Object.fromEntries(entries));
+}
+
+/** Options in the form that the worker takes, but for schemas (schemas.js).
+ * @param {GenerateOptions} options */
+export function postable(options) {
+  const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest } = given(options);
   return {
     maxTokens,
     bias: biasEntries(logitBias),
     stop: [stop].flat(),
-    sampler: values.flatMap(([name, value]) => {
+    sampler: Object.entries(rest).flatMap(([name, value]) => {
       const { sampler } = GENERATE_OPTIONS[name];
       return sampler ? [/** @type {[string, number]} */ ([sampler, value])] : [];
     }),
@@ -227,11 +286,9 @@ export function postable({ maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop 
   };
 }
 
-/** @param {import('./model.js').GenerateOptions} options */
+/** @param {GenerateOptions} options */
 function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
-  const list = tools.map(({ name, description, parameters }) => {
-    return { name, description, parameters: parameters && plain(parameters) };
-  });
+  const list = tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
     const expected = list.length ? `one of the tools: ${names.join(', ')}` : 'a tool of that name among `tools`';
@@ -242,11 +299,11 @@ function postableTools({ tools = [], toolChoice: choice = 'auto', format }) {
   return { list, choice };
 }
 
-/** @param {import('./model.js').Format} format @returns {import('./model.js').Format} */
+/** @param {Format} format @returns {Format} */
 export function postableFormat(format) {
   if (format === 'json') return format;
   if ('regex' in format) return { regex: String(format.regex instanceof RegExp ? format.regex.source : format.regex) };
-  return 'schema' in format ? { ...format, schema: plain(format.schema) } : format;
+  return 'schema' in format ? { ...format } : format;
 }
 
 /** @param {Map<number, number> | Record<number, number>} bias @returns {[number, number][]} */

@@ -2,9 +2,8 @@
  * holds of it (src/run/state.h). Numbers are little-endian:
  *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
  * They may be a stranger's: what was said is checked like any messages; the engine checks the rest. */
-/** @import { ChatMessage, Prefixes } from './chat.js' */
-/** @import { GenerateOptions } from './model.js' */
-/** @import { Prefix } from './engine/template.js' */
+/** @import { Prefix } from './protocol.js' */
+/** @import { ChatMessage, GenerateOptions } from './options.js' */
 import { GemmaError } from './errors.js';
 import { GENERATE_OPTIONS, biasEntries } from './options.js';
 
@@ -12,9 +11,11 @@ const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
 const VERSION = 1;
 const MOST_JSON = 1 << 28;
-const MOST_IDS = 1 << 20,
-  MOST_WHY = 100;
+const MOST_IDS = 1 << 20;
+const MOST_WHY = 100;
 
+/** What the last answer was built on, and what the next one can be, or why there is no such thing.
+ * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** What was said, and how answers are asked for.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} Said */
 
@@ -31,8 +32,8 @@ export function packSaid({ messages, options, prefixes }) {
   const bias = logitBias && { logitBias: biasEntries(logitBias).map(written) };
   const kept = { ...Object.fromEntries(Object.entries(rest).filter(([name]) => keeps(name))), ...bias };
   const json = new TextEncoder().encode(JSON.stringify({ version: VERSION, messages, options: kept, prefixes }));
-  const bytes = new Uint8Array(HEAD + json.length),
-    view = new DataView(bytes.buffer);
+  const bytes = new Uint8Array(HEAD + json.length);
+  const view = new DataView(bytes.buffer);
   bytes.set(MAGIC);
   view.setUint32(8, json.length, true);
   view.setUint32(12, checksum(json), true);
@@ -53,8 +54,8 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 export function unpackSaid(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw damaged('the bytes of chat.save()');
-  const length = view.getUint32(8, true),
-    end = HEAD + length;
+  const length = view.getUint32(8, true);
+  const end = HEAD + length;
   if (length > MOST_JSON || end > bytes.length) throw damaged(`${end} bytes at least`, `${bytes.length}`);
   const json = bytes.subarray(HEAD, end);
   if (checksum(json) !== view.getUint32(12, true)) throw damaged('what its checksum says');
@@ -92,13 +93,13 @@ const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray
 /** What an answer was built on; none, where it is not what we write.
  * @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
-  const { of = '', text, seam, ids } = prefix ?? {};
+  const { of = '', text, ids } = prefix ?? {};
   const fits =
-    [of, text, seam].every((value) => typeof value === 'string') &&
+    [of, text].every((value) => typeof value === 'string') &&
     Array.isArray(ids) &&
     ids.length <= MOST_IDS &&
     ids.every((id) => Number.isInteger(id) && id >= 0);
-  return fits ? { of, text, seam, ids } : undefined;
+  return fits ? { of, text, ids } : undefined;
 }
 
 /** @param {string} expected @param {string} [got] */

@@ -1,6 +1,6 @@
 /* states: model.stateCache: conversations that were saved, kept in the store of models, for after a reload. The worker
  * has them (download/states.js): pages cannot write files. */
-/** @import { Calls } from './link/protocol.js' */
+/** @import { Calls } from './protocol.js' */
 /** @import { StateEntry } from './download/states.js' */
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
 import { unpackSaid } from './saved.js';

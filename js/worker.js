@@ -1,5 +1,6 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './engine/host.js';
+import { GemmaError } from './errors.js';
 import { MODULES } from './modules.js';
 import { Files, missing } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
@@ -21,6 +22,8 @@ const breathe = () =>
     port2.postMessage(null);
   });
 
+const FORBIDDEN = "The content security policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src.";
+
 /** @param {string} name */
 async function compile(name) {
   const address = files.address(name);
@@ -29,6 +32,10 @@ async function compile(name) {
     if (!response.ok) throw new Error(`status ${response.status}`);
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
+    const why = /** @type {Error} */ (cause).message;
+    // Browsers give no other sign of a policy than these words.
+    const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
+    if (forbidden) throw new GemmaError('unsupported-platform', FORBIDDEN, { cause });
     throw new Error(`${address}: ${missing(cause)}`, { cause });
   }
 }

@@ -1,5 +1,5 @@
 /* worker.node: entry of the engine worker in Node. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { Worker, parentPort } from 'node:worker_threads';
@@ -10,15 +10,34 @@ import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
+/** Deno's port of a worker has no close(); the worker's scope has. @type {{ close: () => void }} */
+const closing = 'close' in port ? port : globalThis;
 const files = new Files(MODULES);
 
-/** @param {string} path */
+/** Milliseconds between two looks at a pipe that is empty. */
+const LOOK_MS = 5;
+
+/** Opens a file or a named pipe. Never blocks in the system, where a worker cannot be terminated.
+ * @param {string} path */
 function openFile(path) {
-  const file = openSync(path, 'r');
+  const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const stat = fstatSync(file);
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  let begun = !lstatSync(path).isFIFO(); // a link to a pipe (/dev/stdin) has a writer, or is at its end
   return {
     size: stat.isFile() ? stat.size : undefined,
-    read: (/** @type {Uint8Array} */ into) => readSync(file, into, 0, into.length, null),
+    read(/** @type {Uint8Array} */ into) {
+      for (; ; Atomics.wait(cell, 0, 0, LOOK_MS)) {
+        try {
+          const count = readSync(file, into, 0, into.length, null);
+          if (!count && !begun) continue; // no process has opened the pipe for writing yet
+          begun = true;
+          return count;
+        } catch (error) {
+          if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'EAGAIN') throw error;
+        }
+      }
+    },
     close: () => closeSync(file),
   };
 }
@@ -38,5 +57,5 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
 port.on('message', (message) => {
   if (message.kind === 'open') files.settle(message.options.place);
   host.receive(message);
-  if (message.kind === 'dispose') port.close();
+  if (message.kind === 'dispose') closing.close();
 });

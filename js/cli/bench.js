@@ -2,7 +2,7 @@
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
-/** @import { GenerateResult } from '../generation.js' */
+/** @import { GenerateResult } from '../protocol.js' */
 /** @import { Model } from '../model.js' */
 /** @import { Values } from './flags.js' */
 

@@ -1,6 +1,6 @@
 /* format: the flags that hold answers to a shape, and the option of the package that they mean. */
 /** @import { Values } from './flags.js' */
-/** @import { Format } from '../model.js' */
+/** @import { Format } from '../options.js' */
 import { UsageError, readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */

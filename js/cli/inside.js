@@ -2,7 +2,7 @@
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
-/** @import { InsideLayer } from '../engine/inside.js' */
+/** @import { InsideLayer } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
 export const INSIDE = 'layer head position lens norms json';

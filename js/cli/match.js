@@ -19,8 +19,8 @@ async function judge(model, { schema, tests = [] }, draft) {
   const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
   const { compiled, reason, verdicts, times, first } = await model.call('match', { format: { schema }, texts, draft });
   if (!compiled) return { compiled, reason, accepted: 0, refused: 0, wrong: 0, times, first };
-  let accepted = 0,
-    wrong = 0;
+  let accepted = 0;
+  let wrong = 0;
   tests.forEach(({ valid }, i) => {
     const both = [verdicts[2 * i], verdicts[2 * i + 1]].map((verdict) => verdict.accepted);
     if (both[0]) accepted++;
@@ -34,8 +34,8 @@ async function judgeAll(model, path, draft) {
   const lines = (await readText(path)).split('\n').filter((line) => line.trim());
   const sum = { cases: 0, compiled: 0, accepted: 0, refused: 0, wrong: 0 };
   /** @type {number[]} */
-  const all = [],
-    firsts = [];
+  const all = [];
+  const firsts = [];
   for (const [i, line] of lines.entries()) {
     const one = /** @type {Case} */ (parseExactly(line, `${path}, line ${i + 1}`));
     const { times, first, ...result } = await judge(model, one, draft);
@@ -52,8 +52,8 @@ async function judgeAll(model, path, draft) {
 
 /** @param {Values} values */
 export async function match(values) {
-  const { cases, draft: named } = values,
-    draft = named === undefined ? undefined : Number(named);
+  const { cases, draft: named } = values;
+  const draft = named === undefined ? undefined : Number(named);
   if (draft !== undefined && !DRAFTS.includes(named)) {
     throw new UsageError(`--draft: expected one of ${DRAFTS.join(', ')}, got "${named}"`);
   }

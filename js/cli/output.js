@@ -1,7 +1,7 @@
 /* output: a model for one command, and its results: text or one JSON object on standard output, progress on standard
  * error. */
 import { loadOptions } from './flags.js';
-/** @import { Progress } from '../engine/meter.js' */
+/** @import { Progress } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
 /** @template {{ dispose: () => Promise<void> }} M @template T

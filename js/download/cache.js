@@ -1,9 +1,9 @@
 /* cache: models that were kept, for those who look: what is there, how much room is left, deleting.
  * Loading with the option `cache` fills it (download.js). */
-/** @import { Store } from '../platform/env.js' */
 import { isComplete, isModel, isState, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { GemmaError, failure, show } from '../errors.js';
+/** @import { Store } from '../protocol.js' */
 
 /** url: without what may be secret in its query; file: its last part; stored and total: bytes; complete: can be
  * loaded without the network. @typedef {{ key: string, url: string, file: string, stored: number, total: number,
@@ -26,8 +26,10 @@ export class ModelCache {
       const entries = (await store.list())
         .filter((name) => !isState(name))
         .map(async (key) => {
-          const journal = await readJournal(store, key);
-          const { url = '', have = [], total = await store.size(key), used = 0 } = journal ?? {};
+          // One that cannot be read now, since another tab writes it say, is no reason to list none.
+          const journal = await readJournal(store, key).catch(() => null);
+          const size = () => store.size(key).catch(() => 0);
+          const { url = '', have = [], total = await size(), used = 0 } = journal ?? {};
           return {
             key,
             url,
@@ -55,7 +57,7 @@ export class ModelCache {
 
   /** @param {string} key */
   async delete(key) {
-    if (!isModel(key)) {
+    if (typeof key !== 'string' || !isModel(key)) {
       throw new GemmaError('bad-option', 'key', { expected: 'the key of an entry of list()', got: show(key) });
     }
     return this.#with((store) => store.remove(key));
@@ -63,7 +65,12 @@ export class ModelCache {
 
   clear() {
     return this.#with(async (store) => {
-      for (const key of (await store.list()).filter(isModel)) await store.remove(key);
+      /** @type {unknown[]} */
+      const left = [];
+      for (const key of (await store.list()).filter(isModel)) {
+        await store.remove(key).catch((error) => left.push(error));
+      }
+      if (left.length) throw left[0];
     });
   }
 

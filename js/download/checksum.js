@@ -1,8 +1,8 @@
 /* checksum: src/base/checksum.h in JavaScript: for small things, where there is no engine, and as its specification. */
 
-const LANES = 32,
-  K = 0x9e3779b1,
-  FACTORS = [0x85ebca77, 0xc2b2ae3d];
+const LANES = 32;
+const K = 0x9e3779b1;
+const FACTORS = [0x85ebca77, 0xc2b2ae3d];
 
 /** @param {number} h @param {number} word @param {number} factor */
 function mixed(h, word, factor) {
@@ -12,13 +12,13 @@ function mixed(h, word, factor) {
 
 /** Two words of 32 bits. @param {Uint8Array} bytes @returns {[number, number]} */
 export function checksum(bytes) {
-  const { length } = bytes,
-    words = new Uint32Array(Math.ceil(length / 4 / LANES) * LANES);
+  const { length } = bytes;
+  const words = new Uint32Array(Math.ceil(length / 4 / LANES) * LANES);
   new Uint8Array(words.buffer).set(bytes);
   const lanes = Int32Array.from({ length: LANES }, (_, i) => Math.imul(i + 1, K));
   for (let i = 0; i < words.length; i++) lanes[i % LANES] = mixed(lanes[i % LANES], words[i], K);
-  let a = length,
-    b = length;
+  let a = length;
+  let b = length;
   for (const h of lanes) {
     a = mixed(a, h, FACTORS[0]);
     b = mixed(b, (h + a) | 0, FACTORS[1]);

@@ -2,7 +2,7 @@
 import { GemmaError } from '../errors.js';
 import { hubAddress, onHub } from './hub.js';
 
-/** @import { SourceDescriptor } from '../link/protocol.js' */
+/** @import { SourceDescriptor } from '../protocol.js' */
 /** @typedef {AsyncIterator<unknown> | Iterator<unknown>} ByteIterator */
 /** bytes: for the client to feed. @typedef {{ descriptor: SourceDescriptor, bytes?: ByteIterator }} Part */
 

@@ -1,8 +1,8 @@
 /* download: one file from a server, in order, in spite of what networks do: each piece comes from the shelf if it is
  * there, else from the network, and is put there on the way; what fails is asked for again. */
-/** @import { Store } from '../platform/env.js' */
+/** @import { Store, UrlSource } from '../protocol.js' */
 /** @import { Entry } from './entry.js' */
-/** @import { Answer, UrlSource } from './http.js' */
+/** @import { Answer } from './http.js' */
 /** @import { Version } from './identity.js' */
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
@@ -43,8 +43,8 @@ export class Download {
   #requests;
   #lanes;
   #silences;
-  /** Whether the header was read. */
-  #planned = false;
+  /** Bytes up to the last tensor; 0 until the header was read. */
+  #planned = 0;
   /** The copy that has the digest that the caller named. @type {Entry | undefined} */
   #proved;
   /** That a stored copy has another digest than the caller named. @type {GemmaError | undefined} */
@@ -72,8 +72,8 @@ export class Download {
     this.#shelf = new Shelf(around, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
     this.#requests.checked = () => this.digest !== '' || this.#mending;
-    const { segment } = this.#tuning,
-      room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
+    const { segment } = this.#tuning;
+    const room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
@@ -95,9 +95,9 @@ export class Download {
   /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
   async open() {
     this.#telling ??= setInterval(() => this.#tell(), this.#tuning.toldMs);
-    const { notice, hash } = this.#around,
-      own = keyOf(this.#url, hash),
-      key = this.#key ?? own;
+    const { notice, hash } = this.#around;
+    const own = keyOf(this.#url, hash);
+    const key = this.#key ?? own;
     const copies = await this.#shelf.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
     if (key !== own) return this.#alone(whole);
@@ -157,9 +157,9 @@ export class Download {
 
   /** Of all bytes, or what is damaged; neither where it cannot be read. @param {Entry} copy */
   async #digestOf(copy) {
-    const hasher = this.#around.hasher(),
-      bytes = new Uint8Array(CHECKED),
-      { total } = copy.journal;
+    const hasher = this.#around.hasher();
+    const bytes = new Uint8Array(CHECKED);
+    const { total } = copy.journal;
     for (let at = 0; at < total; at += CHECKED) {
       const piece = bytes.subarray(0, total - at);
       this.#requests.mustBeOpen();
@@ -182,9 +182,9 @@ export class Download {
 
   /** Whether a complete copy is used: unless the server has another model instead. @param {Entry} whole */
   async #keeps(whole) {
-    let answer,
-      verdict = 'unknown',
-      why = 'the server does not tell the version of the file';
+    let answer;
+    let verdict = 'unknown';
+    let why = 'the server does not tell the version of the file';
     try {
       answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
       // With the digest that was asked for, there is nothing later.
@@ -227,10 +227,10 @@ export class Download {
   /** Whether the server's file begins like one: portals and proxies answer as well. */
   async #isModel() {
     try {
-      const answer = await this.#requests.ask(0, MAGIC.length),
-        { at } = answer;
-      let text = '',
-        piece;
+      const answer = await this.#requests.ask(0, MAGIC.length);
+      const { at } = answer;
+      let text = '';
+      let piece;
       do {
         piece = await answer.read(MAGIC.length - text.length);
         text += String.fromCharCode(...piece);
@@ -254,8 +254,8 @@ export class Download {
 
   /** @param {Entry} [part] to go on with */
   async #greet(part) {
-    const at = part?.heldTo(0) ?? 0,
-      { segment } = this.#tuning;
+    const at = part?.heldTo(0) ?? 0;
+    const { segment } = this.#tuning;
     const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
     return this.#patiently(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
@@ -281,9 +281,9 @@ export class Download {
 
   /** A new copy in the cache. */
   async #create() {
-    const { hash } = this.#around,
-      { total, version } = this.#identity,
-      { etag = '', modified = '' } = version ?? {};
+    const { hash } = this.#around;
+    const { total, version } = this.#identity;
+    const { etag = '', modified = '' } = version ?? {};
     this.#fresh = false;
     if (!this.#shelf.open) return;
     if (!total || !(etag || modified || this.digest)) {
@@ -297,7 +297,7 @@ export class Download {
       modified,
       total,
       have: [],
-      need: 0,
+      need: this.#planned || total + 1,
       sha256: '',
       used: 0,
       turn: 0,
@@ -307,7 +307,7 @@ export class Download {
 
   /** The header was read: more at once, up to the last tensor. @param {number} need */
   planned(need) {
-    this.#planned = true;
+    this.#planned = need;
     if (!this.digest) this.#requests.limit = need;
     this.#shelf.need(need);
   }
@@ -316,8 +316,8 @@ export class Download {
    * and where there is none, they come by `next`. @param {Uint8Array} into */
   async read(into) {
     if (!this.#direct) return 0;
-    const at = this.#read,
-      count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
+    const at = this.#read;
+    const count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
     this.#around.counted(count, true);
     this.#read += count;
     this.#direct = count > 0;
@@ -364,8 +364,8 @@ export class Download {
   /** Where the shelf gives up on its store meanwhile, that may still write the lane's bytes.
    * @param {Range} range @param {number} count that have come @param {Parameters<Shelf['put']>[3]} how */
   async #put(range, count, how) {
-    const { total } = this.#shelf,
-      right = await this.#shelf.put(range, range.at, range.at + count, how);
+    const { total } = this.#shelf;
+    const right = await this.#shelf.put(range, range.at, range.at + count, how);
     if (total !== undefined && this.#shelf.total === undefined) range.leave();
     if (!right) throw this.#requests.other();
   }
@@ -384,8 +384,8 @@ export class Download {
     let answer;
     try {
       answer = await requests.connect(range.at, end, before);
-      const start = range.at,
-        last = Math.min(end, answer.end);
+      const start = range.at;
+      const last = Math.min(end, answer.end);
       const how = { journalEvery: requests.journalEvery, same: requests.isSame(answer) };
       while (range.at < last) {
         const bytes = await answer.read(last - range.at);
@@ -405,7 +405,10 @@ export class Download {
 
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
   #patiently(attempts, f, progress) {
-    const onRetry = () => this.#around.notice('retry', 'the connection failed; trying again');
+    const onRetry = () => {
+      this.#requests.mustBeOpen(); // closing ends what a lane still reads, which is no failure
+      this.#around.notice('retry', 'the connection failed; trying again');
+    };
     return patiently(this.#tuning, attempts, f, { onRetry, silences: this.#silences }, progress);
   }
 

@@ -2,9 +2,9 @@
  * pieces (checks.js) and a journal of what is there. The journal has two slots, written in turn, and a slot holds its
  * text twice, each with a checksum: what was torn or damaged does not count, and the other slot has the state before.
  * Copies of earlier versions have no checksums: halves that differ were torn. */
-/** @import { Store } from '../platform/env.js' */
 import { tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
+/** @import { Store } from '../protocol.js' */
 
 const HALF = 4096;
 const SLOTS = 4 * HALF;
@@ -66,11 +66,29 @@ const digitsOf = (bytes) =>
     .map((word) => word.toString(16).padStart(DIGITS / 2, '0'))
     .join('');
 
+/** Whether it has the form of a journal: another program, or another version, may have written it.
+ * @param {any} journal */
+function isJournal(journal) {
+  const { url, total, have, need, used, turn, piece = 1 } = Object(journal);
+  const pieces =
+    Array.isArray(have) &&
+    have.every(
+      (one) =>
+        Array.isArray(one) &&
+        one.length === 2 &&
+        one.every(Number.isInteger) &&
+        one[0] >= 0 &&
+        one[0] < one[1] &&
+        one[1] <= total,
+    );
+  return typeof url === 'string' && pieces && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
+}
+
 /** @param {string} text @param {number} end @returns {Journal | null} */
 function parse(text, end) {
   try {
     const journal = JSON.parse(text);
-    return journal.total + tableBytes(journal) === end ? journal : null;
+    return isJournal(journal) && journal.total + tableBytes(journal) === end ? journal : null;
   } catch {
     return null;
   }
@@ -78,9 +96,9 @@ function parse(text, end) {
 
 /** @param {Store} store @param {string} name @param {Journal} journal */
 export async function writeJournal(store, name, journal) {
-  const slot = new Uint8Array(2 * HALF).fill(32),
-    text = slot.subarray(0, HALF - DIGITS),
-    encoder = new TextEncoder();
+  const slot = new Uint8Array(2 * HALF).fill(32);
+  const text = slot.subarray(0, HALF - DIGITS);
+  const encoder = new TextEncoder();
   encoder.encodeInto(JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }), text);
   slot.set(encoder.encode(digitsOf(text)), text.length);
   slot.copyWithin(HALF, 0, HALF);

@@ -1,7 +1,7 @@
 /* entry: the stored copy of a file: its bytes, each piece checked when it is read (checks.js), and its journal
  * (entries.js). A piece that is not what was written is lost until it is put there again: it must be of the same
  * version, or what was written, or what lies there if it was its checksum that was damaged. */
-/** @import { Store } from '../platform/env.js' */
+/** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 /** Of a lane: where it begins, and its bytes. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
@@ -15,6 +15,12 @@ const SAVE_MS = 2000;
 
 /** sum: a checksum, two words; readOnly: the store stays as it is.
  * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} Means */
+
+/** A folder with the name of a copy is none; other failures do not mean that. @param {any} error */
+function noFile(error) {
+  if (error?.name !== 'TypeMismatchError') throw error;
+  return null;
+}
 
 export class Entry {
   #store;
@@ -54,7 +60,7 @@ export class Entry {
   static async find(store, key, means) {
     const found = [];
     for (const name of await store.list()) {
-      const journal = name.startsWith(key) && (await readJournal(store, name));
+      const journal = name.startsWith(key) && (await readJournal(store, name).catch(noFile));
       if (journal) found.push(new Entry(store, name, journal, means));
     }
     return found.sort((a, b) => b.journal.used - a.journal.used);
@@ -84,9 +90,9 @@ export class Entry {
 
   /** The lost piece that holds `at`, if it was lost: for people. @param {number} at */
   lost(at) {
-    const { piece = 1, total } = this.journal,
-      i = Math.floor(at / piece),
-      [start, end] = this.#place(i);
+    const { piece = 1, total } = this.journal;
+    const i = Math.floor(at / piece);
+    const [start, end] = this.#place(i);
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
   }
 
@@ -110,8 +116,8 @@ export class Entry {
   /** How many bytes to read: whole pieces, which are checked where they are wanted, or up to where the next one begins.
    * @param {number} at @param {number} most */
   pieces(at, most) {
-    const { piece = 1 } = this.journal,
-      count = Math.min(most, this.heldTo(at) - at);
+    const { piece = 1 } = this.journal;
+    const count = Math.min(most, this.heldTo(at) - at);
     return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
 
@@ -121,8 +127,8 @@ export class Entry {
   async read(at, into, wanted = () => true) {
     const checks = await this.#table();
     for (let done = 0; done < into.length; ) {
-      const rest = into.subarray(done),
-        count = await this.#some(checks, at + done, rest, wanted);
+      const rest = into.subarray(done);
+      const count = await this.#some(checks, at + done, rest, wanted);
       if (!count) return done;
       done += count;
     }
@@ -133,9 +139,9 @@ export class Entry {
    * bytes are right. @param {Checks | undefined} checks @param {number} at @param {Uint8Array} into
    * @param {() => boolean} wanted */
   async #some(checks, at, into, wanted) {
-    const { piece = 1, total } = this.journal,
-      first = Math.floor(at / piece),
-      [start, end] = this.#place(first);
+    const { piece = 1, total } = this.journal;
+    const first = Math.floor(at / piece);
+    const [start, end] = this.#place(first);
     const whole = at + into.length === total ? into.length : into.length - (into.length % piece);
     const direct = at === start ? Math.min(whole, Math.max(AT_ONCE, piece)) : 0;
     const bytes = direct ? into.subarray(0, direct) : new Uint8Array(end - start);
@@ -166,8 +172,8 @@ export class Entry {
    * same: the server says that they are of the version that was stored.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
-    const checks = await this.#table(),
-      { piece = 1 } = this.journal;
+    const checks = await this.#table();
+    const { piece = 1 } = this.journal;
     const written = !this.#lost.size; // once: another lane may mend meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
@@ -192,8 +198,8 @@ export class Entry {
   /** A piece has come to its end. @param {Checks} checks @param {number} i @param {Part} lane
    * @param {{ at: number, same: boolean, written: boolean }} how at: where its last bytes begin */
   async #complete(checks, i, lane, { at, same, written }) {
-    const [start, end] = this.#place(i),
-      lies = this.#lost.get(i);
+    const [start, end] = this.#place(i);
+    const lies = this.#lost.get(i);
     const sum = this.#sum(await this.#bytesOf(lane, start, end));
     if (lies && start < lane.start) return false;
     if (lies && !same && !checks.fits(i, sum) && sum.join() !== lies.join()) return false;
@@ -235,8 +241,8 @@ export class Entry {
   async save() {
     // What somebody removed meanwhile does not come back.
     if (this.wasWhole && !(await this.#store.size(this.#name))) return;
-    const { journal } = this,
-      rows = this.#checks?.take();
+    const { journal } = this;
+    const rows = this.#checks?.take();
     const have = [...this.#lost.keys()].reduce((pieces, i) => joined(pieces, ...this.#place(i)), journal.have);
     const now = { ...journal, have, used: Date.now(), turn: ++journal.turn };
     this.#unsaved = 0;

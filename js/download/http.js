@@ -1,17 +1,11 @@
 /* http: requests for pieces of one file on a server: which version of it answered, what a failure
  * means, and whether asking again may help. */
+/** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
 import { GemmaError } from '../errors.js';
 import { cutter, pumpOf } from './pump.js';
 
-/** How much at a time, how many at once, and how patiently. alone: bytes per ms from which long ranges, one
- * after the other, do better than many; of a file that is kept, they are that share of it and least or more,
- * of others most, and spare times what comes during an answer. glanceMs: that a server may be silent where a whole
- * copy is there. toldMs: how often whoever watches is told of it, however silent a server is. Tests use other numbers.
- * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
- *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
- *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
 /** @type {Tuning} */
 export const TUNING = {
   segment: 4 << 20,
@@ -31,9 +25,6 @@ export const TUNING = {
 };
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
-
-/** key: of a copy in the cache, of which `url` may be a part of the address only.
- * @typedef {{ url: string, key?: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 
 /** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
  * at `since`. */
@@ -90,8 +81,8 @@ export async function patiently(tuning, attempts, f, { onRetry, silences }, prog
     try {
       return await f();
     } catch (error) {
-      const passes = error instanceof Passing,
-        least = passes && error.stalled ? segment / 4 : 1;
+      const passes = error instanceof Passing;
+      const least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
       if (error.stalled && silences.over(error.since)) throw error;
@@ -186,9 +177,9 @@ export class Remote {
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
     let stalled = false;
-    const since = performance.now(),
-      { patience } = this,
-      { signal } = abort;
+    const since = performance.now();
+    const { patience } = this;
+    const { signal } = abort;
     let ended = () => {};
     const timer = setTimeout(() => {
       stalled = true;

@@ -5,7 +5,8 @@
  *           faster than requests are, and what has come waits outside for whoever reads it
  *   whole   one answer for the whole file: the server gives no ranges; for good
  * An answer that goes on behind the lane it was asked for waits for the next lane: `stream`. */
-/** @import { Answer, Tuning, UrlSource } from './http.js' */
+/** @import { Tuning, UrlSource } from '../protocol.js' */
+/** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
 /** @import { Shelf } from './shelf.js' */
 import { GemmaError } from '../errors.js';
@@ -137,8 +138,8 @@ export class Requests {
 
   /** That it is the file of the first answer. @param {Answer} answer */
   #check({ version }) {
-    const verdict = this.#identity.pin(version),
-      { total, version: first } = this.#identity;
+    const verdict = this.#identity.pin(version);
+    const { total, version: first } = this.#identity;
     if (!first || verdict === 'same' || (verdict === 'unknown' && this.checked())) return;
     if (verdict === 'unknown') {
       throw new GemmaError(
@@ -247,8 +248,8 @@ export class Requests {
   /** How much one request is for when long ranges are read: what was asked for and has not been read is
    * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
   get #reach() {
-    const { share, least, most, spare } = this.#tuning,
-      stored = this.#shelf.total;
+    const { share, least, most, spare } = this.#tuning;
+    const stored = this.#shelf.total;
     return Math.ceil(Math.max(stored ? stored * share : most, least, spare * this.#ahead));
   }
 

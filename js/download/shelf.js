@@ -1,14 +1,14 @@
 /* shelf: one file's side of the cache. Nothing here throws: when the store fails, that is told, and the shelf is empty
  * from then on; the load goes on without it. The rules of the store, which tests/js/store-faults.test.js holds to:
- *   reading never deletes, and what a server answers does not either
+ *   reading never deletes, and what a server answers does not either: a load that only reads has no store that removes
  *   a complete copy goes when another one is complete, flushed, and was loaded as a model; or when the user says so
  *   a copy that proves to be wrong is marked (`doubt`) and not complete any more, but stays until then
  *   what was begun in this load goes with it when it proves to be no model, or cannot be written
  *   a short read is read on, a short write is written on; one that gets nowhere is an error
  *   no store is waited for longer than a stalled connection
  *   one tab or process stores a file at a time (Store.lock); others wait as long as it gets on, and read its copy */
+/** @import { Store } from '../protocol.js' */
 /** @import { GemmaError } from '../errors.js' */
-/** @import { Store } from '../platform/env.js' */
 /** @import { Journal } from './entries.js' */
 /** @import { Means } from './entry.js' */
 /** @import { Range } from './lanes.js' */
@@ -51,9 +51,25 @@ const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes
 
 /** What is free, if it is too little, else nothing. @param {Store} store @param {number} total */
 async function missing(store, total) {
-  const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {},
-    free = Math.max(quota - usage, 0);
+  const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {};
+  const free = Math.max(quota - usage, 0);
   return free < total ? String(free) : '';
+}
+
+/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
+ * @param {Store} store @returns {Store} */
+function readingOf(store) {
+  const { list, size, read, close, estimate } = store;
+  const nothing = async () => {};
+  return {
+    list: list.bind(store),
+    size: size.bind(store),
+    read: read.bind(store),
+    close: close?.bind(store),
+    estimate: estimate?.bind(store),
+    write: nothing,
+    remove: nothing,
+  };
 }
 
 export class Shelf {
@@ -66,7 +82,7 @@ export class Shelf {
   #patience;
   /** @type {Entry | undefined} */
   #entry;
-  /** @type {import('../platform/env.js').Lock | undefined} */
+  /** @type {import('../protocol.js').Lock | undefined} */
   #lock;
   /** All that were found. @type {Entry[]} */
   #found = [];
@@ -77,7 +93,7 @@ export class Shelf {
   constructor(around, patience) {
     this.#patience = patience;
     this.#means = around;
-    this.#store = around.store;
+    this.#store = around.store && around.readOnly ? readingOf(around.store) : around.store;
     this.#readOnly = around.readOnly;
     this.#notice = around.notice;
   }
@@ -91,7 +107,7 @@ export class Shelf {
    * @param {string} key @param {(have: number, total: number) => void} watch */
   async lock(key, watch) {
     const store = this.#store;
-    if (!store?.lock || this.#readOnly || this.#lock) return false;
+    if (!store?.lock || this.#lock) return false;
     for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
       this.#lock = await this.#try(async () => {
         const lock = await store.lock?.(key);
@@ -99,8 +115,8 @@ export class Shelf {
         return lock;
       });
       if (this.#lock || !this.#store) return waited;
-      const [{ journal } = { journal: undefined }] = await this.find(key),
-        now = `${journal?.turn} ${journal?.total}`;
+      const [{ journal } = { journal: undefined }] = await this.find(key);
+      const now = `${journal?.turn} ${journal?.total}`;
       if (journal)
         watch(
           journal.have.reduce((sum, [a, b]) => sum + b - a, 0),
@@ -121,7 +137,7 @@ export class Shelf {
   /** A process that is killed between the last byte and freeing its lock leaves it. @param {string} key */
   tidy(key) {
     try {
-      if (!this.#readOnly) this.#store?.tidy?.(key);
+      this.#store?.tidy?.(key);
     } catch {
       /* in a folder that cannot be written it stays */
     }

@@ -4,7 +4,7 @@ import { GemmaError, reading } from '../errors.js';
 import { Download } from './download.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
-/** @import { SourceDescriptor } from '../link/protocol.js' */
+/** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { Surroundings } from './download.js' */
 /** read: fills part of the view and gives the count; 0 is the end. download: where the bytes come from the network
  * or the cache.
@@ -56,8 +56,8 @@ async function openPath(path, { openFile }) {
  * slices. @param {Blob} blob */
 function pumpOfBlob(blob) {
   if ('ReadableStreamBYOBReader' in globalThis) return pumpOf(blob.stream());
-  let at = 0,
-    pump = pumpOf(new Blob([]).stream());
+  let at = 0;
+  let pump = pumpOf(new Blob([]).stream());
   return async () => {
     for (;;) {
       const piece = await pump();

@@ -4,7 +4,7 @@
  *                                and its layout; TIME: when it was begun, so that no two write one file
  * What was kept before goes when its replacement is whole. There is a limit for all of them together: those that were
  * used least recently go first. */
-/** @import { Store } from '../platform/env.js' */
+/** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 import { GemmaError, failure } from '../errors.js';
 import { pieceOf } from './checks.js';
@@ -21,8 +21,8 @@ const DIGITS = 16;
 /** What nobody finished for so long is left over from a process that was ended. */
 const ABANDONED_MS = 600_000;
 /** Bytes of a conversation's head, and where the length of its messages stands (js/saved.js). */
-const HEAD = 16,
-  LENGTH_AT = 8;
+const HEAD = 16;
+const LENGTH_AT = 8;
 const MEANS = { sum: checksum, readOnly: false };
 
 /** fits: it is of this model, type of cache and layout: nothing of it need be evaluated again.
@@ -88,8 +88,8 @@ export class States {
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
   put(name, bytes, pause) {
-    const { limit } = this.#around,
-      { length } = bytes;
+    const { limit } = this.#around;
+    const { length } = bytes;
     return this.#inTurn(async () => {
       if (length > limit) {
         throw new GemmaError('cache-failed', 'a conversation to keep', {
@@ -137,8 +137,8 @@ export class States {
   /** Latest use first, as far as that is known. @param {string} [start] of their names
    * @param {Map<string, Found>} [seen] which need not be looked at again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
-    const store = this.#store,
-      names = (await store.list()).filter(isState);
+    const store = this.#store;
+    const names = (await store.list()).filter(isState);
     /** @type {Found[]} */
     const found = [];
     for (const file of names) if (file.startsWith(start)) found.push(seen.get(file) ?? (await this.#look(file)));
@@ -148,8 +148,8 @@ export class States {
 
   /** @param {string} file @returns {Promise<Found>} */
   async #look(file) {
-    const size = await this.#store.size(file),
-      journal = await readJournal(this.#store, file, size).catch(() => null);
+    const size = await this.#store.size(file);
+    const journal = await readJournal(this.#store, file, size).catch(() => null);
     const found = { file, journal, size };
     if (journal && isWhole(journal)) this.#seen.set(file, found);
     return found;
@@ -163,11 +163,11 @@ export class States {
 
   /** @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
-    const entry = new Entry(this.#store, file, journal, MEANS),
-      bytes = new Uint8Array(journal.total);
+    const entry = new Entry(this.#store, file, journal, MEANS);
+    const bytes = new Uint8Array(journal.total);
     try {
-      let at = 0,
-        right = 1;
+      let at = 0;
+      let right = 1;
       for (; at < bytes.length && right; at += right) {
         right = await entry.read(at, bytes.subarray(at, at + AT_ONCE));
         await pause();
@@ -183,10 +183,10 @@ export class States {
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
   async #write(name, bytes, pause) {
-    const { length: total } = bytes,
-      lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
-    const time = Date.now().toString(16),
-      chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
+    const { length: total } = bytes;
+    const lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
+    const time = Date.now().toString(16);
+    const chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
     const entry = new Entry(
       this.#store,
       `${this.#mine(name)}${time}-${chance}.state`,

@@ -9,14 +9,17 @@ const LOCK_MS = 100;
 /** Others may be writing the journal that is looked at: for so little a file is not locked. */
 const SMALL = 1 << 16;
 
-/** Those who read, or were ended a moment ago, may still have the file.
- * @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+/** NoModificationAllowedError: a tab that reads, or was closed a moment ago, still has the file. NotReadableError: the
+ * file was written after it was looked at. */
+const PASSING = ['NoModificationAllowedError', 'NotReadableError'];
+
+/** Calls f again while its failure may pass. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
 async function patiently(f) {
   for (let tries = 1; ; tries++) {
     try {
       return await f();
     } catch (error) {
-      if (tries === LOCK_TRIES || /** @type {Error} */ (error).name !== 'NoModificationAllowedError') throw error;
+      if (tries === LOCK_TRIES || !PASSING.includes(/** @type {Error} */ (error).name)) throw error;
       await new Promise((resolve) => {
         setTimeout(resolve, LOCK_MS);
       });
@@ -112,14 +115,16 @@ export function openStore() {
       const file = await (into.length > SMALL ? opened(name, false) : openNow(name));
       if (!wanted()) return 0;
       if (file) return file.read(into, { at });
-      const part = (await blob(name)).slice(at, at + into.length);
-      // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
-      if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-      // A stream that is left before its end stays open; behind hundreds of them Chromium lets one wait for ever.
-      const bytes = new Uint8Array(await part.arrayBuffer());
-      if (!wanted()) return 0;
-      into.set(bytes);
-      return bytes.length;
+      return patiently(async () => {
+        const part = (await blob(name)).slice(at, at + into.length);
+        // Not by arrayBuffer(): that memory is collected late, in Firefox hundreds of megabytes of it.
+        if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
+        // A stream that is left before its end stays open; behind hundreds of them Chromium lets one wait without end.
+        const bytes = new Uint8Array(await part.arrayBuffer());
+        if (!wanted()) return 0;
+        into.set(bytes);
+        return bytes.length;
+      });
     },
     async write(name, at, bytes) {
       if ((await opened(name, true)).write(bytes, { at }) === bytes.length) return;

@@ -19,7 +19,7 @@ const absent = (instead) => (error) => {
 
 /** told: of locks, for whoever outlives this thread.
  * @param {string} [where] @param {(lock: { path: string, owner: string }) => void} [told]
- * @returns {import('../platform/env.js').Store} */
+ * @returns {import('../protocol.js').Store} */
 export function openStore(where, told = () => {}) {
   const { XDG_CACHE_HOME } = process.env;
   const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
@@ -42,7 +42,10 @@ export function openStore(where, told = () => {}) {
   const size = (/** @type {string} */ name) => stat(path(name)).then((facts) => facts.size, absent(0));
   return {
     size,
-    list: () => readdir(folder).then((names) => names.filter(isName), absent([])),
+    list: () =>
+      readdir(folder, { withFileTypes: true }).then((entries) => {
+        return entries.filter((entry) => !entry.isDirectory() && isName(entry.name)).map(({ name }) => name);
+      }, absent([])),
     async read(name, at, into) {
       if (open.has(name) || into.length > SMALL) return readSync(opened(name, 'r', false), into, 0, into.length, at);
       const file = openSync(path(name), 'r');

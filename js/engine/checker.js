@@ -1,21 +1,21 @@
 /* checker: the engine's checksums (src/base/checksum.h) for bytes outside of its heap: another instance of its module,
  * in a small memory that never grows, so that rooms in it stay where they are. What is read into them and checked at
  * once need not be copied for that. */
-/** @import { Exports } from './engine.js' */
+/** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
 /** Bytes of all rooms; for what lies elsewhere; and of the module itself. */
-const ROOMS = 12 << 20,
-  COPIES = 5 << 20,
-  OWN = 1 << 20;
+const ROOMS = 12 << 20;
+const COPIES = 5 << 20;
+const OWN = 1 << 20;
 
 /** Made when it is first needed; without memory for it, JavaScript does the same, slowly.
  * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for what lies in its heap */
 export function checkerOf(module, { heap, exports }) {
-  const own = sumIn(heap, exports, heap.reserve(8)),
-    shared = !(heap.buffer instanceof ArrayBuffer);
+  const own = sumIn(heap, exports, heap.reserve(8));
+  const shared = !(heap.buffer instanceof ArrayBuffer);
   /** @type {ReturnType<typeof instance> | null | undefined} */
   let made;
   const get = () => {
@@ -43,8 +43,8 @@ function instance(module, shared) {
   const made = new WebAssembly.Instance(module, imports(memory));
   const exports = /** @type {Exports} */ (/** @type {unknown} */ (made.exports));
   exports.__wasm_call_ctors?.();
-  const heap = new Heap(memory, exports),
-    result = heap.reserve(8);
+  const heap = new Heap(memory, exports);
+  const result = heap.reserve(8);
   let left = ROOMS;
   return {
     /** @param {number} size */

@@ -1,23 +1,20 @@
 /* embed: vectors of texts. Many go through the model together; what becomes of one does not depend on the others. */
+/** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { GemmaError, wrapped } from '../errors.js';
-import { MAX_RESULT_BYTES } from '../link/protocol.js';
+import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
-
-/** prefixes: one for each text, or one for all; dimensions: numbers that are left of a vector.
- * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
- *   truncate: boolean, progress: boolean }} EmbedArgs */
 
 /** The vectors, one behind the other. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
-  const { native } = context.runner,
-    full = native.number('n_embd'),
-    width = args.dimensions ?? full;
-  const out = vectorsFor(args.texts.length, width),
-    ids = await tokenized(context, job, args);
+  const { native } = context.runner;
+  const full = native.number('n_embd');
+  const width = args.dimensions ?? full;
+  const out = vectorsFor(args.texts.length, width);
+  const ids = await tokenized(context, job, args);
   const fill = () =>
     packs(context, job, args, ids, (vector, i) => {
-      out.set(finished(vector(full).subarray(0, width), args.normalize), i * width);
+      out.set(finished(vector(full).subarray(0, width), args.normalize, i), i * width);
     });
   await (native.number('both_ways') === 1 ? fill() : aside(context, job, fill));
   return out;
@@ -27,12 +24,12 @@ export async function embed(context, job, args) {
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
  * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take that of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
-  const { native } = runner,
-    total = ids.length;
+  const { native } = runner;
+  const total = ids.length;
   const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
   for (let done = 0; done < total; ) {
-    const end = packEnd(ids, done, room),
-      pack = ids.slice(done, end);
+    const end = packEnd(ids, done, room);
+    const pack = ids.slice(done, end);
     native.pack(
       pack.flat(),
       pack.map((text) => text.length),
@@ -74,16 +71,24 @@ async function tokenized({ runner, vocabulary, contextLength: most }, job, { tex
 /** As many texts as go together, but one at least. @param {number[][]} ids @param {number} start
  * @param {{ texts: number, ids: number }} room */
 function packEnd(ids, start, room) {
-  let end = start + 1,
-    tokens = ids[start].length;
+  let end = start + 1;
+  let tokens = ids[start].length;
   while (end < ids.length && end - start < room.texts && (tokens += ids[end].length) <= room.ids) end++;
   return end;
 }
 
-/** @param {Float32Array} vector @param {boolean} normalize to length 1 */
-function finished(vector, normalize) {
+/** Returns a vector as it is given to the caller. Throws `not-finite` where finite weights overflowed on the way.
+ * @param {Float32Array} vector @param {boolean} normalize to length 1 @param {number} i of the text */
+function finished(vector, normalize, i) {
   let sum = 0;
   for (const x of vector) sum += x * x;
+  if (!Number.isFinite(sum)) {
+    throw new GemmaError(
+      'not-finite',
+      `The vector of text ${i} is not finite: the model's weights overflow float32. Load` +
+        ' another file of the model.',
+    );
+  }
   const scale = normalize && sum > 0 ? 1 / Math.sqrt(sum) : 1;
   return vector.map((x) => x * scale);
 }

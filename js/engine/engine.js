@@ -1,15 +1,16 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods
  * that throw GemmaError. Knows nothing of prompts, sources or messages. */
+/** @import { Exports } from './heap.js' */
 /** @import { ErrorCode } from '../errors.js' */
-/** @import { ToThread } from '../link/protocol.js' */
+/** @import { ToThread } from '../protocol.js' */
 /** @import { OpenStore, Port } from '../platform/env.js' */
 /** @typedef {Port<ToThread, boolean>} Helper a helper thread */
 import { GemmaError, failure } from '../errors.js';
 import { features } from '../platform/features.js';
+import { MAX_THREADS } from '../protocol.js';
 import { checkerOf } from './checker.js';
 import { Heap, createMemory, imports, utf8 } from './heap.js';
 
-const MAX_THREADS = 64;
 /** Bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
@@ -18,8 +19,8 @@ const MAX_TOP = 64;
 const FIRST_IDS = 2 ** 20;
 
 /** Of gw_encode. */
-const CONTINUES = 2,
-  MORE = 4;
+const CONTINUES = 2;
+const MORE = 4;
 
 /** Of gw_load_commit and gw_run, as in api.h. */
 export const LOAD = { PLAN: 1, READY: 3 };
@@ -33,7 +34,6 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3 };
  *   openStore: OpenStore,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
-/** @typedef {Record<string, (...args: number[]) => number>} Exports */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
 /** An instance with one gw_model: loading, tokenizer, evaluation, sampler. */
@@ -150,8 +150,8 @@ export class Engine {
   /** A SHA-256 that runs, until it is asked for. @returns {Hash} */
   hasher() {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
-    const heap = this.#heap,
-      hash = start();
+    const heap = this.#heap;
+    const hash = start();
     if (!hash) throw new GemmaError('no-memory', 'heap block');
     return {
       update: (bytes) => {
@@ -184,15 +184,15 @@ export class Engine {
 
   /** @param {number} contextLength */
   reserve(contextLength) {
-    const before = this.heapBytes,
-      need = this.planBytes(contextLength, 'heap');
+    const before = this.heapBytes;
+    const need = this.planBytes(contextLength, 'heap');
     try {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {GemmaError} */ (cause).code !== 'no-memory') throw cause;
       // The platform gives less than there are addresses. The plan counts what was grown as used.
-      const most = this.#heap.room(need),
-        fits = this.call('largest_context', 2 * most - before);
+      const most = this.#heap.room(need);
+      const fits = this.call('largest_context', 2 * most - before);
       throw new GemmaError('no-memory', `memory for a context of ${contextLength} tokens`, {
         expected: `${need} bytes`,
         got: `${most} bytes at most${fits ? `; a context of ${fits} fits` : ''}`,
@@ -265,8 +265,8 @@ export class Engine {
 
   /** Ids below `count` for which gw_NAME says 1. @param {string} name @param {number} count */
   where(name, count) {
-    const test = this.#exports[`gw_${name}`],
-      ids = [];
+    const test = this.#exports[`gw_${name}`];
+    const ids = [];
     for (let id = 0; id < count; id++) if (test(this.#model, id) === 1) ids.push(id);
     return ids;
   }
@@ -279,8 +279,8 @@ export class Engine {
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
     if (n > piece.size) {
-      const size = Math.max(256, n),
-        address = this.#heap.reserve(size);
+      const size = Math.max(256, n);
+      const address = this.#heap.reserve(size);
       this.#heap.release(piece.address);
       Object.assign(piece, { address, size });
       n = read();
@@ -293,8 +293,17 @@ export class Engine {
     return this.piece(id, special, before).slice();
   }
 
-  /** Gives how many ids were in the context already. @param {ArrayLike<number>} ids */
-  sync(ids) {
+  /** The chat whose saved state the session holds; '' if the session evaluated all of it. Saved bytes may be forged,
+   * with right checksums, so no other conversation builds on them. */
+  restoredFor = '';
+
+  /** Makes ids the context; returns how many of them were in it already.
+   * @param {ArrayLike<number>} ids @param {string} [owner] the chat that asks */
+  sync(ids, owner = '') {
+    if (this.restoredFor && this.restoredFor !== owner) {
+      this.restoredFor = '';
+      this.sync([0]); // one id keeps nothing: the last one is always evaluated
+    }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
@@ -370,8 +379,8 @@ export class Engine {
 
   /** @param {number} k */
   topLogprobs(k) {
-    const ids = this.#tops,
-      values = this.#tops + MAX_TOP * 4;
+    const ids = this.#tops;
+    const values = this.#tops + MAX_TOP * 4;
     const n = this.#exports.gw_top_logprobs(this.#row(0), this.#vocab, k, ids, values);
     const logprobs = this.#heap.copy(Float32Array, values, n);
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));

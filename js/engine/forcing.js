@@ -21,11 +21,11 @@ export function forcedTokens(native, matcher, tokens) {
 /** @param {Engine} native @param {number[]} tokens @param {Uint8Array} forced */
 function tokenised(native, tokens, forced) {
   for (let seen = Math.min(SEEN, tokens.length); seen > 0; seen--) {
-    const last = tokens.slice(-seen),
-      parts = last.map((id) => native.decode(id, false, id));
+    const last = tokens.slice(-seen);
+    const parts = last.map((id) => native.decode(id, false, id));
     if (parts.some((part) => !part.length)) continue;
-    const text = joined([...parts, forced]),
-      ids = Array.from(native.encodeMore(text));
+    const text = joined([...parts, forced]);
+    const ids = Array.from(native.encodeMore(text));
     if (last.every((id, i) => ids[i] === id)) return { ids: ids.slice(seen), text };
   }
   return { ids: Array.from(native.encodeMore(forced)), text: forced };
@@ -35,8 +35,8 @@ function tokenised(native, tokens, forced) {
 function wholeCharacters(bytes) {
   let at = bytes.length - 1;
   while (at >= 0 && bytes.length - at < 4 && (bytes[at] & 0xc0) === 0x80) at--;
-  const lead = at < 0 ? 0 : bytes[at],
-    size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  const lead = at < 0 ? 0 : bytes[at];
+  const size = lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   return lead >= 0xc0 && bytes.length - at < size ? bytes.subarray(0, at) : bytes;
 }
 

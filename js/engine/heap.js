@@ -17,11 +17,13 @@ export const utf8 = (text) => encoder.encode(text);
 /** A decoder that gives back every character, a leading U+FEFF too. */
 export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
+/** @typedef {Record<string, (...args: number[]) => number>} Exports */
+
 export class Heap {
   #memory;
   #exports;
 
-  /** @param {WebAssembly.Memory} memory @param {import('./engine.js').Exports} exports */
+  /** @param {WebAssembly.Memory} memory @param {Exports} exports */
   constructor(memory, exports) {
     this.#memory = memory;
     this.#exports = exports;

@@ -4,7 +4,7 @@ import { imports } from './heap.js';
 /** @type {Record<string, (...args: number[]) => void>} */
 let exports;
 
-/** @param {import('../link/protocol.js').ToThread} message @param {(ready: boolean) => void} post */
+/** @param {import('../protocol.js').ToThread} message @param {(ready: boolean) => void} post */
 export async function receive(message, post) {
   if (message.kind === 'prepare') {
     const { module, memory } = message;

@@ -1,11 +1,11 @@
 /* host: the engine worker's side of protocol.js: loads one model, then answers calls. Those that
  * evaluate run one at a time, in order; the others are answered at once, also in between. */
-/** @import { Calls, Call, FromWorker, Open, ToWorker } from '../link/protocol.js' */
+/** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 import { GemmaError } from '../errors.js';
 import { Asking } from '../link/asking.js';
-import { packError } from '../link/protocol.js';
+import { packError } from '../protocol.js';
 import { createEngine } from './engine.js';
 import { describe } from './info.js';
 import { generate, logits, perplexity } from './jobs.js';
@@ -129,13 +129,13 @@ export class Host {
   /** A build whose kernels are wrong here gives way to the plain one, unless somebody asked for it by its name, or what
    * was read cannot be read again. @param {Open} message */
   async #load(message) {
-    const { variant = 'auto' } = message.options,
-      pieces = new Replay((part) => this.#asking.pull(part));
+    const { variant = 'auto' } = message.options;
+    const pieces = new Replay((part) => this.#asking.pull(part));
     try {
       return await this.#open(message, variant, pieces);
     } catch (error) {
-      const { code, message: why } = /** @type {GemmaError} */ (error),
-        faulty = this.#engine;
+      const { code, message: why } = /** @type {GemmaError} */ (error);
+      const faulty = this.#engine;
       if (code !== 'engine-fault' || variant !== 'auto' || !pieces.possible) throw error;
       if (!faulty?.variant.startsWith('relaxed')) throw error;
       faulty.close();
@@ -146,8 +146,8 @@ export class Host {
 
   /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] of another build */
   async #open({ id, source, options }, variant, pieces, fault) {
-    const platform = this.#platform,
-      { headerOnly } = options;
+    const platform = this.#platform;
+    const { headerOnly } = options;
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
     const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
@@ -213,8 +213,8 @@ export class Host {
   /** An error that is not ours is a bug or a trap: the heap is lost, as it is without a helper thread. Only where there
    * was no room for an object of JavaScript, nothing has happened. @param {number} id @param {unknown} cause */
   #fail(id, cause) {
-    const ours = cause instanceof GemmaError,
-      full = cause instanceof RangeError && NO_ROOM.test(cause.message);
+    const ours = cause instanceof GemmaError;
+    const full = cause instanceof RangeError && NO_ROOM.test(cause.message);
     const error = full ? new GemmaError('no-memory', 'memory of JavaScript', { got: cause.message, cause }) : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
@@ -222,8 +222,8 @@ export class Host {
 
   /** @param {number} id */
   #abort(id) {
-    const at = this.#queue.findIndex((job) => job.id === id),
-      quick = this.#quick.get(id);
+    const at = this.#queue.findIndex((job) => job.id === id);
+    const quick = this.#quick.get(id);
     if (quick) quick.aborted = true;
     if (at < 0) return;
     this.#queue[at].aborted = true;

@@ -1,17 +1,7 @@
 /* info: the facts about a model that is open: what the file says, and what runs it. */
+/** @import { ModelInfo, Notice } from '../protocol.js' */
 /** @import { Context } from './jobs.js' */
-/** @import { Notice } from './meter.js' */
 import { ADDRESSES } from './engine.js';
-
-/** @typedef {{ architecture: string, name: string, quantisation: string, parameters: number,
- *   contextLength: number, trainedContextLength: number, vocabSize: number,
- *   memory: { weights: number, kv: number, scratch: number, total: number, heap: number }, largestContext: number,
- *   layers: number, heads: number, width: number,
- *   embedding: { dimensions: number, pooling: 'mean', dense: boolean } | null,
- *   threads: number, variant: string, variantReason: string,
- *   isolated: boolean, reason: string, fileBytes: number,
- *   chatTemplate: boolean, bosToken: number | null, endTokens: number[],
- *   cache: 'cached' | 'stored' | 'none', notices: Notice[] }} ModelInfo */
 
 /** @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts

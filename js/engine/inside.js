@@ -1,20 +1,11 @@
 /* inside: what the forward pass holds on its way, for those who want to see it: the engine stops behind each step of a
  * layer (gw_want_look), and what was asked for is read. */
+/** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
-/** @import { Prompt } from './vocabulary.js' */
 import { GemmaError, wrapped } from '../errors.js';
-import { MAX_RESULT_BYTES } from '../link/protocol.js';
+import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
-
-/** positions: null is all of them, below 0 counts from the end; lens: how many tokens.
- * @typedef {{ prompt: Prompt, layers: number[], heads: number[], positions: number[] | null, lens: number,
- *   norms: boolean }} InsideArgs */
-/** lens: for each position the most likely tokens; norms: three for each position, before the layer, behind its
- * attention and at its end; attention: for each head [positions][tokens].
- * @typedef {{ layer: number, kind: 'local' | 'global', lens?: { id: number, text: string, probability: number }[][],
- *   norms?: Float32Array, attention?: Record<number, Float32Array> }} InsideLayer */
-/** @typedef {{ tokens: { id: number, text: string }[], positions: number[], layers: InsideLayer[] }} Inside */
 
 const NORMS = 3;
 /** Where the engine stops (api.h): before a layer, behind its attention, at its end. */
@@ -22,9 +13,9 @@ const LOOK = { BETWEEN: 1, BEHIND: 2 };
 
 /** @param {Context} context @param {EvaluationJob} job @param {InsideArgs} args @returns {Promise<Inside>} */
 export async function inside(context, job, args) {
-  const { runner, vocabulary } = context,
-    { native } = runner,
-    { prompt } = args;
+  const { runner, vocabulary } = context;
+  const { native } = runner;
+  const { prompt } = args;
   const vectors = native.number('both_ways') === 1;
   const ids =
     vectors && 'text' in prompt
@@ -80,18 +71,18 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
 /** @param {Context} context @param {EvaluationJob} job @param {View} view */
 async function look({ runner, vocabulary }, job, { args, layers, positions, n }) {
-  const { native } = runner,
-    stage = native.look('stage'),
-    at = native.look('layer');
-  const first = native.look('first'),
-    rows = native.look('rows');
-  const layer = layers.get(at),
-    here = positions.flatMap((position, i) => {
-      return position >= first && position < first + rows ? [{ i, row: position - first }] : [];
-    });
+  const { native } = runner;
+  const stage = native.look('stage');
+  const at = native.look('layer');
+  const first = native.look('first');
+  const rows = native.look('rows');
+  const layer = layers.get(at);
+  const here = positions.flatMap((position, i) => {
+    return position >= first && position < first + rows ? [{ i, row: position - first }] : [];
+  });
   if (args.norms && here.length) {
-    const norms = native.lookAt('norms', rows),
-      next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
+    const norms = native.lookAt('norms', rows);
+    const next = stage === LOOK.BEHIND ? layers.get(at + 1) : undefined;
     for (const { i, row } of here) {
       if (layer?.norms) layer.norms[NORMS * i + stage] = norms[row];
       if (next?.norms) next.norms[NORMS * i] = norms[row];

@@ -1,6 +1,6 @@
 /* jobs: the calls that evaluate: generate, logits, perplexity. The host runs one at a time. */
 import { GemmaError, wrapped } from '../errors.js';
-import { CREDIT, MAX_RESULT_BYTES } from '../link/protocol.js';
+import { CREDIT, MAX_RESULT_BYTES } from '../protocol.js';
 import { forcedTokens } from './forcing.js';
 import { Grammar } from './grammar.js';
 import { utf8 } from './heap.js';
@@ -10,14 +10,13 @@ import { TextAssembler } from './text.js';
 
 const FLUSH_MS = 10;
 
-/** @import { FinishReason, GenerateResult, Step } from '../generation.js' */
-/** @import { FromWorker, Logits, Perplexity } from '../link/protocol.js' */
-/** @import { Store } from '../platform/env.js' */
-/** @import { CallReader } from '../tools/reading.js' */
+/** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
+/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob } from '../protocol.js' */
+/** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
 /** @import { Begins } from './shape.js' */
-/** @import { Prompt, Vocabulary } from './vocabulary.js' */
+/** @import { Vocabulary } from './vocabulary.js' */
 /** load: a part of the package's JavaScript (platform/files.js).
  * store: of models and conversations, if there is one; stateBytes: that conversations may take there.
  * @typedef {{ runner: Runner, vocabulary: Vocabulary, contextLength: number, store?: Store, stateBytes: number,
@@ -26,22 +25,13 @@ const FLUSH_MS = 10;
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
-/** @typedef {{ id: number, logprob: number,
- *   top: { id: number, logprob: number, text: string }[] }} TokenLogprob */
-
-/** grammar: what lower() of js/grammar/ gives: the answer is held to it; forced: take what can only be so without
- * drawing it.
- * @typedef {ReturnType<import('../options.js').postable>
- *   & { prompt: Prompt, grammar?: Uint8Array, forced?: boolean }} GenerateArgs */
-/** prefix: what the next turn of a conversation may build on; else why there is no such thing.
- * @typedef {GenerateResult & { prefix?: import('./template.js').Prefix, why?: string }} GenerateAnswer */
 
 /** One answer under way. @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 async function begin(context, job, args) {
   const start = performance.now();
-  const { tools, prompt } = args,
-    { vocabulary } = context;
+  const { tools, prompt } = args;
+  const { vocabulary } = context;
   const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
   const pause = context.runner.pauses(job);
   const { ids, text } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
@@ -52,7 +42,7 @@ async function begin(context, job, args) {
     args,
     native: context.runner.native,
     prompt: ids,
-    seamed: text,
+    marked: text,
     reader,
     assembler: new TextAssembler(args.stop),
     outbox: new Outbox(job, reader),
@@ -86,7 +76,7 @@ export async function generate(context, job, args) {
 async function answer(run) {
   const { native, runner, outbox, assembler, args, waiting } = run;
   setSampler(run);
-  run.reused = native.sync(run.prompt);
+  run.reused = native.sync(run.prompt, args.owner);
   // Where a call may begin, the greatest logit may be of a token with which none does.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   await runner.breathe();
@@ -168,8 +158,8 @@ function draw(run) {
 
 /** A token that nothing holds; if it begins a call, what follows is held. @param {Run} run */
 function free(run) {
-  const { native, waiting, begins, tokens, args } = run,
-    id = native.draw();
+  const { native, waiting, begins, tokens, args } = run;
+  const id = native.draw();
   if (!waiting || !begins?.(id, tokens.length)) return id;
   run.matcher = waiting;
   return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
@@ -222,8 +212,8 @@ async function prefill(run, opening) {
 
 /** @param {Run} run @param {number[]} ids */
 async function step(run, ids) {
-  const { runner, job, time } = run,
-    before = performance.now();
+  const { runner, job, time } = run;
+  const before = performance.now();
   append(run, ids);
   await runner.settle(job);
   await runner.pause();
@@ -314,16 +304,16 @@ function prefixOf(run, finishReason) {
     native,
     vocabulary,
     reader,
-    seamed,
+    marked,
     prompt,
     tokens,
     args,
   } = run;
-  if (reader || seamed === undefined) return { why: 'could call tools' };
+  if (reader || marked === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
   if (incomplete) return { why: 'ends inside a character' };
-  const text = (('begin' in args.prompt && args.prompt.begin) || '') + added,
-    answer = strip(text);
+  const text = (('begin' in args.prompt && args.prompt.begin) || '') + added;
+  const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
   while (length > answer.length && kept.length) {
@@ -331,9 +321,9 @@ function prefixOf(run, finishReason) {
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  const { template } = vocabulary,
-    ids = [...prompt, ...kept];
-  return { prefix: { of: native.stateName, text: seamed + template.protect(answer), seam: template.seam, ids } };
+  const { template } = vocabulary;
+  const ids = [...prompt, ...kept];
+  return { prefix: { of: native.stateName, text: marked + template.protect(answer), ids } };
 }
 
 /** @param {number} count @param {number} milliseconds */

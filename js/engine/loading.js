@@ -3,12 +3,8 @@
 /** @import { Surroundings } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../link/asking.js' */
-/** @import { SourceDescriptor } from '../link/protocol.js' */
-/** @import { Store } from '../platform/env.js' */
-/** @import { Place } from '../platform/files.js' */
+/** @import { ModelInfo, OpenOptions, Place, Progress, SourceDescriptor, Store } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
-/** @import { ModelInfo } from './info.js' */
-/** @import { Progress } from './meter.js' */
 /** @import { Replay } from './replay.js' */
 import { openSource } from '../download/source.js';
 import { GemmaError } from '../errors.js';
@@ -16,15 +12,10 @@ import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
 /** Weights that are more than any cache holds, and the parts of them that both ways of reading are tried with. */
-const MEMORY_BOUND = 2e8,
-  QUARTERS = 4;
+const MEMORY_BOUND = 2e8;
+const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 
-/** headerOnly: stop after the header; only the quick calls are possible then. cache: a folder or the usual
- * place, or the client's store. place: where the package's files lie.
- * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | string[],
- *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   floatMatrices?: string, kvType?: string, stateBytes?: number, place?: Place }} OpenOptions */
 /** What a load is done with, and where it is told how far it is; pieces: of parts that the client holds.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void }} Means */
@@ -32,11 +23,11 @@ const DEFAULT_CONTEXT = 4096;
 /** @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {Means} means
  * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'>>} */
 export async function load(descriptors, options, means) {
-  const { native, platform, pieces } = means,
-    { headerOnly = false, contextLength } = options;
+  const { native, platform, pieces } = means;
+  const { headerOnly = false, contextLength } = options;
   setOptions(native, options);
-  const meter = new Meter(means.report),
-    digests = [options.sha256 ?? []].flat();
+  const meter = new Meter(means.report);
+  const digests = [options.sha256 ?? []].flat();
   const around = surroundings(options, means, meter);
   const open = (/** @type {number} */ i) => {
     return openSource(descriptors[i], platform, pieces.reader(i), { ...around, expected: digests[i] });
@@ -107,8 +98,8 @@ function chooseStreams(native) {
   /** @type {number[]} */
   const many = [];
   for (let turn = -1; turn < QUARTERS; turn++) {
-    const first = (turn + QUARTERS) % QUARTERS,
-      second = (first + 2) % QUARTERS;
+    const first = (turn + QUARTERS) % QUARTERS;
+    const second = (first + 2) % QUARTERS;
     one[first] = native.rehearse(1, first);
     many[second] = native.rehearse(0, second);
   }

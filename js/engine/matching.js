@@ -3,29 +3,44 @@
 import { Unsupported, toBytes } from '../grammar/index.js';
 import { Grammar } from './grammar.js';
 
+/** @import { Matches, PostedFormat as Format, Verdict } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
-/** @import { Format } from '../grammar/index.js' */
 
-/** refusedAt: where in the text the token begins that was refused, or its length where it ended too early.
- * @typedef {{ accepted: boolean, refusedAt?: number }} Verdict */
-/** times: of every mask, in milliseconds, the first of each text included; first: from the format to the first mask.
- * @typedef {{ compiled: boolean, reason?: string, verdicts: Verdict[], times: number[], first: number }} Matches */
+/** Compiles a format to judge texts. What its specification says can be too complex where the narrower shape of answers
+ * is not: such a format judges by that shape, so it can be judged whenever answers can be held to it.
+ * @param {Format} format @param {import('../grammar/index.js').Options} how */
+function judging(format, how) {
+  try {
+    return toBytes(format, how);
+  } catch (error) {
+    if (!(error instanceof Unsupported) || error.code !== 'format-too-complex') throw error;
+    const spaced =
+      typeof format === 'object' && 'schema' in format
+        ? { ...format, whitespace: /** @type {const} */ ('any') }
+        : format;
+    try {
+      return toBytes(spaced, { ...how, matching: false, spelling: 'any' });
+    } catch {
+      throw error;
+    }
+  }
+}
 
 /** Without `masks` nothing is timed, and only the texts' own tokens are looked at.
  * @param {Context} context
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */
 export async function match({ runner, vocabulary }, { format, texts, draft, formats, masks = true }, job) {
-  const { native } = runner,
-    pause = runner.pauses(job);
+  const { native } = runner;
+  const pause = runner.pauses(job);
   const start = performance.now();
   let matcher;
   try {
     const tokenOf = (/** @type {string} */ text) => tokenNamed(vocabulary, text);
     const how = { matching: true, draft, formats, tokenOf, alive: vocabulary.alive };
-    matcher = new Grammar(native, toBytes(format, how)).matcher();
+    matcher = new Grammar(native, judging(format, how)).matcher();
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
     if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;
@@ -37,7 +52,7 @@ export async function match({ runner, vocabulary }, { format, texts, draft, form
     const times = masks ? /** @type {number[]} */ ([]) : null;
     const verdicts = [];
     for (const text of texts) {
-      const ids = await vocabulary.encodeAll(text, {}, pause);
+      const ids = await vocabulary.encodeAll(text, { exact: true }, pause);
       verdicts.push(await follow(native, ids, { text, matcher, times, pause }));
     }
     return { compiled: true, verdicts, times: times ?? [], first };

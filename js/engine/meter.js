@@ -1,15 +1,9 @@
 /* meter: how far a load has come and how fast it goes on, for whoever watches. */
+/** @import { Notice, Progress } from '../protocol.js' */
 /** @import { Source } from '../download/source.js' */
 
 const REPORT_EVERY_MS = 50;
 const RATE_OVER_MS = 3000;
-
-/** Something that people should know and that does not stop a load. code: `not-cached`, `retry`, `offline`,
- * `changed` or `mended`. @typedef {{ code: string, message: string }} Notice */
-/** fetch: from the network; load: from elsewhere; ready: once, last. total: once known. fromCache: the
- * bytes of `loaded` that were not fetched. notice: in the report of the moment when it came up.
- * @typedef {{ phase: 'fetch' | 'load' | 'ready', loaded: number, total: number | undefined,
- *   bytesPerSecond: number, fromCache: number, notice?: Notice }} Progress */
 
 /** Reports at most every REPORT_EVERY_MS, but always the first and the last, and notices at once. */
 export class Meter {
@@ -52,12 +46,12 @@ export class Meter {
 
   /** While another tab or process fetches it. @param {number} have @param {number} total */
   watch(have, total) {
-    const now = performance.now(),
-      marks = this.#watched;
+    const now = performance.now();
+    const marks = this.#watched;
     marks.push({ time: now, loaded: have });
     while (marks.length > 2 && now - marks[0].time > RATE_OVER_MS) marks.shift();
-    const [{ time, loaded }] = marks,
-      bytesPerSecond = ((have - loaded) / Math.max(now - time, 1)) * 1000;
+    const [{ time, loaded }] = marks;
+    const bytesPerSecond = ((have - loaded) / Math.max(now - time, 1)) * 1000;
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 

@@ -1,8 +1,7 @@
 /* saving: what the session holds of a conversation, as bytes and back (src/run/state.h), in slices, so that the worker
  * hears its messages. Loaded when it is first needed. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-/** @import { Store } from '../platform/env.js' */
-/** @import { Restore, Save, Stored } from '../link/protocol.js' */
+/** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { States } from '../download/states.js';
 import { GemmaError, wrapped } from '../errors.js';
 
@@ -11,12 +10,13 @@ const ABORTED = () => new GemmaError('aborted', 'the call was aborted');
 /** `head`, and behind it the state after the ids; they are evaluated first where the session has gone on to others.
  * Without ids there is nothing behind it; nor with those of another model, which mean something else here.
  * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
-export async function save({ runner, contextLength }, job, { head, ids: all, of }) {
-  const { native } = runner,
-    ids = all.slice(0, contextLength); // an answer that filled it has one more
+export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
+  const { native } = runner;
+  const ids = all.slice(0, contextLength); // an answer that filled it has one more
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
-  if (!native.saves(ids)) {
-    native.sync(ids);
+  const isOthers = native.restoredFor && native.restoredFor !== owner;
+  if (isOthers || !native.saves(ids)) {
+    native.sync(ids, owner);
     await runner.settle(job);
     if (!native.saves(ids)) throw new GemmaError('bad-state', 'the conversation cannot be saved');
   }
@@ -54,18 +54,21 @@ async function held(runner, job) {
  * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
   const bytes = await held(context.runner, job);
+  const owner = context.runner.native.restoredFor;
   try {
     return await f();
   } finally {
-    if (bytes) await restore(context, { aborted: false }, { bytes }).catch(() => {}); // else it is evaluated again
+    // If that fails, the conversation is evaluated again.
+    if (bytes) await restore(context, { aborted: false }, { bytes, owner }).catch(() => {});
   }
 }
 
 /** How many tokens the session has by it: 0, and why, where it does not fit.
  * @param {Context} context @param {{ aborted: boolean }} job @param {Restore['args']} args
  * @returns {Promise<Restore['value']>} */
-export async function restore({ runner }, job, { bytes }) {
+export async function restore({ runner }, job, { bytes, owner = '' }) {
   const { native } = runner;
+  native.restoredFor = owner;
   try {
     native.call('restore', bytes.length);
     for (let at = 0, more = 1; more; await runner.pause()) {
@@ -105,8 +108,8 @@ function statesOf({ runner: { native }, store, stateBytes }) {
 /** Conversations that the store keeps.
  * @param {Context} context @param {Stored['args']} args @param {{ aborted: boolean }} job @returns {Promise<any>} */
 export async function stored(context, { what, name = '', bytes = new Uint8Array() }, job) {
-  const states = statesOf(context),
-    pause = context.runner.pauses(job);
+  const states = statesOf(context);
+  const pause = context.runner.pauses(job);
   if (what === 'put') return states.put(name, bytes, pause);
   if (what === 'get') return states.get(name, pause);
   return what === 'list' ? states.list() : states.remove(name || undefined);

@@ -1,6 +1,6 @@
 /* shape: what an answer is held to, as the engine takes it. The compilers are loaded when a shape is first asked
  * for. */
-/** @import { GenerateArgs } from './jobs.js' */
+/** @import { GenerateArgs } from '../protocol.js' */
 /** @import { Grammars, Vocabulary } from './vocabulary.js' */
 import { GemmaError } from '../errors.js';
 
@@ -11,22 +11,31 @@ import { GemmaError } from '../errors.js';
 /** @param {Vocabulary} vocabulary @param {Pick<GenerateArgs, 'format' | 'tools'>} args @returns {Promise<Shape>} */
 export async function shapeOf(vocabulary, { format, tools }) {
   if (!format && !tools) return { shape: null, begins: null };
-  const { alive } = vocabulary,
-    tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
+  const { alive } = vocabulary;
+  const tokenOf = (/** @type {string} */ name) => vocabulary.idOf(name);
   const begins = tools?.choice === 'auto' ? await beginning(vocabulary) : null;
-  const part = await vocabulary.load(),
-    { Unsupported, compile, lower, ordered } = part;
+  const part = await vocabulary.load();
+  const { Budget, Unsupported, compile, lower, ordered } = part;
+  const budget = new Budget({ alive });
   try {
     const grammar = tools
-      ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools)
-      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, alive }));
+      ? await ofTools(vocabulary, part, begins ? { ...tools, choice: 'required' } : tools, budget)
+      : ordered(compile(/** @type {NonNullable<typeof format>} */ (format), { tokenOf, budget }), budget);
     // One spelling of each character leaves fewer choices.
-    return { shape: lower(grammar, { spelling: 'shortest', alive }), begins };
+    return { shape: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
     const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
+    if (error.code === 'format-too-complex') {
+      throw new GemmaError(
+        error.code,
+        `The format is too complex to hold answers to: ${error.what} (at ${where}). Use fewer` +
+          ' alternatives, shorter lists or simpler patterns.',
+        { cause: error },
+      );
+    }
     const expected = 'what an answer can be held to';
-    throw new GemmaError('bad-format', error.what, { expected, got: where, cause: error });
+    throw new GemmaError(error.code, error.what, { expected, got: where, cause: error });
   }
 }
 
@@ -43,16 +52,18 @@ async function beginning(vocabulary) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** @param {Vocabulary} vocabulary @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools */
-async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }) {
+/** @param {Vocabulary} vocabulary @param {Grammars} part @param {NonNullable<GenerateArgs['tools']>} tools
+ * @param {import('../grammar/refusal.js').Budget} budget */
+async function ofTools(vocabulary, { Unsupported, compile }, { list, choice }, budget) {
   return (await vocabulary.dialect()).grammar({
     tools: list,
     choice,
+    budget,
     id: (name) => vocabulary.idOf(name),
     control: (id) => vocabulary.isControl(id),
     schema(schema, place) {
       try {
-        return compile({ schema }, { alive: vocabulary.alive });
+        return compile({ schema }, { budget });
       } catch (error) {
         if (error instanceof Unsupported) error.place = place + error.place;
         throw error;

@@ -1,8 +1,7 @@
 /* answers: what the client answers when the worker asks: the next bytes of parts that the client holds, and things of
  * a store of one's own. */
 /** @import { Feeders } from '../download/feeder.js' */
-/** @import { Store } from '../platform/env.js' */
-/** @import { Questions } from './protocol.js' */
+/** @import { Questions, Store } from '../protocol.js' */
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 

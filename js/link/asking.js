@@ -1,7 +1,6 @@
 /* asking: what the worker asks of the client while it loads (protocol.js), and the client's store as one asks it. */
-/** @import { Store } from '../platform/env.js' */
-/** @import { Answer, FromWorker, Questions } from './protocol.js' */
-import { unpackError } from './protocol.js';
+/** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
+import { unpackError } from '../protocol.js';
 
 export class Asking {
   #post;

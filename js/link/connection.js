@@ -1,12 +1,11 @@
 /* connection: the client's end of protocol.js: matches answers to calls. What the worker asks meanwhile is
  * answered by whoever opened it (answers.js). */
-/** @import { ModelInfo } from '../engine/info.js' */
-/** @import { OpenOptions } from '../engine/loading.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Answering } from './answers.js' */
-/** @import { Calls, Event, FromWorker, Question, SourceDescriptor, ToWorker } from './protocol.js' */
+/** @import { Calls, Event, FromWorker, ModelInfo } from '../protocol.js' */
+/** @import { OpenOptions, Question, SourceDescriptor, ToWorker } from '../protocol.js' */
 import { GemmaError, failure } from '../errors.js';
-import { packError, unpackError } from './protocol.js';
+import { packError, unpackError } from '../protocol.js';
 import { onAbort } from './signals.js';
 
 /** A busy machine needs more than a moment for it. */
@@ -14,27 +13,33 @@ const GOODBYE_MS = 1000;
 /** While somebody waits, the worker is asked for a sign this often. */
 const BEAT_MS = 250;
 /** While nobody waits; it costs next to nothing, and whoever asks next need not wait for what died before. */
-const IDLE_MS = 750,
-  IDLE_BEATS = 4;
+const IDLE_MS = 750;
+const IDLE_BEATS = 4;
 /** Beats without a sign: 4.25 s; while the model loads 30 s, for pipes and disks may take their time. Beats are
  * counted, not time: a tab that was frozen, or a laptop that slept, has missed none. */
-const SILENT_BEATS = 16,
-  LOADING_BEATS = 120;
+const SILENT_BEATS = 16;
+const LOADING_BEATS = 120;
 /** How much longer than the longest silence that it lived through a worker may be silent; than one while it loaded,
  * which is the first that a slow or busy machine shows of itself, and may be a disk's: up to a limit. */
-const AGAIN = 3,
-  AFTER_LOADING = 6,
-  MOST_AFTER_LOADING = 3 * SILENT_BEATS;
+const AGAIN = 3;
+const AFTER_LOADING = 6;
+const MOST_AFTER_LOADING = 3 * SILENT_BEATS;
 /** As many count at once, at most: in a hidden tab timers come once a second. */
 const SLOW = 4;
 /** Characters of text that become tokens, or a prompt, within a beat, on any platform: that is done in one go. */
 const BEAT_CHARACTERS = 50_000;
 
-/** Beats that the text in a call's arguments may need besides. @param {any} args */
-function beatsFor({ text = '', prompt = {} }) {
-  const said = prompt.messages?.map((/** @type {any} */ { content }) => String(content).length) ?? [];
-  const length = [text.length, prompt.text?.length ?? 0, ...said].reduce((a, b) => a + b, 0);
-  return Math.floor(length / BEAT_CHARACTERS);
+/** In the arguments of one call: the ids of more would not fit into an array of V8, which aborts Node 20. */
+const MOST_CHARACTERS = 1 << 26;
+
+/** Counts the characters in a value. @param {any} value @returns {number} */
+function charactersIn(value) {
+  if (typeof value === 'string') return value.length;
+  // Lists of ids are long and have none.
+  if (typeof value !== 'object' || !value || ArrayBuffer.isView(value) || typeof value[0] === 'number') return 0;
+  let sum = 0;
+  for (const part of Array.isArray(value) ? value : Object.entries(value).flat()) sum += charactersIn(part);
+  return sum;
 }
 
 /** onEvent hears of progress and steps.
@@ -91,7 +96,15 @@ export class Connection {
    * @returns {{ id: number, answer: Promise<Calls[M]['value']> }} */
   call(method, args, signal, onEvent, transfer) {
     const message = (/** @type {number} */ id) => /** @type {ToWorker} */ ({ kind: 'call', id, method, args });
-    const { id, answer } = this.#send(message, onEvent, transfer, beatsFor(args ?? {}));
+    const length = charactersIn(args);
+    if (length > MOST_CHARACTERS) {
+      throw new GemmaError(
+        'bad-option',
+        `Cannot take ${length} characters of text in one call; at most ${MOST_CHARACTERS}` +
+          ' are possible. Pass less text at once.',
+      );
+    }
+    const { id, answer } = this.#send(message, onEvent, transfer, Math.floor(length / BEAT_CHARACTERS));
     const settled = onAbort(signal, () => this.abort(id));
     answer.then(settled, settled);
     return { id, answer };
@@ -172,10 +185,10 @@ export class Connection {
   }
 
   #beat() {
-    const idle = !this.#pending.size,
-      enough = idle ? (IDLE_BEATS * this.#enough) / SILENT_BEATS : this.#enough;
-    const most = this.#loading ? LOADING_BEATS : enough + this.#slack(),
-      before = this.#beaten;
+    const idle = !this.#pending.size;
+    const enough = idle ? (IDLE_BEATS * this.#enough) / SILENT_BEATS : this.#enough;
+    const most = this.#loading ? LOADING_BEATS : enough + this.#slack();
+    const before = this.#beaten;
     this.#beaten = performance.now();
     const late = Math.round((this.#beaten - before) / (idle ? IDLE_MS : BEAT_MS));
     // Where this thread was busy a sign may wait behind this beat; behind the next one it does not.

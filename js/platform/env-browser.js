@@ -1,16 +1,16 @@
 /* env-browser: the client's side in a browser. */
-/** @import { FromWorker, ToWorker } from '../link/protocol.js' */
+/** @import { FromWorker, Place, ToWorker } from '../protocol.js' */
 /** @import { Environment, Port } from './env.js' */
-/** @import { Place } from './files.js' */
 import { filesKnown } from './files.js';
 import { browserPort } from './port-browser.js';
-import { startScript, whyNot } from './start.js';
+import { obstacle, startScript } from './start.js';
 
 /** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
  * @returns {Omit<Environment, 'openStore'>} */
 export function browserEnvironment({ startWorker, startThread }) {
   return {
     createWorker: (place) => withThreads(place, startWorker, startThread),
+    obstacle,
     parallelism: () => navigator.hardwareConcurrency || 1,
     memory: () => ('deviceMemory' in navigator ? Number(navigator.deviceMemory) * 2 ** 30 : undefined),
     describe: (text) => ({ kind: 'url', url: new URL(text, location.href).href }),
@@ -37,7 +37,7 @@ function withThreads(place, startWorker, startThread) {
     threads.push(thread);
   };
   return {
-    ...browserPort(worker, () => whyNot(address)),
+    ...browserPort(worker, async () => (await import('./why-not.js')).whyNot(address)),
     onMessage(handler) {
       worker.onmessage = ({ data }) => {
         if (data.kind === 'thread') addThread(data.port);

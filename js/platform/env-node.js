@@ -18,6 +18,7 @@ export function nodeEnvironment(beside) {
     createWorker({ assets }) {
       return nodePort(freeing(new Worker(assets ? new URL(SCRIPT, assets) : script(beside), { execArgv: [] })));
     },
+    obstacle: () => '',
     parallelism: availableParallelism,
     memory: totalmem,
     place: (assets) => ({ assets: assets && fileUrl(assets).replace(/\/?$/, '/') }),

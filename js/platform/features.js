@@ -57,8 +57,8 @@ function valid(bytes) {
 function whyNoThreads() {
   if (globalThis.crossOriginIsolated === false) {
     return (
-      'the page is not cross-origin isolated (Cross-Origin-Opener-Policy: same-origin and ' +
-      'Cross-Origin-Embedder-Policy: require-corp are missing)'
+      'the page is not cross-origin isolated (it needs Cross-Origin-Opener-Policy: same-origin and' +
+      ' Cross-Origin-Embedder-Policy: require-corp; in a frame also on the page around it, and allow="cross-origin-isolated")'
     );
   }
   try {

@@ -6,19 +6,16 @@
  * `platform.load('grammar')`, which is the import() below, and nowhere else. The comments in that import() keep
  * bundlers from splitting code there: some cannot in workers (Vite up to 7), none can where a worker is one file.
  * A part gives what it has by `offer`, since some make a script without exports of it (Parcel).
- * tools/build-package.js makes each part a file that needs no other. On the page, outside the worker, an ordinary
- * `import('./x.js')` is fine: every bundler splits code there. */
+ * tools/build/package.js makes each part a file that needs no other. On the page, outside the worker, an ordinary
+ * `import()` is fine: every bundler splits code there. */
 
 import { failure } from '../errors.js';
-
-/** page: what addresses without a host are meant against; assets: the folder that holds all the files, if somebody
- * said so; files: addresses by name, where the entry knows them.
- * @typedef {{ page?: string, assets?: string, files?: Record<string, string> }} Place */
+/** @import { Place } from '../protocol.js' */
 
 const OFFERED = 'gemma-wasm ';
 const scope = /** @type {any} */ (globalThis);
 
-/** What an entry for one bundler has made known (tools/build-package.js).
+/** What an entry for one bundler has made known (tools/build/package.js).
  * @returns {Record<string, string> | undefined} */
 export const filesKnown = () => scope[`${OFFERED}files`];
 

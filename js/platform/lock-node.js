@@ -10,7 +10,7 @@ const SILENT_MS = 15_000;
 
 /** Nothing if another has it. told: of the lock, for whoever outlives this thread.
  * @param {string} path @param {(lock: { path: string, owner: string }) => void} told
- * @returns {import('./env.js').Lock | undefined} */
+ * @returns {import('../protocol.js').Lock | undefined} */
 export function lockFile(path, told) {
   const owner = JSON.stringify({ pid: process.pid, host: hostname(), id: randomUUID() });
   for (let tries = 0; tries < 3; tries++) {
@@ -32,8 +32,8 @@ function held(path, owner) {
   const timer = setInterval(
     () =>
       unlessFailing(() => {
-        const now = new Date(),
-          ours = present(() => readFileSync(path, 'utf8') === owner);
+        const now = new Date();
+        const ours = present(() => readFileSync(path, 'utf8') === owner);
         lock.lost ||= !ours;
         if (ours) present(() => utimesSync(path, now, now));
       }),
@@ -76,8 +76,8 @@ function present(f) {
 
 /** Takes the lock of a process that is no more. Whether the way is free now. @param {string} path */
 export function takeAway(path) {
-  const before = present(() => readFileSync(path, 'utf8')),
-    facts = present(() => statSync(path));
+  const before = present(() => readFileSync(path, 'utf8'));
+  const facts = present(() => statSync(path));
   if (before === undefined || !facts) return true;
   if (lives(before) && Date.now() - facts.mtimeMs < SILENT_MS) return false;
   const aside = `${path}-${randomUUID()}`;

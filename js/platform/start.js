@@ -1,7 +1,8 @@
 /* start: starts the package's scripts as workers, wherever they lie: beside the page's scripts, hashed by a bundler, on
  * another origin. */
-/** @import { Place } from './files.js' */
-import { missing } from './files.js';
+import { GemmaError } from '../errors.js';
+import { trustedScriptUrl } from './trusted.js';
+/** @import { Place } from '../protocol.js' */
 
 /** Where Vite (up to 7) and those that use it keep what they bundled of packages while one develops: one script alone,
  * without the files that it names. They still serve the package itself. */
@@ -9,6 +10,14 @@ const PREBUNDLED = /^(.*?)\/(?:node_modules\/)?\.[\w-]+\/(?:[^?]*\/)?deps\/([\w.
 
 /** Where this code lies, in a script that is no module. */
 const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.document?.currentScript)?.src;
+
+/** Returns why this scope cannot run the engine, '' if it can. */
+export function obstacle() {
+  return globalThis.Worker
+    ? ''
+    : 'Service workers and shared workers cannot start the worker that runs the engine: load' +
+        ' the model in a page or in a dedicated worker.';
+}
 
 /** By address: scripts that import one of another origin.
  * @type {Map<string, string>} */
@@ -20,13 +29,14 @@ const blobs = new Map();
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { assets, files }) {
   const Usual = globalThis.Worker;
+  if (obstacle()) throw new GemmaError('unsupported-platform', obstacle());
   let address = '';
   /** @param {string | URL} url @param {WorkerOptions} options */
   const Ours = function (url, options) {
     const said = assets ? new URL(name, assets).href : files?.[name];
     address = said ?? packaged(new URL(url, location.href).href);
     const script = ownOrigin(address);
-    return new Usual(script, said || script !== address ? { ...options, type: 'module' } : options);
+    return new Usual(trustedScriptUrl(script), said || script !== address ? { ...options, type: 'module' } : options);
   };
   /** @type {any} */ (globalThis).Worker = Ours;
   try {
@@ -43,28 +53,20 @@ export function startScript(start, name, { assets, files }) {
 /** @param {string} address */
 const packaged = (address) => address.replace(PREBUNDLED, '$1/node_modules/gemma-wasm/dist/$2');
 
-/** Browsers start workers of the page's own origin only; modules they import from any origin that allows it. A policy
- * has to allow `worker-src blob:` then, and only then. @param {string} address */
+/** Returns an address of the page's own origin for a script. Browsers start workers of that origin only; a module may
+ * import scripts of any origin that allows it. Only here a content security policy has to allow `worker-src blob:`.
+ * A sandboxed frame has the origin 'null', unlike its `location.origin`. @param {string} address */
 function ownOrigin(address) {
-  if (!/^https?:/.test(address) || new URL(address).origin === location.origin) return address;
+  if (!/^https?:/.test(address) || new URL(address).origin === globalThis.origin) return address;
   const known = blobs.get(address);
   if (known) return known;
-  const code = new Blob([`import ${JSON.stringify(address)};`], { type: 'text/javascript' });
-  const blob = URL.createObjectURL(code);
+  const code = `import ${JSON.stringify(address)};`;
+  const type = 'text/javascript';
+  // Chromium starts no module from a blob of the origin 'null'.
+  const blob =
+    globalThis.origin === 'null'
+      ? `data:${type},${encodeURIComponent(code)}`
+      : URL.createObjectURL(new Blob([code], { type }));
   blobs.set(address, blob);
   return blob;
-}
-
-/** Why a script did not start, as far as one can find out. @param {string} address */
-export async function whyNot(address) {
-  const reason = await fetch(address, { cache: 'no-store' }).then(
-    ({ ok, status, headers }) => {
-      if (!ok) return `status ${status}`;
-      const type = headers.get('content-type') ?? 'none';
-      if (!/javascript/.test(type)) return `its content type is ${type}`;
-      return 'it is there; the page is isolated and it has no Cross-Origin-Embedder-Policy header, or a policy forbids it';
-    },
-    (error) => `${error.message}, as without CORS, or where a policy forbids it`,
-  );
-  return new Error(`${address}: ${missing(reason)}`);
 }

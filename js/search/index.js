@@ -6,7 +6,7 @@
 import { GemmaError, failure } from '../errors.js';
 import { checkData, checkId, checkNames, checkVector } from './checks.js';
 import { join, see, seenOf } from './join.js';
-import { isSegment, newWriter, numberOf, pack, readAll, segmentName, stampOf } from './segments.js';
+import { newWriter, nextName, pack, readAll, stampOf } from './segments.js';
 
 /** More files than that are made one. */
 const MOST_FILES = 32;
@@ -52,8 +52,8 @@ export class SearchIndex {
 
   /** Those that are there already get the new vector. @param {Item | Item[]} items */
   async add(items) {
-    const list = [items].flat(),
-      { dimensions } = this;
+    const list = [items].flat();
+    const { dimensions } = this;
     const vectors = new Float32Array(list.length * dimensions);
     const entries = list.map((item, i) => {
       checkNames('item', item, ['id', 'vector', 'data']);
@@ -124,8 +124,8 @@ export class SearchIndex {
 
   /** @param {Folder} folder */
   async #read(folder) {
-    const found = await readAll(folder, this.dimensions),
-      files = [...found.values()];
+    const found = await readAll(folder, this.dimensions);
+    const files = [...found.values()];
     const all = join(files);
     this.#files = new Set(found.keys());
     this.#seen = seenOf(files);
@@ -135,8 +135,8 @@ export class SearchIndex {
 
   /** The file first: what cannot be kept is not there either. @param {Segment} segment */
   async #change(segment) {
-    const { entries, deleted } = segment.about,
-      { dimensions } = this;
+    const { entries, deleted } = segment.about;
+    const { dimensions } = this;
     if (!entries.length && !deleted.length) return;
     const stamp = await this.#write(segment);
     for (const id of deleted) this.#remove(id);
@@ -150,8 +150,8 @@ export class SearchIndex {
 
   /** @param {string[]} ids */
   #delete(ids) {
-    const { dimensions } = this,
-      deleted = ids.filter((id) => this.#byId.has(id));
+    const { dimensions } = this;
+    const deleted = ids.filter((id) => this.#byId.has(id));
     const about = { dimensions, entries: [], deleted, seen: this.#seen };
     return this.#change({ about, vectors: new Float32Array(0) });
   }
@@ -167,9 +167,8 @@ export class SearchIndex {
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {
-      const numbers = [...(await this.#folder.list()), ...this.#files].filter(isSegment).map(numberOf);
-      const name = segmentName(Math.max(0, ...numbers) + 1, this.#writer);
-      await this.#folder.write(name, pack(about, vectors));
+      const name = nextName([...(await this.#folder.list()), ...this.#files], this.#writer);
+      await this.#folder.write(name, pack(about, vectors, name));
       this.#files.add(name);
       see(this.#seen, stampOf(name));
       return stampOf(name);
@@ -217,9 +216,9 @@ export class SearchIndex {
   async #compact() {
     const folder = this.#folder;
     if (!folder) return;
-    const old = [...this.#files],
-      rows = [...this.#byId.values()],
-      { dimensions } = this;
+    const old = [...this.#files];
+    const rows = [...this.#byId.values()];
+    const { dimensions } = this;
     const vectors = new Float32Array(rows.length * dimensions);
     rows.forEach((row, i) => vectors.set(this.#vector(row), i * dimensions));
     const entries = rows.map((row) => /** @type {Entry} */ (this.#rows[row]));
@@ -240,11 +239,11 @@ export class SearchIndex {
 
   /** Rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */
   #candidates(vector, count) {
-    const n = this.#rows.length,
-      rounded = this.#rounded,
-      { sums, query } = this.#scan.products(vector, n);
-    const length = query.length + query.error,
-      least = new Least(Math.min(count, this.size));
+    const n = this.#rows.length;
+    const rounded = this.#rounded;
+    const { sums, query } = this.#scan.products(vector, n);
+    const length = query.length + query.error;
+    const least = new Least(Math.min(count, this.size));
     const bounds = new Float64Array(n);
     for (let row = 0, at = 0; row < n; row++, at += 3) {
       const off = (rounded[at + 2] * length + rounded[at + 1] * query.error) * SLACK;
@@ -259,8 +258,8 @@ export class SearchIndex {
 
   /** @param {number} row @param {Float32Array} query */
   #product(row, query) {
-    const at = row * this.dimensions,
-      all = this.#vectors;
+    const at = row * this.dimensions;
+    const all = this.#vectors;
     let sum = 0;
     for (let i = 0; i < query.length; i++) sum += all[at + i] * query[i];
     return sum;
@@ -280,8 +279,8 @@ class Least {
 
   /** In place of the least. @param {number} x */
   put(x) {
-    const heap = this.#heap,
-      n = heap.length;
+    const heap = this.#heap;
+    const n = heap.length;
     let at = 0;
     for (;;) {
       let child = 2 * at + 1;

@@ -22,8 +22,8 @@ function sees(seen, stamp) {
 /** What a file takes away. Files of before this rule do not say what they had seen: all that was there.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
 function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
-  const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp])),
-    ids = new Set(deleted);
+  const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));
+  const ids = new Set(deleted);
   return (id, stamp) => {
     const meant = stamps ? kept.get(id) !== stamp : ids.has(id);
     return meant && (seen ? sees(seen, stamp) : stamp < own);
@@ -42,8 +42,8 @@ export function join(files) {
     vectors,
   } of files) {
     entries.forEach((entry, i) => {
-      const stamp = stamps?.[i] ?? own,
-        known = all.get(entry.id);
+      const stamp = stamps?.[i] ?? own;
+      const known = all.get(entry.id);
       if ((known && known.stamp > stamp) || judges.some((gone) => gone(entry.id, stamp))) return;
       all.set(entry.id, { entry, stamp, vector: vectors.subarray(i * dimensions, (i + 1) * dimensions) });
     });

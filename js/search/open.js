@@ -23,8 +23,8 @@ const PLACES = {
 /** @param {SearchOptions} options @param {SearchPlatform} platform */
 export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
-  const { dimensions } = options,
-    where = options[place];
+  const { dimensions } = options;
+  const where = options[place];
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
     throw new GemmaError('bad-option', 'dimensions', { expected, got: String(dimensions) });

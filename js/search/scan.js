@@ -1,17 +1,17 @@
 /* scan: rows of bytes in an engine's heap, and their products with a query: the engine's gw_scan. */
-/** @import { Exports } from '../engine/engine.js' */
+/** @import { Exports } from '../engine/heap.js' */
 import { Heap, createMemory, imports } from '../engine/heap.js';
 
 /** Of gw_scan: rows are whole steps long; the largest number of a query. */
-const STEP = 16,
-  QUERY_TOP = 4095,
-  ROW_TOP = 127;
+const STEP = 16;
+const QUERY_TOP = 4095;
+const ROW_TOP = 127;
 const FIRST_ROWS = 256;
 
 /** @param {WebAssembly.Module} module the engine's, without threads @param {number} dimensions */
 export async function makeScan(module, dimensions) {
-  const memory = createMemory(false),
-    { exports } = await WebAssembly.instantiate(module, imports(memory));
+  const memory = createMemory(false);
+  const { exports } = await WebAssembly.instantiate(module, imports(memory));
   const functions = /** @type {Exports} */ (/** @type {unknown} */ (exports));
   functions.__wasm_call_ctors?.();
   return new Scan(functions, memory, dimensions);
@@ -42,10 +42,10 @@ export class Scan {
   /** Room for so many rows. @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
-    const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5)),
-      heap = this.#heap;
-    const bytes = heap.reserve(room * this.#width),
-      sums = heap.reserve(4 * room);
+    const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));
+    const heap = this.#heap;
+    const bytes = heap.reserve(room * this.#width);
+    const sums = heap.reserve(4 * room);
     heap.view(bytes, room * this.#width).fill(0);
     if (this.#room) {
       heap.view(bytes, this.#room * this.#width).set(heap.view(this.#rows, this.#room * this.#width));
@@ -57,8 +57,8 @@ export class Scan {
 
   /** @param {number} row @param {Float32Array} vector @returns {Rounded} */
   put(row, vector) {
-    const at = this.#rows + row * this.#width,
-      bytes = new Int8Array(this.#heap.buffer, at, this.#width);
+    const at = this.#rows + row * this.#width;
+    const bytes = new Int8Array(this.#heap.buffer, at, this.#width);
     return round(vector, ROW_TOP, bytes);
   }
 
@@ -74,14 +74,14 @@ export class Scan {
 
 /** @param {Float32Array} vector @param {number} top @param {Int8Array | Int16Array} out @returns {Rounded} */
 function round(vector, top, out) {
-  let largest = 0,
-    length = 0,
-    error = 0;
+  let largest = 0;
+  let length = 0;
+  let error = 0;
   for (const x of vector) largest = Math.max(largest, Math.abs(x));
   const scale = largest / top;
   for (let i = 0; i < vector.length; i++) {
-    const whole = scale > 0 ? Math.round(vector[i] / scale) : 0,
-      value = whole * scale;
+    const whole = scale > 0 ? Math.round(vector[i] / scale) : 0;
+    const value = whole * scale;
     out[i] = whole;
     length += value * value;
     error += (vector[i] - value) ** 2;

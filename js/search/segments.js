@@ -1,6 +1,9 @@
 /* segments: what an index keeps in files. Each change of it is a file of its own, written whole or not at all and never
- * again: "GWV1", the length of a JSON text, the text, blanks up to a multiple of four bytes, then the vectors as
- * little-endian float32. Its name is its stamp: a number, greater than those that were there, and who wrote it. */
+ * again: "GWV2", the length of a JSON text, a checksum of two words (of the file's name, and of the file with zeros in
+ * place of the checksum), the text, blanks up to a multiple of four bytes, then the vectors as little-endian float32.
+ * Its name is its stamp: a number, greater than those that were there, and the writer. "GWV1" had no checksum: such
+ * files are refused. */
+import { checksum } from '../download/checksum.js';
 import { GemmaError } from '../errors.js';
 
 /** By writer, up to which number its files were read. @typedef {Record<string, number>} Seen */
@@ -14,10 +17,15 @@ import { GemmaError } from '../errors.js';
  *   write: (name: string, bytes: Uint8Array<ArrayBuffer>) => Promise<void>,
  *   remove: (name: string) => Promise<void> }} Folder */
 
-const MAGIC = 0x31565747,
-  HEAD = 8;
-const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/,
-  STAMP = /^\d{8}-[0-9a-f]{8}$/;
+const MAGIC = 0x32565747;
+const UNCHECKED = 0x31565747;
+const HEAD = 16;
+const CHECKSUM = 8;
+/** A name has eight digits. */
+const LAST_NUMBER = 99_999_999;
+const REBUILD = 'Remove the folder of the index, and add its items again.';
+const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
+const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
 /** @param {string} name */
 export const isSegment = (name) => NAME.test(name);
@@ -28,8 +36,20 @@ export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 /** @param {string} name */
 export const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 
-/** @param {number} number @param {string} writer */
-export const segmentName = (number, writer) => `${String(number).padStart(8, '0')}-${writer}.vectors`;
+/** Returns the name of the next file. Throws `index-failed` if the numbers are used up.
+ * @param {string[]} names of the files that are there @param {string} writer */
+export function nextName(names, writer) {
+  const last = names.filter(isSegment).sort().at(-1);
+  const number = last ? numberOf(last) + 1 : 1;
+  if (number > LAST_NUMBER) {
+    throw new GemmaError(
+      'index-failed',
+      `${last} has the last number that a file of an index can have, so nothing can be` +
+        ' added after it. Remove the file if this index did not write it, else build the index again.',
+    );
+  }
+  return `${String(number).padStart(8, '0')}-${writer}.vectors`;
+}
 
 /** Others may write to the folder too. */
 export function newWriter() {
@@ -37,32 +57,60 @@ export function newWriter() {
   return bits.toString(16).padStart(8, '0');
 }
 
-/** @param {About} about @param {Float32Array} vectors */
-export function pack(about, vectors) {
-  const text = new TextEncoder().encode(JSON.stringify(about)),
-    at = HEAD + Math.ceil(text.length / 4) * 4;
-  const bytes = new Uint8Array(at + vectors.byteLength).fill(32),
-    view = new DataView(bytes.buffer);
+/** @param {About} about @param {Float32Array} vectors @param {string} name of the file */
+export function pack(about, vectors, name) {
+  const text = new TextEncoder().encode(JSON.stringify(about));
+  const at = HEAD + Math.ceil(text.length / 4) * 4;
+  const bytes = new Uint8Array(at + vectors.byteLength).fill(32);
+  const view = new DataView(bytes.buffer);
   view.setUint32(0, MAGIC, true);
   view.setUint32(4, text.length, true);
   bytes.set(text, HEAD);
   bytes.set(new Uint8Array(vectors.buffer, vectors.byteOffset, vectors.byteLength), at);
+  sign(bytes, name).forEach((word, i) => view.setUint32(CHECKSUM + 4 * i, word, true));
   return bytes;
 }
 
-/** @param {ArrayBuffer} buffer @param {string} name @param {number} dimensions @returns {Segment} */
+/** Returns the checksum of a file: two words. It is computed with zeros in place of the file's own.
+ * @param {Uint8Array} bytes @param {string} name of the file */
+function sign(bytes, name) {
+  const words = new TextEncoder().encode(name);
+  const all = new Uint8Array(words.length + bytes.length);
+  all.set(words);
+  all.set(bytes, words.length);
+  all.fill(0, words.length + CHECKSUM, words.length + HEAD);
+  return checksum(all);
+}
+
+/** Reads a file. Throws `index-failed`, with the file's name, if any bit of it is not as it was written.
+ * @param {ArrayBuffer} buffer @param {string} name @param {number} dimensions @returns {Segment} */
 export function unpack(buffer, name, dimensions) {
-  const about = headOf(buffer);
-  if (!about) throw new GemmaError('index-failed', name, { expected: 'a file of a search index', got: 'another one' });
+  const view = new DataView(buffer);
+  const { byteLength } = buffer;
+  if (byteLength >= 4 && view.getUint32(0, true) === UNCHECKED) {
+    throw new GemmaError(
+      'index-failed',
+      `${name} is from an earlier version, whose files had no checksums. ${REBUILD}`,
+    );
+  }
+  const [a, b] = byteLength < HEAD ? [] : sign(new Uint8Array(buffer), name);
+  const word = (/** @type {number} */ i) => view.getUint32(CHECKSUM + 4 * i, true);
+  const isWhole = byteLength >= HEAD && a === word(0) && b === word(1);
+  const about = isWhole ? headOf(buffer) : null;
+  if (!about) throw new GemmaError('index-failed', `${name} is damaged, or no file of a search index. ${REBUILD}`);
   if (about.dimensions !== dimensions) {
     throw new GemmaError('index-failed', `${name}: dimensions`, { expected: dimensions, got: about.dimensions });
   }
-  const count = about.entries.length * dimensions,
-    bytes = count * 4;
+  const count = about.entries.length * dimensions;
+  const bytes = count * 4;
   if (about.at + bytes !== buffer.byteLength) {
     throw new GemmaError('index-failed', name, { expected: `${about.at + bytes} bytes`, got: buffer.byteLength });
   }
-  return { about, vectors: new Float32Array(buffer, about.at, count) };
+  const vectors = new Float32Array(buffer, about.at, count);
+  if (!vectors.every(Number.isFinite)) {
+    throw new GemmaError('index-failed', `${name} holds a vector that is not finite. ${REBUILD}`);
+  }
+  return { about, vectors };
 }
 
 /** All files of a folder, by their names and in the order of these. They may change meanwhile: it is read until nothing
@@ -72,8 +120,8 @@ export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
   const found = new Map();
   for (let news = true, before = ''; news; ) {
-    const names = (await folder.list()).filter(isSegment).sort(),
-      listed = names.join();
+    const names = (await folder.list()).filter(isSegment).sort();
+    const listed = names.join();
     news = listed !== before;
     before = listed;
     for (const name of names.filter((one) => !found.has(one))) {
@@ -89,9 +137,9 @@ export async function readAll(folder, dimensions) {
 /** null: it is no such file. @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
-  const view = new DataView(buffer),
-    length = view.getUint32(4, true),
-    at = HEAD + Math.ceil(length / 4) * 4;
+  const view = new DataView(buffer);
+  const length = view.getUint32(4, true);
+  const at = HEAD + Math.ceil(length / 4) * 4;
   if (view.getUint32(0, true) !== MAGIC || at > buffer.byteLength) return null;
   try {
     const about = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(buffer, HEAD, length)));

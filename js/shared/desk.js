@@ -1,6 +1,6 @@
 /* desk: the calls of this tab. To a model it is its connection, to whichever engine answers at the moment. */
 /** @import { Connection } from '../link/connection.js' */
-/** @import { Calls, Event } from '../link/protocol.js' */
+/** @import { Calls, Event } from '../protocol.js' */
 import { GemmaError } from '../errors.js';
 import { onAbort } from '../link/signals.js';
 import { Wanted } from './wanted.js';
@@ -29,8 +29,8 @@ export class Desk {
   call(method, args, signal, onEvent) {
     const id = ++this.#lastId;
     if (this.#end) return { id, answer: Promise.reject(this.#end) };
-    const wanted = new Wanted({ method, args, onEvent }),
-      deaf = onAbort(signal, () => wanted.abort());
+    const wanted = new Wanted({ method, args, onEvent });
+    const deaf = onAbort(signal, () => wanted.abort());
     const settled = () => {
       deaf();
       this.#calls.delete(id);

@@ -24,7 +24,7 @@ export class Hall {
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => hear(data);
+    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin may post here
   }
 
   /** @param {HallMessage} message */

@@ -1,7 +1,6 @@
 /* link: another tab's end of the lane to the owner of the engine: a connection as to a worker, over a channel. */
-/** @import { Progress } from '../engine/meter.js' */
 /** @import { Port } from '../platform/env.js' */
-/** @import { FromWorker, ToWorker } from '../link/protocol.js' */
+/** @import { FromWorker, Progress, ToWorker } from '../protocol.js' */
 /** @import { Hall } from './hall.js' */
 /** @import { FromTab } from './relay.js' */
 import { Connection } from '../link/connection.js';
@@ -52,10 +51,12 @@ export class Link {
       },
       onMessage: (handler) => {
         lane.onmessage = ({ data }) => {
+          if (!data?.kind) return;
           if (data.kind !== 'admitted') {
             this.told ||= data.kind === 'fatal';
             this.died ||= data.how === 'died';
-            return handler(data);
+            handler(data);
+            return;
           }
           for (const message of early ?? []) lane.postMessage(message);
           early = null;

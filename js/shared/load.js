@@ -1,7 +1,7 @@
 /* load: loadModel() of gemma-wasm/shared: a model whose engine may run in another tab. docs/shared.md explains it. */
-/** @import { ModelInfo } from '../engine/info.js' */
+/** @import { ModelInfo } from '../protocol.js' */
 /** @import { Line } from '../link/line.js' */
-/** @import { LoadOptions, ModelSource } from '../model.js' */
+/** @import { LoadOptions, ModelSource } from '../options.js' */
 import { ModelCache, modelCache } from '../download/cache.js';
 import { GemmaError, abortError } from '../errors.js';
 import { onAbort } from '../link/signals.js';
@@ -41,8 +41,8 @@ export class SharedModel extends Model {
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
-  const why = whyNoHall(),
-    { signal, onProgress = () => {}, ...others } = options;
+  const why = whyNoHall();
+  const { signal, onProgress = () => {}, ...others } = options;
   if (why) {
     throw new GemmaError('cannot-share', 'tabs cannot share a model', {
       expected: 'Web Locks and BroadcastChannel',
@@ -70,8 +70,8 @@ export async function loadModel(source, options = {}) {
 /** A name for the model that every tab comes to by itself, and that gives away nothing.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
-  const { cache } = options,
-    kept = cache instanceof ModelCache ? cache : modelCache;
+  const { cache } = options;
+  const kept = cache instanceof ModelCache ? cache : modelCache;
   const parts = await partsOf(source, options, kept);
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];

@@ -3,8 +3,7 @@
  * Each tab waits for the owner's lock; the browser gives it to the next one when the owner ends, however it ends. An
  * owner that is there and gives no sign (its page hangs, a debugger holds it) has the lock stolen, and joins the others
  * when it wakes up. What waits for an answer is asked again wherever the engine is then (wanted.js). */
-/** @import { ModelInfo } from '../engine/info.js' */
-/** @import { Progress } from '../engine/meter.js' */
+/** @import { ModelInfo, Progress } from '../protocol.js' */
 /** @import { HallMessage } from './hall.js' */
 /** @import { Load } from './owner.js' */
 /** @import { Engine } from './relay.js' */
@@ -16,8 +15,8 @@ import { Link } from './link.js';
 import { Owner } from './owner.js';
 
 /** While an owner is looked for, it is called this often, and so many times before it is believed to hang: 4.5 s. */
-const SEARCH_MS = 250,
-  CALLS = 18;
+const SEARCH_MS = 250;
+const CALLS = 18;
 /** As long as others take, at most, to learn of a new owner. */
 const NEWS_MS = 1000;
 

@@ -1,5 +1,5 @@
 /* owner: what the tab has that runs the engine: one engine, and a relay for each other tab. */
-/** @import { Progress } from '../engine/meter.js' */
+/** @import { Progress } from '../protocol.js' */
 /** @import { Hall } from './hall.js' */
 /** @import { End, Engine } from './relay.js' */
 import { Relay } from './relay.js';

@@ -1,10 +1,8 @@
 /* relay: the owner's end of the lane to another tab: hands that tab's calls to the engine, and what it says back, as
  * protocol.js has it. */
-/** @import { ModelInfo } from '../engine/info.js' */
-/** @import { Progress } from '../engine/meter.js' */
 /** @import { Connection } from '../link/connection.js' */
-/** @import { FromWorker, ToWorker } from '../link/protocol.js' */
-import { packError } from '../link/protocol.js';
+/** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
+import { packError } from '../protocol.js';
 
 /** What becomes of an engine: it is lost; its tab goes, or starts another one; it cannot be loaded.
  * @typedef {'died' | 'left' | 'refused'} End */
@@ -28,7 +26,7 @@ export class Relay {
   constructor(lane, onRestart) {
     this.#lane = lane;
     this.#onRestart = onRestart;
-    lane.onmessage = ({ data }) => this.#receive(data);
+    lane.onmessage = ({ data }) => data?.kind && this.#receive(data);
     this.#post({ kind: 'admitted' });
   }
 

@@ -2,10 +2,8 @@
  * engine was lost the next one is asked the same; what it says of an answer that had been given is not given again.
  * That is exact: the same ids and seed give the same bytes. It is compared nevertheless: a template may say what time
  * it is. */
-/** @import { GenerateAnswer, GenerateArgs } from '../engine/jobs.js' */
-/** @import { Step } from '../generation.js' */
 /** @import { Connection } from '../link/connection.js' */
-/** @import { Calls, Event } from '../link/protocol.js' */
+/** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
 import { GemmaError } from '../errors.js';
 
 /** Who was asked, and the call's number there. @typedef {{ connection: Connection, id: number }} At */

@@ -1,16 +1,17 @@
 /* build: grammars of answers with calls: what is said in words, calls, and the grammars of the tools' schemas taken in
  * under names of their own. */
 import { ANY_CHAR, ANY_TEXT, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
-import { mapped, ordered } from '../grammar/ordered.js';
+import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
 import { parametersOf } from './messages.js';
 
+/** @import { ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Node } from '../grammar/nodes.js' */
-/** @import { Tool } from './messages.js' */
 
 /** id: of a token by its name, null where the vocabulary has none; control: whether no text is ever that token;
- * schema: a grammar of JSON texts; choice: whether there must be calls, or of what.
- * @typedef {{ tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
+ * schema: a grammar of JSON texts; choice: whether there must be calls, or of what; budget: of the compilation.
+ * @typedef {{ budget?: import('../grammar/refusal.js').Budget,
+ *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
  *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} Wanted */
 
 /** A grammar that is being put together. */
@@ -24,16 +25,21 @@ export class Builder {
     this.#wanted = wanted;
   }
 
+  get budget() {
+    return this.#wanted.budget;
+  }
+
   /** The tools that may be called, each with its arguments. @param {(node: Node) => Node} change of those
    * @param {(grammar: Grammar) => Grammar} [order] of members
    * @returns {{ name: string, args: Node }[]} */
-  tools(change, order = ordered) {
+  tools(change, order = (grammar) => ordered(grammar, this.budget)) {
     const { tools, choice: only, schema } = this.#wanted;
     const named = typeof only === 'string' ? tools : tools.filter(({ name }) => name === only.name);
     return named.map((tool) => {
-      const { name } = tool,
-        parameters = parametersOf(tool),
-        place = `/tools/${tools.indexOf(tool)}/parameters`;
+      // A tool without parameters takes none.
+      const { name } = tool;
+      const parameters = tool.parameters ? parametersOf(tool) : { type: 'object', maxProperties: 0 };
+      const place = `/tools/${tools.indexOf(tool)}/parameters`;
       if (parameters.type !== 'object') {
         throw new Unsupported(`parameters of the tool ${name} that are not of the type object`, `${place}/type`);
       }
@@ -43,8 +49,7 @@ export class Builder {
 
   /** @param {Grammar} grammar @param {string} prefix @param {(node: Node) => Node} change @returns {Node} */
   #taken({ rules, start }, prefix, change) {
-    /** @param {Node} node @returns {Node} */
-    const renamed = (node) => ('rule' in node ? { rule: prefix + node.rule } : mapped(node, renamed));
+    const renamed = eachOnce((node, visit) => ('rule' in node ? { rule: prefix + node.rule } : mapped(node, visit)));
     for (const [name, node] of Object.entries(rules)) this.rules[prefix + name] = change(renamed(node));
     return { rule: prefix + start };
   }

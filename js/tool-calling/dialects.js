@@ -4,12 +4,13 @@
 import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
 import { Builder, notFirst, spaced } from './build.js';
 import * as functiongemma from './functiongemma.js';
-import { asResponses, functionOf, inWords, oneByOne, preceded, usual } from './messages.js';
+import { asResponses, functionOf, inWords, oneByOne, usual } from './messages.js';
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCall, objectEnd } from './reading.js';
 
+/** @import { Spoken, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Node, Grammar } from '../grammar/nodes.js' */
-/** @import { Message, Spoken, Tool } from './messages.js' */
+/** @import { Message } from './messages.js' */
 /** @import { Parse, Said } from './reading.js' */
 /** @import { Wanted } from './build.js' */
 
@@ -65,8 +66,8 @@ const HERMES = {
     return build.grammar(build.answer(call, literal('\n'), build.words(['<tool_call>'], ['<think>', '</think>'])));
   },
   parse(items, spelt) {
-    const { text, marks } = flat(items),
-      opening = '<tool_call>';
+    const { text, marks } = flat(items);
+    const opening = '<tool_call>';
     const places = [...marks].flatMap(([place, name]) => (name === opening ? [place] : []));
     const next = (/** @type {number} */ from) =>
       spelt.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
@@ -117,8 +118,8 @@ export const GENERIC = {
     return { messages: inWords(messages), ...(tools.length && { opening: explained(tools) }) };
   },
   grammar(wanted) {
-    const build = new Builder(wanted),
-      call = jsonCalls(build, 'arguments');
+    const build = new Builder(wanted);
+    const call = jsonCalls(build, 'arguments');
     const ways = [sequence(literal('{"tool_call": '), call, literal('}'))];
     if (build.several) {
       const more = repeat(sequence(literal(', '), call), 1, Infinity);
@@ -128,8 +129,8 @@ export const GENERIC = {
     return build.grammar(choice(ways));
   },
   parse(items) {
-    const { text } = flat(items),
-      done = objectEnd(text, 0) >= 0;
+    const { text } = flat(items);
+    const done = objectEnd(text, 0) >= 0;
     const { response = '', tool_call: one, tool_calls: some } = partialJson(text) ?? {};
     const list = /** @type {any[]} */ (Array.isArray(some) ? some : one ? [one] : []);
     const calls = list.flatMap((value, i) => callOf(value, 'arguments', done || i < list.length - 1));

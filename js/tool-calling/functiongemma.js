@@ -2,15 +2,15 @@
  * `<escape>` tokens, keys and all else bare (ai.google.dev/gemma/docs/functiongemma). To be read it is turned into
  * JSON; the grammar of a tool's schema, which is one of JSON texts, is turned the other way. */
 import { ANY_TEXT, EMPTY, choice, literal, sequence } from '../grammar/nodes.js';
-import { Ordering, mapped } from '../grammar/ordered.js';
+import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
 import { Builder } from './build.js';
 import { parametersOf } from './messages.js';
 import { partialJson } from './partial.js';
 
+/** @import { PartialCall as Call, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Member, Node } from '../grammar/nodes.js' */
 /** @import { Wanted } from './build.js' */
-/** @import { Tool } from './messages.js' */
-/** @import { Call, Item, Said } from './reading.js' */
+/** @import { Item, Said } from './reading.js' */
 
 export const MARKS = ['<start_function_call>', '<end_function_call>', '<escape>'];
 const [START, END, ESCAPE] = MARKS;
@@ -45,8 +45,8 @@ function callOf([first, ...rest], done) {
 
 /** @param {Item[]} items */
 function jsonOf(items) {
-  let json = '',
-    quoted = false;
+  let json = '';
+  let quoted = false;
   for (const item of items) {
     if ('mark' in item) {
       json += item.mark === ESCAPE ? '"' : '';
@@ -65,8 +65,8 @@ export function declared(tool) {
 /** None is written as nothing. @param {any} schema @returns {any} */
 function typed(schema) {
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
-  const { properties, items } = schema,
-    types = [schema.type].flat();
+  const { properties, items } = schema;
+  const types = [schema.type].flat();
   const members = Object.entries(properties ?? {}).map(([name, value]) => [name, typed(value)]);
   return {
     ...schema,
@@ -78,8 +78,8 @@ function typed(schema) {
 
 /** @param {Wanted} wanted @returns {Grammar} */
 export function grammar(wanted) {
-  const build = new Builder(wanted),
-    turn = new Turning(build);
+  const build = new Builder(wanted);
+  const turn = new Turning(build);
   const tools = build.tools(
     (node) => turn.node(node),
     (as) => as,
@@ -98,15 +98,17 @@ class Turning {
   constructor(build) {
     this.#escape = build.mark(ESCAPE);
     // Those without names are left out: calls have none that is not asked for.
-    this.#order = new Ordering(build.rules, { key: (name) => this.#key(name), sort: sorted, others: false });
+    this.#order = new Ordering(
+      build.rules,
+      { key: (name) => this.#key(name), sort: sorted, others: false },
+      build.budget,
+    );
   }
 
-  /** @param {Node} node @returns {Node} */
-  node(node) {
+  node = eachOnce((node, visit) => {
     if ('jsonString' in node) return this.#text(node.jsonString);
-    if ('members' in node) return this.#order.members(node, (value) => this.node(value));
-    return mapped(node, (part) => this.node(part));
-  }
+    return 'members' in node ? this.#order.members(node, visit) : mapped(node, visit);
+  });
 
   /** @param {Node} language @returns {Node} */
   #text(language) {

@@ -1,10 +1,7 @@
 /* messages: conversations with tools as chat templates take them (the form that Hugging Face's chat templates agree
  * on): `tool_calls` of an assistant, role `tool` for results, tools as functions. What a dialect needs otherwise. */
+/** @import { Spoken, ToolCall, ToolSpec as Tool } from '../protocol.js' */
 
-/** @typedef {{ id: string, name: string, arguments: any }} ToolCall */
-/** A message as the client sends it. @typedef {{ role: string, content: any, name?: string, id?: string,
- *   toolCalls?: ToolCall[] }} Spoken */
-/** @typedef {{ name: string, description?: string, parameters?: any }} Tool */
 /** A message as templates take it. @typedef {Record<string, any> & { role: string, content: any }} Message */
 
 /** What arguments must be: an object, also where the schema says no type. @param {Tool} tool */
@@ -54,8 +51,8 @@ export function oneByOne(messages) {
       out.push(messages[at]);
       continue;
     }
-    const behind = messages.slice(at + 1),
-      most = behind.findIndex(({ role }) => role !== 'tool');
+    const behind = messages.slice(at + 1);
+    const most = behind.findIndex(({ role }) => role !== 'tool');
     const results = most < 0 ? behind : behind.slice(0, most);
     toolCalls.forEach((call, i) => {
       out.push({ ...message, content: i ? '' : message.content, toolCalls: [call] });
@@ -106,8 +103,8 @@ function callsInWords(calls) {
 /** Words before all else that is said: with the system message, if there is one.
  * @param {Message[]} messages @param {string} words @param {boolean} system whether there may be such a message */
 export function preceded(messages, words, system) {
-  const [first, ...rest] = messages,
-    role = first?.role;
+  const [first, ...rest] = messages;
+  const role = first?.role;
   if (role === 'system' || role === 'developer') {
     return [{ ...first, content: `${first.content}\n\n${words}` }, ...rest];
   }

@@ -80,8 +80,8 @@ class Reader {
     const begin = this.#at + 1;
     let end = begin;
     while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === '\\' ? 2 : 1;
-    const whole = end < this.#text.length,
-      value = decoded(this.#text.slice(begin, end), whole);
+    const whole = end < this.#text.length;
+    const value = decoded(this.#text.slice(begin, end), whole);
     this.#at = Math.min(end + 1, this.#text.length);
     if (value === undefined) return false;
     if (!frame || Array.isArray(frame.value) || frame.key !== null) return this.#put(value);

@@ -1,10 +1,10 @@
 /* reading: answers that may hold calls, token by token. A call is told by ids: text that reads like a control token is
  * text. What a dialect makes of an answer is asked for again at each step, so that it can be shown while it comes. */
 import { partialJson } from './partial.js';
+/** @import { PartialCall as Call } from '../protocol.js' */
 
 /** An argument's text is never a mark: `text` came as text, `mark` as the token of that name.
  * @typedef {{ text: string } | { mark: string }} Item */
-/** done: nothing of it is to come. @typedef {{ name: string, arguments: any, done: boolean }} Call */
 /** What an answer says so far. @typedef {{ text: string, calls: Call[] }} Said */
 /** spelt: marks that this vocabulary has no token for, so that they come as text.
  * @typedef {(items: Item[], spelt: string[]) => Said} Parse */
@@ -36,8 +36,8 @@ export class CallReader {
 
   /** The text that can be shown since the last time. @param {number} id @param {Uint8Array} bytes what it stands for */
   add(id, bytes) {
-    const mark = this.#marks.get(id),
-      last = this.#items.at(-1);
+    const mark = this.#marks.get(id);
+    const last = this.#items.at(-1);
     const text = mark === undefined ? this.#decoder.decode(bytes, { stream: true }) : '';
     if (mark !== undefined) this.#items.push({ mark });
     else if (last && 'text' in last) last.text += text;

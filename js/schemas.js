@@ -1,0 +1,105 @@
+/* schemas: what is given as a JSON schema, as the JSON that the worker takes: a JSON Schema itself, or an object of a
+ * schema library that implements Standard JSON Schema (standardschema.dev). Everything else is refused: it would not
+ * constrain an answer at all. Loaded when an answer is first constrained. */
+import { GemmaError } from './errors.js';
+
+/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
+ *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
+/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
+ * StandardJSONSchema.
+ * @template [V=any]
+ * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
+ *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
+ *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
+
+/** Values of one schema: more cannot be compiled, and copying them would block the page for seconds. */
+const MOST_VALUES = 500_000;
+
+/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
+ * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
+ * @param {number} [most] values */
+export function jsonOf(value, plain = false, most = Infinity) {
+  let count = 0;
+  const text = JSON.stringify(value, (name, part) => {
+    if (++count > most) throw new GemmaError('format-too-complex', `The schema has more than ${most} values.`);
+    const where = name ? `\`${name}\`` : 'it';
+    const kind = typeof part;
+    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
+    const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
+    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
+    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
+    // The prototype of plain objects has none; those of other frames are plain too.
+    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
+    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
+    return part;
+  });
+  if (text === undefined) throw new Error('it is undefined');
+  return JSON.parse(text);
+}
+
+/** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
+ * @param {string} name of the option @param {any} schema */
+export function schemaOf(name, schema) {
+  const standard = schema?.['~standard'];
+  const convert = standard?.jsonSchema?.input;
+  if (standard && !convert) {
+    throw new GemmaError(
+      'bad-option',
+      `\`${name}\` is a schema of ${standard.vendor} that does not convert itself to` +
+        ' JSON Schema. Convert it first: zod 4.2 and ArkType 2.1.28 can by themselves, Valibot by toStandardJsonSchema().',
+    );
+  }
+  try {
+    return convert ? closed(jsonOf(convert({ target: 'draft-2020-12' }))) : jsonOf(schema, true, MOST_VALUES);
+  } catch (cause) {
+    if (cause instanceof GemmaError) throw cause;
+    // Of a circular structure the following lines draw the circle.
+    const [reason] = /** @type {Error} */ (cause).message.split('\n');
+    throw new GemmaError(
+      'bad-option',
+      `\`${name}\` must be a JSON Schema: ${reason}. Pass plain JSON, or an object of` +
+        ' a schema library that implements Standard JSON Schema.',
+      { cause },
+    );
+  }
+}
+
+/** Converts the schemas of a posted format and of posted tools in place. @param {any} [format]
+ * @param {{ name: string, parameters?: any }[]} [tools] */
+export function convert(format, tools = []) {
+  if (format?.schema !== undefined) format.schema = schemaOf('schema', format.schema);
+  for (const tool of tools) {
+    if (tool.parameters !== undefined) tool.parameters = schemaOf(`parameters of ${tool.name}`, tool.parameters);
+  }
+}
+
+/** Closes the objects of a converted schema: libraries strip or refuse names that an object does not list, and a model
+ * should not spend tokens on them. Left open under allOf, where each part lists only its own.
+ * @param {any} root @returns {any} */
+function closed(root) {
+  /** @param {any} schema @returns {any} */
+  const close = (schema) => {
+    if (Array.isArray(schema)) return schema.map(close);
+    if (typeof schema !== 'object' || schema === null) return schema;
+    const made = { ...schema };
+    for (const key of ['anyOf', 'oneOf', 'items', 'prefixItems', 'additionalProperties']) {
+      if (key in made) made[key] = close(made[key]);
+    }
+    for (const key of ['properties', '$defs', 'definitions']) {
+      const named = Object.entries(made[key] ?? {}).map(([name, value]) => [name, close(value)]);
+      if (made[key]) made[key] = Object.fromEntries(named);
+    }
+    if (made.properties && !('additionalProperties' in made)) made.additionalProperties = false;
+    return made;
+  };
+  return JSON.stringify(root).includes('"allOf"') ? root : close(root);
+}
+
+/** Validates a value by its library, which may transform it: `value` is the result, `issues` says why there is none.
+ * @param {any} schema @param {unknown} value @returns {Promise<{ value?: any, issues?: { message: string }[] }>} */
+export async function validated(schema, value) {
+  const { validate } = schema?.['~standard'] ?? {};
+  if (!validate) return { value };
+  const { issues, value: output } = await validate(value);
+  return issues ? { issues: [...issues] } : { value: output };
+}
