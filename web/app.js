@@ -3,22 +3,29 @@
  * which is open. A client of js/index.js only.
  * @module
  */
-import { Chooser } from './chooser.js';
-import { setUpComposer } from './composer.js';
-import { Conversation } from './conversation.js';
-import { action, announce, box, button, byId, el, hasTouch, underDialog } from './dom.js';
+import { Chooser } from './models/chooser.js';
+import { setUpComposer } from './chat/composer.js';
+import { Conversation } from './chat/conversation.js';
+import { action, announce, box, button, byId, el, hasTouch, underDialog } from './shell/dom.js';
 import { closeDrawers, drawersChanged, setUpDrawers } from './drawers.js';
-import { codeOf } from './errors.js';
-import { Follow } from './follow.js';
-import { bytes, count, parameters } from './format.js';
-import { Keeper } from './keeper.js';
-import { archive, leaveLibrary, setUpLibrary, showLibrary } from './library.js';
-import { Models, choiceOfNote, noteOf } from './models.js';
-import { lasting, showNotices } from './notices.js';
-import { setUpOffline } from './offline.js';
-import { fillFromLink, loadOptions, offerStoryteller, setUpPicker, showPickerError, submitLink } from './picker.js';
-import { Unfit, afterRefusal } from './preflight.js';
-import { leaves, onRoute, place, shows } from './route.js';
+import { codeOf } from './shell/errors.js';
+import { Follow } from './chat/follow.js';
+import { bytes, count, parameters } from './shell/format.js';
+import { Keeper } from './chat/keeper.js';
+import { archive, leaveLibrary, setUpLibrary, showLibrary } from './history/library.js';
+import { Models, choiceOfNote, noteOf } from './models/models.js';
+import { lasting, showNotices } from './shell/notices.js';
+import { setUpOffline } from './offline/offline.js';
+import {
+  fillFromLink,
+  loadOptions,
+  offerStoryteller,
+  setUpPicker,
+  showPickerError,
+  submitLink,
+} from './models/picker.js';
+import { Unfit, afterRefusal } from './models/preflight.js';
+import { leaves, onRoute, place, shows } from './shell/route.js';
 import {
   conversationSettings,
   samplingOptions,
@@ -28,20 +35,20 @@ import {
   showSettings,
   systemPrompt,
   takeSettings,
-} from './settings.js';
-import { setUpShortcuts } from './shortcuts.js';
-import { recall, remember } from './storage.js';
-import { refusal, setUpStored, showStored } from './stored.js';
-import { STORY_SETTINGS, mayFetch, storyteller, storytellerWelcome } from './storyteller.js';
-import { Talk } from './talk.js';
-import { setUpTheme } from './theme.js';
-import { reasonBeforeLoad, reasonForOneThread, showThreadsHint } from './threads.js';
-import { askToken, hideToken, needsToken, setUpToken } from './token.js';
-import { Transcript } from './transcript.js';
-import { Tree, spoken } from './tree.js';
+} from './settings/settings.js';
+import { setUpShortcuts } from './settings/shortcuts.js';
+import { recall, remember } from './history/storage.js';
+import { refusal, setUpStored, showStored } from './models/stored.js';
+import { STORY_SETTINGS, mayFetch, storyteller, storytellerWelcome } from './models/storyteller.js';
+import { Talk } from './chat/talk.js';
+import { setUpTheme } from './settings/theme.js';
+import { reasonBeforeLoad, reasonForOneThread, showThreadsHint } from './models/threads.js';
+import { askToken, hideToken, needsToken, setUpToken } from './models/token.js';
+import { Transcript } from './chat/transcript.js';
+import { Tree, spoken } from './history/tree.js';
 
 /** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {import('./models/picker.js').Choice} Choice */
 
 const follow = new Follow(box('scroller'), box('latest'));
 /** @type {Models} */
@@ -71,6 +78,7 @@ const conversation = new Conversation(new Transcript(box('log'), follow), talk, 
     head.settings = conversationSettings();
     takeSettings(head); // its system prompt stays from now on
     shows(here());
+    nameTab();
   },
   changed: (now) => {
     if (conversation.head) conversation.head.settings = conversationSettings();
@@ -157,8 +165,8 @@ function changeModel() {
 }
 
 function showModels() {
-  const back = button('back'),
-    bare = document.body.dataset.state === 'picking';
+  const back = button('back');
+  const bare = document.body.dataset.state === 'picking';
   const gone = models.model || models.loading ? null : models.choice;
   back.hidden = bare && !gone;
   back.textContent = gone ? `← Back to ${gone.label}` : 'Close';
@@ -200,7 +208,7 @@ function rest() {
 /** On a touch screen the keyboard would cover what is there. */
 function focusComposer() {
   const at = document.activeElement; // who writes elsewhere goes on
-  const writes = at !== null && at.matches('input, textarea, select') && at.checkVisibility();
+  const writes = at?.matches('input, textarea, select') && at.checkVisibility();
   if (!hasTouch() && !underDialog() && !writes) composer.focus();
 }
 
@@ -231,8 +239,8 @@ let loads = 0;
 
 /** @param {Choice} choice @param {boolean} asked   by a click, whose focus goes to Cancel; else nobody's is taken */
 async function load(choice, asked) {
-  const before = models.choice,
-    mine = ++loads;
+  const before = models.choice;
+  const mine = ++loads;
   try {
     const loading = models.load(choice, loadOptions());
     if (models.behind) {
@@ -346,11 +354,11 @@ function showContext(used, length) {
 let drafts = 0;
 
 /** How many tokens the message takes that is being written, and what that leaves.
- * @param {import('./archive.js').Draft} draft */
+ * @param {import('./history/archive.js').Draft} draft */
 function countDraft(draft) {
-  const { model } = models,
-    text = spoken(draft),
-    place = box('draft-tokens');
+  const { model } = models;
+  const text = spoken(draft);
+  const place = box('draft-tokens');
   const mine = ++drafts;
   place.classList.remove('over');
   if (!text || !model) place.textContent = '';
@@ -402,6 +410,7 @@ async function openConversation(id, instead = false, along = false) {
   if (along) keeper.typed({ text: '', files: [] });
   await conversation.open(one && { head: one.head, tree: new Tree(one.body) });
   takeSettings(conversation.head);
+  nameTab();
   drawersChanged();
   // In the moment in which it is seen: what is typed from then on stays.
   composer.draft(along && (now.text || now.files.length) ? now : (keeper.unwritten ?? written));
@@ -413,6 +422,11 @@ async function openConversation(id, instead = false, along = false) {
   }
   leaveLibrary();
   await showLibrary();
+}
+
+/** Names the tab after the open conversation. */
+function nameTab() {
+  document.title = [conversation.head?.title, 'gemma-wasm'].filter(Boolean).join(' · ');
 }
 
 /** @param {string | null} id */
@@ -465,7 +479,7 @@ button('change-model').addEventListener('click', changeModel);
 button('print').addEventListener('click', () => print());
 button('shape-open').addEventListener('click', () => {
   const { model } = models;
-  if (model) void import('./shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
+  if (model) void import('./chat/shape.js').then(({ openShape }) => openShape(model, samplingOptions()));
 });
 addEventListener('keydown', (event) => {
   if (event.key !== 'Escape' || event.isComposing || underDialog()) return;
@@ -485,7 +499,10 @@ async function open() {
   showThreadsHint();
   await setUpLibrary({
     open: goTo,
-    changed: (id, news) => conversation.head?.id === id && Object.assign(conversation.head, news),
+    changed: (id, news) => {
+      if (conversation.head?.id === id) Object.assign(conversation.head, news);
+      nameTab();
+    },
     heard: (id) => archive.kept && void keeper.heard(id),
     removed: () => void (archive.kept && talk.sweep()),
     current: () => conversation.head?.id,

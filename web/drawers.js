@@ -4,12 +4,12 @@
  * and while it is closed nothing of it runs.
  * @module
  */
-import { box, button, el } from './dom.js';
+import { box, button, el } from './shell/dom.js';
 
 /** What a drawer has in it. style: its rules, which hold while it is open: else each piece of an answer would be asked
  * whether they are for it.
  * @typedef {{ style: CSSStyleSheet, open: () => void, close: () => void, changed: () => void }} Part */
-/** @typedef {import('./inside.js').Host & import('./search.js').Host} Host */
+/** @typedef {import('./inside/inside.js').Host & import('./search/search.js').Host} Host */
 
 class Drawer {
   #name;
@@ -111,13 +111,13 @@ export function setUpDrawers(host, opens) {
       'inside',
       'The look inside',
       button('look-toggle'),
-      async (place, close) => new (await import('./inside.js')).Inside(place, host, close),
+      async (place, close) => new (await import('./inside/inside.js')).Inside(place, host, close),
     ),
     new Drawer(
       'search',
       'The search',
       button('search-toggle'),
-      async (place, close) => new (await import('./search.js')).Search(place, host, close),
+      async (place, close) => new (await import('./search/search.js')).Search(place, host, close),
     ),
   ];
   for (const one of drawers)

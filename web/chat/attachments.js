@@ -2,10 +2,11 @@
  * attachments: texts that go with a message: long pastes and text files, each a chip that opens and can be taken away.
  * @module
  */
-import { action, announce, box, button, byId, el, input } from './dom.js';
-import { count } from './format.js';
+import { action, announce, box, button, byId, el, input } from '../shell/dom.js';
+import { count } from '../shell/format.js';
+import { fail, resolve } from '../shell/notices.js';
 
-/** @typedef {import('./tree.js').Attached} Attached */
+/** @typedef {import('../history/tree.js').Attached} Attached */
 
 /** A paste that is longer than one of these would fill the field. */
 const LONG = { characters: 2000, lines: 30 };
@@ -13,7 +14,7 @@ const LONG = { characters: 2000, lines: 30 };
 const MOST_BYTES = 4e6;
 
 /** Whether a file is a model. @param {File} file */
-async function isModel(file) {
+export async function isModel(file) {
   return /\.gguf$/i.test(file.name) || (await file.slice(0, 4).text()) === 'GGUF';
 }
 
@@ -26,6 +27,11 @@ async function textOf(file) {
   } catch {
     return null;
   }
+}
+
+/** Says that files cannot go with a message. */
+export function refuse() {
+  fail('attach', `Nothing was added: only text files of up to ${MOST_BYTES / 1e6} MB can go with a message.`);
 }
 
 /** Files that were dropped: the texts among them, and all if one is a model or no text.
@@ -59,12 +65,11 @@ export class Attachments {
   async #chosen() {
     const files = [...(input('attach-file').files ?? [])];
     input('attach-file').value = '';
-    const { place } = this,
-      texts = await textsOf(files);
-    if (place !== this.place) return announce('Another conversation is open: nothing was added.');
-    if (texts) this.add(texts);
-    else announce('Only texts can be added to a message.');
-    box('attach-said').textContent = texts ? '' : 'Only texts can be added to a message.';
+    const { place } = this;
+    const texts = await textsOf(files);
+    if (place !== this.place) fail('attach', 'Nothing was added: another conversation was opened meanwhile.');
+    else if (texts) this.add(texts);
+    else refuse();
   }
 
   /** A name that no other one has. @param {string} name */
@@ -89,7 +94,7 @@ export class Attachments {
   /** @param {Attached[]} files */
   set(files) {
     this.#files = files;
-    box('attach-said').textContent = '';
+    resolve('attach');
     box('chips').hidden = files.length === 0;
     box('chips').replaceChildren(...files.map((file) => this.#chip(file)));
   }

@@ -4,9 +4,9 @@
  * @module
  */
 import { Attachments } from './attachments.js';
-import { box, button, byId, hasTouch } from './dom.js';
+import { box, button, byId, hasTouch } from '../shell/dom.js';
 
-/** @typedef {import('./archive.js').Draft} Draft */
+/** @typedef {import('../history/archive.js').Draft} Draft */
 
 /**
  * @typedef {object} On
@@ -63,6 +63,7 @@ export function setUpComposer(on) {
     if (busy || !(text || files.length) || !on.send({ text, files })) return;
     back();
   });
+  if (hasTouch()) field.enterKeyHint = 'enter';
   field.addEventListener('input', () => {
     grow();
     on.typed(draft());
@@ -78,7 +79,8 @@ export function setUpComposer(on) {
       return on.typed(draft());
     }
     // Enter may also end the composition of a character (isComposing; in Safari 229): then it sends nothing.
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    // A touch keyboard has no Shift for a second line, and the Send button is next to it.
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229 || hasTouch()) return;
     event.preventDefault();
     form.requestSubmit();
   });
@@ -114,7 +116,7 @@ export function setUpComposer(on) {
       set(kept);
       on.typed(draft());
     },
-    /** @param {import('./tree.js').Attached[]} files */
+    /** @param {import('../history/tree.js').Attached[]} files */
     add(files) {
       attachments.add(files);
       field.focus();

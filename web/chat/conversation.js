@@ -4,25 +4,26 @@
  * Knows the talk with the model, the tree and the transcript; no form, no layout, no storage.
  * @module
  */
-import { action, announce } from './dom.js';
-import { codeOf } from './errors.js';
-import { count, plural, rate, shortTime } from './format.js';
+import { action } from '../shell/dom.js';
+import { codeOf } from '../shell/errors.js';
+import { count, plural, rate, shortTime } from '../shell/format.js';
+import { fail, resolve } from '../shell/notices.js';
 import { messagesOf } from './talk.js';
-import { Tree, newId, spoken, titleOf } from './tree.js';
+import { Tree, newId, spoken, titleOf } from '../history/tree.js';
 
 /** How often the running numbers change, in milliseconds. */
 const STATS_EVERY = 250;
 
 const READING = 'Reading…';
 
-/** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('../js/generation.js').GenerateResult} GenerateResult */
-/** @typedef {import('../js/chat.js').ChatMessage} ChatMessage */
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {import('../../js/protocol.js').GenerateResult} GenerateResult */
+/** @typedef {import('../../js/options.js').ChatMessage} ChatMessage */
 /** @typedef {import('./transcript.js').Answer} Answer */
-/** @typedef {import('./tree.js').Said} Said */
-/** @typedef {import('./archive.js').Draft} Draft */
-/** @typedef {import('./archive.js').Head} Head */
-/** @typedef {import('./archive.js').ModelNote} ModelNote */
+/** @typedef {import('../history/tree.js').Said} Said */
+/** @typedef {import('../history/archive.js').Draft} Draft */
+/** @typedef {import('../history/archive.js').Head} Head */
+/** @typedef {import('../history/archive.js').ModelNote} ModelNote */
 
 /** An answer that is being made.
  * @typedef {object} Turn
@@ -96,6 +97,7 @@ export class Conversation {
   use(model, note) {
     this.#model = model;
     this.#note = note;
+    if (model) resolve('hindered');
     this.#talk.use(model);
     this.#made.clear();
     this.#count();
@@ -104,6 +106,7 @@ export class Conversation {
   /** This conversation from the archive, null for a new one. @param {{ head: Head, tree: Tree } | null} [kept] */
   async open(kept = null) {
     await this.halt();
+    resolve('hindered');
     this.#talk.leave();
     this.#editing = null;
     this.head = kept?.head ?? null;
@@ -114,20 +117,20 @@ export class Conversation {
     this.#count();
   }
 
-  /** What is kept of it, where another tab may have gone on. @param {import('./archive.js').Whole} kept
+  /** What is kept of it, where another tab may have gone on. @param {import('../history/archive.js').Whole} kept
    * @param {boolean} [follow]   nothing was said here since: what was said there next is shown here */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
-    const { title, named, pinned } = head,
-      later = follow && head.updated > this.head.updated;
+    const { title, named, pinned } = head;
+    const later = follow && head.updated > this.head.updated;
     Object.assign(this.head, { title, named, pinned });
     this.#stale = this.tree.join(body.said) || this.#stale;
     if (!this.#stale || this.busy) return;
     this.#stale = false;
     if (later) {
       this.head.updated = head.updated;
-      const { leaf } = this.tree,
-        on = this.tree.path(body.leaf);
+      const { leaf } = this.tree;
+      const on = this.tree.path(body.leaf);
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
@@ -163,8 +166,8 @@ export class Conversation {
 
   /** How much of the context what is shown takes. */
   #count() {
-    const { leaf } = this.tree,
-      model = this.#model;
+    const { leaf } = this.tree;
+    const model = this.#model;
     this.#used = 0;
     this.#hooks.used(0);
     if (leaf !== null)
@@ -194,8 +197,8 @@ export class Conversation {
 
   /** @param {string} text */
   #begin(text) {
-    const now = Date.now(),
-      system = this.#hooks.system();
+    const now = Date.now();
+    const system = this.#hooks.system();
     this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, ...(system && { system }) };
     this.#hooks.begun(this.head);
   }
@@ -210,8 +213,8 @@ export class Conversation {
   /** Goes on with an answer: in its place where its own text is the beginning and nothing follows it; else from the
    * given text on, as another version. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
-    const question = this.tree.get(said.parent),
-      before = this.tree.leaf;
+    const question = this.tree.get(said.parent);
+    const before = this.tree.leaf;
     if (this.#hindered() || !question) return;
     const same = begin === said.text && before === said.id ? said : undefined;
     this.#start({ question, before, begin, said: same });
@@ -220,15 +223,15 @@ export class Conversation {
   /** The model is told less: without the oldest turns, so many that half of its context is free. Then it answers what
    * had no place, or goes on with what was cut. @param {Said} said */
   async #shorten(said) {
-    const model = this.#model,
-      { head, tree } = this;
+    const model = this.#model;
+    const { head, tree } = this;
     if (this.#hindered() || !model || !head) return;
-    const path = this.tree.path(said.id),
-      questions = path.filter(({ role }, i) => role === 'user' && i > 0);
+    const path = this.tree.path(said.id);
+    const questions = path.filter(({ role }, i) => role === 'user' && i > 0);
     const asked = said.role === 'user' ? [{ role: /** @type {const} */ ('user'), content: spoken(said) }] : [];
     const { contextLength } = model.info;
-    let used = contextLength,
-      cut = head;
+    let used = contextLength;
+    let cut = head;
     for (const { id } of questions.slice(questions.findIndex(({ id }) => id === head.from) + 1)) {
       cut = { ...head, from: id };
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
@@ -236,7 +239,10 @@ export class Conversation {
     }
     // Meanwhile another one may have been opened, or the same have been pressed again.
     if (this.head !== head || this.#model !== model || this.#hindered()) return;
-    if (used >= contextLength) return announce('The last message alone is too long: shorten it.');
+    if (used >= contextLength) {
+      fail('hindered', 'The last message alone is too long for the context of this model. Shorten it.');
+      return;
+    }
     head.from = cut.from;
     this.#talk.shorten();
     this.#show();
@@ -244,9 +250,11 @@ export class Conversation {
     else this.continueFrom(said);
   }
 
+  /** Whether no answer can be asked for now; says why. */
   #hindered() {
-    if (this.busy) announce('Wait for the answer, or stop it.');
-    if (!this.#model) announce('Load a model first.');
+    if (this.busy) fail('hindered', 'Another answer is being written. Wait for it, or stop it.');
+    else if (!this.#model) fail('hindered', 'No model is loaded. Load one to get an answer.');
+    else resolve('hindered');
     return this.busy || !this.#model;
   }
 
@@ -301,8 +309,8 @@ export class Conversation {
 
   /** @param {Said} said */
   #told({ parent }) {
-    const question = /** @type {Said} */ (this.tree.get(parent)),
-      said = messagesOf(this.tree, this.head, question.id);
+    const question = /** @type {Said} */ (this.tree.get(parent));
+    const said = messagesOf(this.tree, this.head, question.id);
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
@@ -326,6 +334,7 @@ export class Conversation {
     this.#running = this.#run(turn, abort.signal).finally(() => {
       this.tree.touch(said);
       this.#abort = this.#turn = null;
+      resolve('hindered');
       this.#hooks.busy(false);
       this.#hooks.changed(true);
     });
@@ -340,8 +349,8 @@ export class Conversation {
       if (!answer.text && done < total) answer.waiting(`${READING} ${Math.floor((100 * done) / total)} %`);
     };
     try {
-      const { question, begin, before } = turn,
-        head = /** @type {Head} */ (this.head);
+      const { question, begin, before } = turn;
+      const head = /** @type {Head} */ (this.head);
       const options = { ...this.#hooks.options(), signal, onPrefillProgress };
       const { out } = await this.#talk.ask({ tree: this.tree, head, question, begin, before }, options);
       await this.#stream(turn, out);
@@ -378,7 +387,7 @@ export class Conversation {
     return [...(long ? [shorter] : []), edit, action('New chat', () => this.#hooks.anew())];
   }
 
-  /** @param {Turn} turn @param {import('../js/generation.js').GenerateResult} result */
+  /** @param {Turn} turn @param {import('../../js/protocol.js').GenerateResult} result */
   #finish({ said, answer, question, begin = '', before }, result) {
     const { usage, finishReason } = result;
     Object.assign(said, { text: begin + result.text, stats: summary(result), hint: details(result) });
@@ -408,9 +417,9 @@ export class Conversation {
 
   /** @param {Turn} turn @param {AsyncIterable<string>} out */
   async #stream({ answer, said, prompt }, out) {
-    let pieces = 0,
-      first = 0,
-      shown = 0;
+    let pieces = 0;
+    let first = 0;
+    let shown = 0;
     for await (const piece of out) {
       if (!piece) continue;
       const now = performance.now();
@@ -462,7 +471,7 @@ const ENDS = {
   aborted: 'stopped',
 };
 
-/** The numbers under an answer. @param {import('../js/generation.js').GenerateResult} result */
+/** The numbers under an answer. @param {import('../../js/protocol.js').GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
   const parts = [plural(usage.completionTokens, 'token')];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));
@@ -471,7 +480,7 @@ function summary({ usage, timings, finishReason }) {
   return parts.join(' · ');
 }
 
-/** What is seldom wanted. @param {import('../js/generation.js').GenerateResult} result */
+/** What is seldom wanted. @param {import('../../js/protocol.js').GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
   return `prompt: ${plural(promptTokens, 'token')}, ${count(promptTokens - reusedTokens)} of them new · seed ${seed}`;
 }

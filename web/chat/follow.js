@@ -11,6 +11,7 @@ export class Follow {
   /** @type {HTMLElement} */ #scroller;
   /** @type {HTMLElement} */ #button;
   #on = true;
+  #hasLatest = true;
   #last = 0;
 
   /**
@@ -49,7 +50,7 @@ export class Follow {
   }
 
   #show() {
-    this.#button.hidden = this.#on || this.#distance() <= 1;
+    this.#button.hidden = this.#on || !this.#hasLatest || this.#distance() <= 1;
   }
 
   /** Call after the content has changed. The event that tells of a reader's scrolling may still be on its way. */
@@ -65,16 +66,16 @@ export class Follow {
     this.#show();
   }
 
-  /** To the beginning, of something that is to be read from there. */
+  /** Scrolls to the beginning of something that has no newest text. The button stays hidden until toEnd(). */
   toStart() {
-    this.#on = false;
+    this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;
     this.#show();
   }
 
   /** Go to the end and stay there. */
   toEnd() {
-    this.#on = true;
+    this.#on = this.#hasLatest = true;
     this.keep();
   }
 }

@@ -3,15 +3,18 @@
  * what there is when the page is left. A draft of the next message too.
  * @module
  */
-import { announce } from './dom.js';
-import { archive, showLibrary } from './library.js';
-import { leaveBehind, leftBehind } from './storage.js';
+import { archive, showLibrary } from '../history/library.js';
+import { fail, resolve } from '../shell/notices.js';
+import { leaveBehind, leftBehind } from '../history/storage.js';
 
 /** @typedef {import('./conversation.js').Conversation} Conversation */
-/** @typedef {import('./archive.js').Draft} Draft */
-/** @typedef {import('./archive.js').Head} Head */
+/** @typedef {import('../history/archive.js').Draft} Draft */
+/** @typedef {import('../history/archive.js').Head} Head */
 /** id: of the conversation. @typedef {{ draft: Draft, id: string }} Written */
 
+const NOT_KEPT =
+  'This conversation is not saved: the browser has no room for it. Delete conversations or stored models, or' +
+  ' export it before you close this tab.';
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
 /** The draft of a conversation that has no message yet. */
@@ -29,7 +32,7 @@ export class Keeper {
   #draftTimer = 0;
   /** What was typed here last: another tab may send a message of its own. @type {Written | null} */ #typed = null;
   /** A draft that is not written yet. @type {Written | null} */ #waiting = null;
-  #said = false;
+  /** Whether the failure to keep it was shown: once closed it stays closed until it is kept again. */ #said = false;
   /** Whether not all is kept. If it is, nothing is written: another tab may have deleted it since. */ #news = false;
   /** Whether another tab has gone on with what is open here. */ #elsewhere = false;
   #puts = 0;
@@ -39,9 +42,9 @@ export class Keeper {
     this.#conversation = conversation;
     const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
-      const { head, tree } = conversation,
-        waiting = this.#waiting,
-        typed = waiting ?? this.#typed;
+      const { head, tree } = conversation;
+      const waiting = this.#waiting;
+      const typed = waiting ?? this.#typed;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
       leaveBehind(archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
@@ -69,10 +72,10 @@ export class Keeper {
   }
 
   /** Where another tab has gone on since, of what both have its own counts. @param {Head} head
-   * @param {import('./tree.js').Kept} body @param {import('./tree.js').News} [news] */
+   * @param {import('../history/tree.js').Kept} body @param {import('../history/tree.js').News} [news] */
   async #bring(head, body, news) {
-    const there = await archive.get(head.id),
-      since = there && there.head.updated > head.updated;
+    const there = await archive.get(head.id);
+    const since = there && there.head.updated > head.updated;
     if (since) await archive.put(head, { ...body, leaf: there.body.leaf }, { news: { own: [], gone: [], at: 0 } });
     else await archive.put(head, body, { news });
   }
@@ -103,15 +106,17 @@ export class Keeper {
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
-    const mine = ++this.#puts,
-      { news } = tree;
+    const mine = ++this.#puts;
+    const { news } = tree;
     try {
       const now = await archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
       this.#conversation.join(now);
       if (mine === this.#puts && !this.#timer && !this.#conversation.busy) this.#news = false;
+      resolve('keep');
+      this.#said = false;
     } catch {
-      if (!this.#said) announce('This conversation could not be kept: the browser has no room for it.');
+      if (!this.#said) fail('keep', NOT_KEPT);
       this.#said = true;
     }
   }

@@ -3,10 +3,10 @@
  * page fetches this file when it is first opened.
  * @module
  */
-import { action, announce, el } from './dom.js';
-import { codeOf } from './errors.js';
+import { action, announce, el } from '../shell/dom.js';
+import { codeOf } from '../shell/errors.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('../../js/index.js').Model} Model */
 /** What the settings say of the answer. @typedef {{ temperature: number, maxTokens: number }} Options */
 /** @typedef {{ name: string, question: string, schema: object }} Example */
 
@@ -188,12 +188,12 @@ class Shape {
 
   /** @param {any} schema @param {AbortSignal} signal */
   async #draw(schema, signal) {
-    const { model, options } = this.#with,
-      content = this.#question.value;
+    const { model, options } = this.#with;
+    const content = this.#question.value;
     const prompt = model.info.chatTemplate ? [{ role: /** @type {const} */ ('user'), content }] : content;
     const out = model.generate(prompt, { ...options, format: { schema }, signal });
-    let tokens = 0,
-      forced = 0;
+    let tokens = 0;
+    let forced = 0;
     for await (const step of out.steps()) {
       tokens += step.ids.length;
       if (step.forced) forced += step.ids.length;

@@ -4,14 +4,14 @@
  * after a reload it goes on from there, and nothing is evaluated again. Knows the tree and the package; no page.
  * @module
  */
-import { codeOf } from './errors.js';
-import { spoken } from './tree.js';
+import { codeOf } from '../shell/errors.js';
+import { spoken } from '../history/tree.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('../js/chat.js').ChatMessage} ChatMessage */
-/** @typedef {import('./archive.js').Head} Head */
-/** @typedef {import('./tree.js').Said} Said */
-/** @typedef {import('./tree.js').Tree} Tree */
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {import('../../js/options.js').ChatMessage} ChatMessage */
+/** @typedef {import('../history/archive.js').Head} Head */
+/** @typedef {import('../history/tree.js').Said} Said */
+/** @typedef {import('../history/tree.js').Tree} Tree */
 
 /** What is asked. begin: what the answer begins with; before: the leaf that was shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, before: string | null }} Asked */
@@ -99,8 +99,8 @@ export class Talk {
   /** An answer; in an object, since whoever awaits an answer gets its end.
    * @param {Asked} asked @param {object} options */
   async ask(asked, options) {
-    const model = /** @type {Model} */ (this.#model),
-      { tree, head, question, begin } = asked;
+    const model = /** @type {Model} */ (this.#model);
+    const { tree, head, question, begin } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
     const said = messagesOf(tree, head, question.id); // which has no answer on its own path

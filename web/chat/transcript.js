@@ -3,15 +3,15 @@
  * be done about it. Shows rows; which ones, and what a button does, is the conversation's affair.
  * @module
  */
-import { action, announce, copy, el } from './dom.js';
-import { errorBox } from './errors.js';
-import { count } from './format.js';
-import { MarkdownView } from './markdown.js';
+import { action, announce, copy, el } from '../shell/dom.js';
+import { errorBox } from '../shell/errors.js';
+import { count } from '../shell/format.js';
+import { MarkdownView } from '../rendering/markdown.js';
 
 /** Longer answers are announced by their beginning only. */
 const ANNOUNCED = 600;
 
-/** @typedef {import('./tree.js').Said} Said */
+/** @typedef {import('../history/tree.js').Said} Said */
 
 /** A thing said, which of its versions it is, whether it ends the conversation, and whether nobody answered it. untold:
  * the model is told neither it nor, where it says `before`, what is above; long: more than one turn is told.
@@ -267,7 +267,7 @@ export class Transcript {
   }
 }
 
-/** A file of a message, shut. @param {import('./tree.js').Attached} file */
+/** A file of a message, shut. @param {import('../history/tree.js').Attached} file */
 function folded({ name, text }) {
   const head = el('summary', {}, name, el('span', { className: 'hint' }, ` ${count(text.length)} characters`));
   return el('details', { className: 'attached' }, head, el('pre', { tabIndex: 0 }, text));

@@ -158,8 +158,8 @@ class StoredArchive {
    * @returns {Promise<{ head: Head, body: Kept }>} */
   async put(head, body, { found = true, news } = {}) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
-    const heads = transaction.objectStore('heads'),
-      bodies = transaction.objectStore('bodies');
+    const heads = transaction.objectStore('heads');
+    const bodies = transaction.objectStore('bodies');
     const old = news && (await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]));
     const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
     // One that another tab has deleted is there again when something is said, not when an answer ends.

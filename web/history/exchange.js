@@ -3,7 +3,7 @@
  * people. What is read in comes from outside: it is checked, and gets an id of its own.
  * @module
  */
-import { PageError } from './errors.js';
+import { PageError } from '../shell/errors.js';
 import { Tree, newId, spoken, titleOf } from './tree.js';
 
 /** @typedef {import('./archive.js').Head} Head */

@@ -3,11 +3,11 @@
  * back, taken out and in as files. Knows the archive; which one is open is app.js's affair.
  * @module
  */
-import { openArchive, MemoryArchive } from './archive.js';
-import { action, announce, box, button, el, input } from './dom.js';
-import { explain } from './errors.js';
+import { openArchive, MemoryArchive, PAGE } from './archive.js';
+import { action, announce, box, button, el, hasTouch, input } from '../shell/dom.js';
+import { explain } from '../shell/errors.js';
 import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
-import { plural } from './format.js';
+import { plural } from '../shell/format.js';
 import { recall, remember } from './storage.js';
 
 /** @typedef {import('./archive.js').Head} Head */
@@ -29,7 +29,12 @@ export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) 
 export async function setUpLibrary(hooks) {
   on = hooks;
   if (!keepsNothing()) archive = await openKept();
-  input('library-search').addEventListener('input', () => void showLibrary());
+  input('library-search').addEventListener('input', () => {
+    most = PAGE;
+    box('library-list').parentElement?.scrollTo(0, 0);
+    void showLibrary();
+  });
+  button('library-more').addEventListener('click', () => void showMore());
   button('library-toggle').addEventListener('click', () => open(box('library').hidden));
   button('library-close').addEventListener('click', () => open(false));
   box('library').addEventListener('keydown', (event) => {
@@ -67,8 +72,9 @@ function open(now) {
   const had = box('library').contains(document.activeElement);
   show(now);
   remember('library', now);
-  if (now) input('library-search').focus();
-  else if (had) button('library-toggle').focus();
+  if (now && !hasTouch())
+    input('library-search').focus(); // else the keyboard would cover the list
+  else if (!now && had) button('library-toggle').focus();
 }
 
 /** On a small screen it covers the page: it goes when it has done its duty. */
@@ -88,15 +94,30 @@ function setUpKeeping() {
 }
 
 let listings = 0;
+/** Rows of the list: each "Show more" doubles them. */
+let most = PAGE;
+
+/** Lists twice as many; the focus goes to the first new one. */
+async function showMore() {
+  const before = most;
+  most *= 2;
+  await showLibrary();
+  /** @type {HTMLElement | undefined} */ ([...box('library-list').querySelectorAll('a')][before])?.focus();
+}
 
 /** Brings the list up to date. */
 export async function showLibrary() {
-  const question = input('library-search').value.trim(),
-    mine = ++listings;
-  const heads = await (question ? archive.search(question) : archive.list()).catch(() => /** @type {Head[]} */ ([]));
+  const question = input('library-search').value.trim();
+  const mine = ++listings;
+  // One more than is shown says whether there are more.
+  const found = await (question ? archive.search(question, most + 1) : archive.list(most + 1)).catch(
+    () => /** @type {Head[]} */ ([]),
+  );
+  const heads = found.slice(0, most);
   if (mine !== listings) return; // a later one is on its way
   if (box('library-list').querySelector('input')) return; // a name is being written: behind that
   replaceRows(heads.map(row));
+  button('library-more').hidden = found.length <= most;
   box('library-none').hidden = heads.length > 0;
   box('library-none').textContent = question ? 'No conversation has these words.' : 'No conversations yet.';
   button('library-export').disabled = heads.length === 0 && !question;
@@ -104,8 +125,8 @@ export async function showLibrary() {
 
 /** Where the focus is, and the menu that is open, stay. @param {HTMLLIElement[]} rows */
 function replaceRows(rows) {
-  const list = box('library-list'),
-    at = document.activeElement;
+  const list = box('library-list');
+  const at = document.activeElement;
   const held = list.contains(at) ? /** @type {HTMLLIElement | null | undefined} */ (at?.closest('li')) : null;
   const place = held ? [...held.querySelectorAll('a, button')].findIndex((one) => one === at) : -1;
   const menu = list.querySelector('.talk-menu:not([hidden])')?.closest('li')?.dataset.id;
@@ -122,8 +143,8 @@ const DAY = 86_400_000;
 
 /** Today's with their time, others with their day. @param {number} time */
 function when(time) {
-  const date = new Date(time),
-    now = Date.now();
+  const date = new Date(time);
+  const now = Date.now();
   if (now - time < DAY && date.getDate() === new Date(now).getDate()) {
     return date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
   }
@@ -178,7 +199,7 @@ function actions(head, item) {
       () => void take(id, (one) => saveFile(`${fileName(title)}.json`, 'application/json', toJson([one]))),
       small,
     ),
-    action('Delete', () => void remove(head), small),
+    action('Delete', () => void remove(head), `${small} danger`),
   ];
 }
 
@@ -224,8 +245,8 @@ function rename({ id, title }, item) {
 async function remove(head) {
   // An answer that runs is kept when it ends: before.
   if (on.current() === head.id) await on.open(null);
-  const one = await archive.get(head.id),
-    draft = await archive.draft(head.id);
+  const one = await archive.get(head.id);
+  const draft = await archive.draft(head.id);
   await archive.remove(head.id);
   on.removed();
   await showLibrary();

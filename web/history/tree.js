@@ -127,8 +127,8 @@ export class Tree {
     );
     const answered = path.filter((one, i) => one.role === 'assistant' || path[i + 1]?.role === 'assistant');
     return answered.map((one) => {
-      const { role, state } = one,
-        content = spoken(one);
+      const { role, state } = one;
+      const content = spoken(one);
       return role === 'assistant' && state !== 'whole' ? { role, content, aborted: true } : { role, content };
     });
   }
@@ -166,8 +166,8 @@ const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== o
 /** What two tabs have of one conversation: all that was said in either. Of what both have that counts which has changed
  * here, else what is there. @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
 export function merged(there, here, { own, gone }) {
-  const theirs = new Map(there.said.map((one) => [one.id, one])),
-    ours = new Set(here.said.map(({ id }) => id));
+  const theirs = new Map(there.said.map((one) => [one.id, one]));
+  const ours = new Set(here.said.map(({ id }) => id));
   const said = here.said.map((one) => (own.includes(one.id) ? one : (theirs.get(one.id) ?? one)));
   // What was taken back here, another tab may have gone on from.
   const before = new Set(there.said.map(({ parent }) => parent));

@@ -1,33 +1,33 @@
 /**
- * inside-attention: where the model looks: for a token, a layer and a head, the weights of all tokens before.
+ * attention: where the model looks: for a token, a layer and a head, the weights of all tokens before.
  * @module
  */
-import { el } from './dom.js';
-import { plural } from './format.js';
-import { largest, percent, range, spoken, windowOf } from './inside-numbers.js';
-import { Strip, hint, paragraph, select } from './inside-parts.js';
+import { el } from '../shell/dom.js';
+import { plural } from '../shell/format.js';
+import { largest, percent, range, spoken, windowOf } from './numbers.js';
+import { Strip, hint, paragraph, select } from './parts.js';
 
-/** @typedef {import('./inside.js').Look} Look */
-/** @typedef {import('../js/engine/inside.js').InsideLayer} InsideLayer */
+/** @typedef {import('./subject.js').Look} Look */
+/** @typedef {import('../../js/protocol.js').InsideLayer} InsideLayer */
 
 /** One token's weights: of all layers and heads. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
 /** @param {Look} look */
 export async function showAttention(look) {
   const {
-      model,
-      subject: { tokens },
-      choices,
-      panel,
-      signal,
-    } = look,
-    { info } = model;
+    model,
+    subject: { tokens },
+    choices,
+    panel,
+    signal,
+  } = look;
+  const { info } = model;
   const at = choices.token >= 0 && choices.token < tokens.length ? choices.token : tokens.length - 1;
   const window = windowOf((await model.inspect()).metadata);
   /** @type {Seen | null} */
   let seen = null;
-  const place = el('div', { className: 'others' }),
-    sentence = el('p', { className: 'said' });
+  const place = el('div', { className: 'others' });
+  const sentence = el('p', { className: 'said' });
   const strip = new Strip('Tokens: choose the one that looks', tokens, (next) => {
     choices.token = next;
     look.run(async (during) => {
@@ -82,14 +82,14 @@ function pickers({ choices }, { layers, heads }, shade) {
 
 /** @param {Strip} strip @param {Look} look @param {Seen} seen @param {number} window */
 function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers }, window) {
-  const { kind, attention = {} } = layers[choices.layer],
-    weights = attention[choices.head];
+  const { kind, attention = {} } = layers[choices.layer];
+  const weights = attention[choices.head];
   const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // of those that look both ways half
   const [top] = largest(weights, 1);
   const begins = kind === 'local' && window ? Math.max(0, at - back) : 0;
   for (let i = strip.first; i < tokens.length; i++) {
-    const weight = weights[i] ?? 0,
-      seen = i < weights.length && i >= begins;
+    const weight = weights[i] ?? 0;
+    const seen = i < weights.length && i >= begins;
     const className = i === at ? 'looks' : seen ? '' : i < begins ? 'outside' : 'behind';
     const name = seen ? percent(weight) : i < begins ? 'outside the window' : 'not seen';
     strip.mark(i, { name, className, data: { p: weight }, shade: weight / weights[top] });

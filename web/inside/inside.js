@@ -3,51 +3,25 @@
  * an answer: while one is made it waits, and what it had asked for is aborted.
  * @module
  */
-/// <reference path="./css.d.ts" />
-import { action, el, sheetOf } from './dom.js';
-import { codeOf, errorBox } from './errors.js';
-import { showAttention } from './inside-attention.js';
-import { showLayers } from './inside-layers.js';
-import { hint, select, stepped } from './inside-parts.js';
+/// <reference path="../css.d.ts" />
+import { action, el, sheetOf } from '../shell/dom.js';
+import { codeOf, errorBox } from '../shell/errors.js';
+import { showAttention } from './attention.js';
+import { showLayers } from './layers.js';
+import { hint, select, stepped } from './parts.js';
 import css from './inside.css';
-import { ofAnswer, ofText } from './inside-subject.js';
-import { showTokens } from './inside-tokens.js';
-import { showWalk } from './inside-walk.js';
-import { showWords } from './inside-words.js';
-import { titleOf } from './tree.js';
+import { ofAnswer, ofText } from './subject.js';
+import { showTokens } from './tokens.js';
+import { showWalk } from './walk.js';
+import { showWords } from './words.js';
+import { titleOf } from '../history/tree.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('./conversation.js').Conversation} Conversation */
-/** @typedef {import('./inside-subject.js').Subject} Subject */
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {import('./subject.js').Subject} Subject */
 
-/**
- * What the page tells it.
- * @typedef {object} Host
- * @property {() => Model | null} model
- * @property {() => Conversation['answers']} answers   that are shown
- * @property {() => string} message                    the last one
- * @property {() => boolean} busy                      an answer is being made
- * @property {() => import('./inside-numbers.js').Sampling} options   of the next draw
- * @property {Conversation['continueFrom']} continueFrom
- */
-
-/** What was chosen in the views; -1: not yet.
- * @typedef {{ word: number, span: number, end: number, token: number, layer: number, head: number, walk: number,
- *   step: number, text: string | undefined }} Choices */
-
-/**
- * What a view has to work with.
- * @typedef {object} Look
- * @property {Model} model
- * @property {Subject} subject
- * @property {HTMLElement} panel
- * @property {AbortSignal} signal   it is not wanted any more
- * @property {Host} host
- * @property {Choices} choices
- * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   in place of what is running
- * @property {(focus?: string) => void} again   the view anew; the focus goes to what this selects
- */
-
+/** @typedef {import('./subject.js').Host} Host */
+/** @typedef {import('./subject.js').Look} Look */
+/** @typedef {import('./subject.js').Choices} Choices */
 /** @typedef {{ name: string, show: (look: Look) => Promise<void>, words: boolean }} View   words: needs a next word */
 /** @type {Record<string, View>} */
 const VIEWS = {
@@ -59,8 +33,8 @@ const VIEWS = {
 };
 
 /** What is looked at, beside the ids of answers. */
-const LAST = 'last',
-  OWN = 'own';
+const LAST = 'last';
+const OWN = 'own';
 /** What the keyboard comes to first, in a view. */
 const TABBED = '[tabindex="0"], button, select, textarea';
 /** Longer work is told of. */
@@ -114,8 +88,8 @@ export class Inside {
   changed() {
     this.#stop();
     if (this.#host.busy()) return this.#wait();
-    const active = document.activeElement,
-      inPanel = this.#panel.contains(active);
+    const active = document.activeElement;
+    const inPanel = this.#panel.contains(active);
     const writes = active instanceof HTMLTextAreaElement && this.#about.contains(active);
     if (!writes) this.#showAbout();
     this.#show(inPanel ? TABBED : undefined);
@@ -148,9 +122,9 @@ export class Inside {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const names = Object.keys(VIEWS),
-      at = names.indexOf(this.#view),
-      next = stepped(event.key, at, names.length);
+    const names = Object.keys(VIEWS);
+    const at = names.indexOf(this.#view);
+    const next = stepped(event.key, at, names.length);
     if (next === at) return;
     event.preventDefault();
     this.#choose(names[next]);
@@ -171,8 +145,8 @@ export class Inside {
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
     if (!known) this.#wanted = LAST;
     if (!answers.length) this.#wanted = OWN;
-    const had = this.#about.contains(document.activeElement),
-      own = el('div');
+    const had = this.#about.contains(document.activeElement);
+    const own = el('div');
     const showOwn = () => own.replaceChildren(...(this.#wanted === OWN ? [this.#ownField()] : []));
     const options = answers.map(
       ({ said }, i) =>

@@ -1,13 +1,13 @@
 /**
- * inside-layers: the logit lens: at each token, what each layer would have said if it had been the last.
+ * layers: the logit lens: at each token, what each layer would have said if it had been the last.
  * @module
  */
-import { action, el } from './dom.js';
-import { percent, range, shown, spoken } from './inside-numbers.js';
-import { bars, hint, paragraph, quoted, select, stepped } from './inside-parts.js';
+import { action, el } from '../shell/dom.js';
+import { percent, range, shown, spoken } from './numbers.js';
+import { bars, hint, paragraph, quoted, select, stepped } from './parts.js';
 
-/** @typedef {import('./inside.js').Look} Look */
-/** @typedef {import('../js/engine/inside.js').Inside} Seen */
+/** @typedef {import('./subject.js').Look} Look */
+/** @typedef {import('../../js/protocol.js').Inside} Seen */
 
 const LENS = 5;
 const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, `${n} tokens`]));
@@ -23,8 +23,8 @@ export async function showLayers(look) {
   } = look;
   const span = Math.min(choices.span, tokens.length);
   const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
-  const place = el('div', { className: 'grid-place', tabIndex: -1 }),
-    details = el('div', { className: 'others' });
+  const place = el('div', { className: 'grid-place', tabIndex: -1 });
+  const details = el('div', { className: 'others' });
   panel.replaceChildren(
     paragraph(
       'What would come next, if the model stopped at this layer? The last layer, on top, is what it says. ' +
@@ -101,7 +101,7 @@ function header(role, text, label, kind = '') {
   return cell;
 }
 
-/** @param {import('./inside-words.js').Likely} likely @param {Record<string, number>} place */
+/** @param {import('./words.js').Likely} likely @param {Record<string, number>} place */
 function cell({ id, text, probability }, place) {
   const found = el('td', { role: 'gridcell', tabIndex: -1, dir: 'auto' }, shown(text));
   Object.assign(found.dataset, { ...place, id, p: probability });
@@ -140,8 +140,8 @@ function moves(table, show) {
 
 /** @param {Seen} seen @param {number} at   layer @param {number} column */
 function cellDetails({ tokens, positions, layers }, at, column) {
-  const { lens = [], kind } = layers[at],
-    { text } = tokens[positions[column]];
+  const { lens = [], kind } = layers[at];
+  const { text } = tokens[positions[column]];
   const rows = lens[column].map(({ id, text: other, probability }) => ({ id, text: other, share: probability }));
   const title = el('h3', {}, `Layer ${at} (${kind}), after `, quoted(text));
   return [

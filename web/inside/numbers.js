@@ -1,5 +1,5 @@
 /**
- * inside-numbers: what the look inside reckons from the model's numbers, and how numbers and tokens are written. Pure:
+ * numbers: what the look inside reckons from the model's numbers, and how numbers and tokens are written. Pure:
  * knows no page and no model.
  * @module
  */
@@ -28,14 +28,14 @@ export function chances(logits, { temperature, topK, topP }) {
 
 /** The likeliest first. @param {ArrayLike<number>} logits */
 function softmax(logits) {
-  let best = -Infinity,
-    total = 0;
+  let best = -Infinity;
+  let total = 0;
   for (let i = 0; i < logits.length; i++) best = Math.max(best, logits[i]);
   for (let i = 0; i < logits.length; i++) total += Math.exp(logits[i] - best);
   const found = [];
   for (let id = 0; id < logits.length; id++) {
-    const logit = logits[id],
-      probability = Math.exp(logit - best) / total;
+    const logit = logits[id];
+    const probability = Math.exp(logit - best) / total;
     if (probability >= LEAST) found.push({ id, logit, probability });
   }
   return found.sort((a, b) => b.logit - a.logit || a.id - b.id);

@@ -1,11 +1,11 @@
 /**
- * inside-parts: what several views of the look inside are built of: a text as tokens to choose from, bars, pictures.
+ * parts: what several views of the look inside are built of: a text as tokens to choose from, bars, pictures.
  * @module
  */
-import { el } from './dom.js';
-import { percent, shown, spoken } from './inside-numbers.js';
+import { el } from '../shell/dom.js';
+import { percent, shown, spoken } from './numbers.js';
 
-/** @typedef {import('./inside-numbers.js').Token} Token */
+/** @typedef {import('./numbers.js').Token} Token */
 
 /** Texts are shown by their end. */
 const MOST_SHOWN = 600;
@@ -67,8 +67,8 @@ export class Strip {
       one.tabIndex = one === option ? 0 : -1;
     }
     this.#at = at;
-    const { clientHeight } = this.element,
-      below = option.offsetTop - this.element.offsetTop;
+    const { clientHeight } = this.element;
+    const below = option.offsetTop - this.element.offsetTop;
     if (below < this.element.scrollTop || below > this.element.scrollTop + clientHeight - 40) {
       this.element.scrollTop = below - clientHeight / 2;
     }

@@ -1,13 +1,13 @@
 /**
- * inside-tokens: any text as tokens with their ids, and what the answers cost: where the time went.
+ * tokens: any text as tokens with their ids, and what the answers cost: where the time went.
  * @module
  */
-import { el } from './dom.js';
-import { count, plural, rate, shortTime } from './format.js';
-import { hint, piece } from './inside-parts.js';
+import { el } from '../shell/dom.js';
+import { count, plural, rate, shortTime } from '../shell/format.js';
+import { hint, piece } from './parts.js';
 
-/** @typedef {import('./inside.js').Look} Look */
-/** @typedef {import('../js/generation.js').GenerateResult} GenerateResult */
+/** @typedef {import('./subject.js').Look} Look */
+/** @typedef {import('../../js/protocol.js').GenerateResult} GenerateResult */
 
 /** More would only be in the way. */
 const MOST = 1000;
@@ -16,8 +16,8 @@ const MOST = 1000;
 export async function showTokens(look) {
   const { panel, choices, host, signal } = look;
   const field = el('textarea', { rows: 2, dir: 'auto', value: choices.text ?? host.message() });
-  const list = el('ol', { className: 'pieces' }),
-    total = el('p', { className: 'said' });
+  const list = el('ol', { className: 'pieces' });
+  const total = el('p', { className: 'said' });
   list.setAttribute('aria-label', 'Tokens with their ids');
   const update = async (/** @type {AbortSignal} */ during) => showPieces(look, field.value, { list, total }, during);
   field.addEventListener('input', () => {
@@ -63,8 +63,8 @@ function cost({ host, model }) {
 
 /** @param {GenerateResult} result @param {number} n @param {number} context */
 function costRow({ usage, timings }, n, context) {
-  const { promptTokens, reusedTokens, completionTokens } = usage,
-    used = promptTokens + completionTokens;
+  const { promptTokens, reusedTokens, completionTokens } = usage;
+  const used = promptTokens + completionTokens;
   const cells = [
     `${count(promptTokens - reusedTokens)} of ${count(promptTokens)}`,
     count(completionTokens),

@@ -1,15 +1,15 @@
 /**
- * inside-walk: one token on its way through the model, step by step, in words and with the model's own numbers.
+ * walk: one token on its way through the model, step by step, in words and with the model's own numbers.
  * @module
  */
-import { action, el } from './dom.js';
-import { count, plural } from './format.js';
-import { chances, largest, percent, shown, spoken } from './inside-numbers.js';
-import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } from './inside-parts.js';
+import { action, el } from '../shell/dom.js';
+import { count, plural } from '../shell/format.js';
+import { chances, largest, percent, shown, spoken } from './numbers.js';
+import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } from './parts.js';
 
-/** @typedef {import('./inside.js').Look} Look */
-/** @typedef {import('../js/engine/inside.js').InsideLayer} InsideLayer */
-/** @typedef {import('./inside-numbers.js').Token} Token */
+/** @typedef {import('./subject.js').Look} Look */
+/** @typedef {import('../../js/protocol.js').InsideLayer} InsideLayer */
+/** @typedef {import('./numbers.js').Token} Token */
 
 /** What the walk shows: the tokens that were read, all layers' view of the last of them, the scores behind it, and the
  * token that came, if one did.
@@ -17,9 +17,9 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
 
 /** Likely tokens that are known at each layer, and shown there; tokens in pictures. */
-const LENS = 8,
-  SHOWN = 3,
-  LAST = 24;
+const LENS = 8;
+const SHOWN = 3;
+const LAST = 24;
 
 /** @param {Look} look */
 export async function showWalk(look) {
@@ -75,7 +75,7 @@ class Walk {
     this.#place = place;
     this.#seen = seen;
     const layers = seen.layers.map((layer) => ({
-      title: `Layer ${layer.layer}, of ${seen.layers.length}`,
+      title: `Layer ${layer.layer} (0 to ${seen.layers.length - 1})`,
       show: () => layerStep(seen, layer),
     }));
     this.#steps = [
@@ -204,8 +204,8 @@ function layerStep(
   },
   layer,
 ) {
-  const [before, behind, end] = normsOf(layer),
-    heads = Object.values(layer.attention ?? {});
+  const [before, behind, end] = normsOf(layer);
+  const heads = Object.values(layer.attention ?? {});
   const first = (layer.lens?.[0] ?? []).slice(0, SHOWN);
   const likely = first.map(({ probability, ...token }) => ({ ...token, share: probability }));
   const sight =
@@ -237,8 +237,8 @@ function layerStep(
 
 /** Heads by the last tokens: the darker, the more weight. @param {Token[]} tokens @param {Float32Array[]} heads */
 function headsPicture(tokens, heads) {
-  const from = Math.max(0, tokens.length - LAST),
-    wide = tokens.length - from;
+  const from = Math.max(0, tokens.length - LAST);
+  const wide = tokens.length - from;
   const cells = heads.flatMap((weights, head) =>
     Array.from(weights.subarray(from), (weight, i) => {
       const place = { x: 14 * i, y: 14 * head, width: 13, height: 13 };
@@ -266,8 +266,8 @@ function headsPicture(tokens, heads) {
 
 /** @param {Seen} seen */
 function allStep({ layers }) {
-  const lengths = [normsOf(layers[0])[0], ...layers.map((layer) => normsOf(layer)[2])],
-    most = Math.max(...lengths);
+  const lengths = [normsOf(layers[0])[0], ...layers.map((layer) => normsOf(layer)[2])];
+  const most = Math.max(...lengths);
   const step = 320 / Math.max(1, lengths.length - 1);
   const points = lengths
     .map((length, i) => `${(8 + i * step).toFixed(1)},${(96 - (84 * length) / most).toFixed(1)}`)
@@ -308,11 +308,11 @@ function allStep({ layers }) {
 /** @param {Seen} seen */
 function scoresStep(seen) {
   const {
-      look: {
-        model: { info },
-      },
-    } = seen,
-    { rows, least } = scored(seen);
+    look: {
+      model: { info },
+    },
+  } = seen;
+  const { rows, least } = scored(seen);
   return [
     paragraph(
       'The last list is brought to one length (a norm) and compared with a row for each of the ' +
@@ -338,11 +338,11 @@ function scored({ logits, layers, look }) {
 /** @param {Seen} seen */
 function drawStep(seen) {
   const {
-      came,
-      look: { host },
-    } = seen,
-    { rows, kept } = scored(seen),
-    options = host.options();
+    came,
+    look: { host },
+  } = seen;
+  const { rows, kept } = scored(seen);
+  const options = host.options();
   const bent = rows.map((row) => ({
     ...row,
     share: row.chance,

@@ -1,18 +1,18 @@
 /**
- * inside-words: how sure the model was of each word, what else it might have said there, and a way to go on from that.
+ * words: how sure the model was of each word, what else it might have said there, and a way to go on from that.
  * @module
  */
-import { action, el } from './dom.js';
-import { UNSURE, percent, spoken, unsure } from './inside-numbers.js';
-import { Strip, bars, hint, paragraph } from './inside-parts.js';
-import { expected, textBehind } from './inside-subject.js';
+import { action, el } from '../shell/dom.js';
+import { UNSURE, percent, spoken, unsure } from './numbers.js';
+import { Strip, bars, hint, paragraph } from './parts.js';
+import { expected, textBehind } from './subject.js';
 
-/** @typedef {import('./inside.js').Look} Look */
+/** @typedef {import('./subject.js').Look} Look */
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
 
 /** Others that are known of each token, and those that are shown. */
-const LENS = 16,
-  SHOWN = 8;
+const LENS = 16;
+const SHOWN = 8;
 /** Of a long answer the end. */
 const MOST = 400;
 /** A token that is a part of a character: no text ends there. */
@@ -20,8 +20,8 @@ const HALF = /\ufffd/;
 
 /** @param {Look} look */
 export async function showWords(look) {
-  const { model, subject, panel, signal, choices } = look,
-    { tokens } = subject;
+  const { model, subject, panel, signal, choices } = look;
+  const { tokens } = subject;
   const first = Math.max(subject.start, tokens.length - MOST);
   if (first >= tokens.length) return void panel.replaceChildren(hint('There is no word behind another yet.'));
   const others = el('div', { className: 'others' });
@@ -74,14 +74,14 @@ function least(found) {
 function alternatives(look, at, likely) {
   if (!likely) return [];
   const {
-      subject: { tokens, said },
-      model,
-    } = look,
-    own = tokens[at];
+    subject: { tokens, said },
+    model,
+  } = look;
+  const own = tokens[at];
   const half = at > look.subject.start && HALF.test(tokens[at - 1].text);
   const rows = likely.slice(0, SHOWN).map(({ id, text, probability }) => {
-    const ends = model.info.endTokens.includes(id),
-      chosen = id === own.id;
+    const ends = model.info.endTokens.includes(id);
+    const chosen = id === own.id;
     const note = chosen ? 'it came' : ends ? 'the end' : '';
     const goesOn = said && !chosen && !ends && !half && !HALF.test(text);
     const button = goesOn ? continueButton(look, at, { id, text }) : undefined;
@@ -95,7 +95,7 @@ function alternatives(look, at, likely) {
   return [title, bars(`What might have come ${place}`, rows), ...rest];
 }
 
-/** @param {Look} look @param {number} at @param {import('./inside-numbers.js').Token} other */
+/** @param {Look} look @param {number} at @param {import('./numbers.js').Token} other */
 function continueButton({ host, model, subject }, at, other) {
   const { said, ids, start } = subject;
   const button = action(

@@ -3,7 +3,7 @@
  * sheet), or in its stead while there is none. What a choice does is app.js's affair.
  * @module
  */
-import { box, button, byId } from './dom.js';
+import { box, button, byId } from '../shell/dom.js';
 
 export class Chooser {
   #dialog = byId('chooser', HTMLDialogElement);

@@ -3,9 +3,9 @@
  * them. Asked for at a click only.
  * @module
  */
-import { action, announce, box, button, el, input } from './dom.js';
-import { PageError } from './errors.js';
-import { bytes } from './format.js';
+import { action, announce, box, button, el, input } from '../shell/dom.js';
+import { PageError } from '../shell/errors.js';
+import { bytes } from '../shell/format.js';
 import { memoryLimit } from './preflight.js';
 import { modelRow } from './rows.js';
 
@@ -43,8 +43,8 @@ async function filesOf(repo, revision) {
 
 /** @param {(file: HubFile) => void} choose @param {(error: unknown) => void} complain */
 export function setUpHub(choose, complain) {
-  const list = box('hub-files'),
-    show = button('hub-list');
+  const list = box('hub-files');
+  const show = button('hub-list');
   const clear = () => list.replaceChildren();
   for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
   show.addEventListener('click', async () => {

@@ -2,12 +2,12 @@
  * loading: the progress of one load: bytes, rate, time left.
  * @module
  */
-import { announce, box, button, byId } from './dom.js';
-import { bytes, duration } from './format.js';
-import { sentence } from './notices.js';
+import { announce, box, button, byId } from '../shell/dom.js';
+import { bytes, duration } from '../shell/format.js';
+import { sentence } from '../shell/notices.js';
 
 /** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number, fromCache?: number,
- *   notice?: import('./notices.js').Notice }} Progress */
+ *   notice?: import('../shell/notices.js').Notice }} Progress */
 
 /** @param {string} phase */
 function title(phase) {
@@ -79,7 +79,9 @@ export class LoadingView {
     box('loading-title').textContent = title(phase);
     const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';
     box('loading-bytes').textContent = (all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded)) + here;
-    const known = bytesPerSecond && performance.now() - this.#begun > WARM_UP_MS;
+    // While a request is retried the last rate says nothing about the next bytes.
+    const flows = box('loading-notice').hidden && performance.now() - this.#begun > WARM_UP_MS;
+    const known = flows && bytesPerSecond;
     box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
     const left = known && all ? (all - loaded) / bytesPerSecond : 0;
     box('loading-left').textContent = left >= 1 && left < LONGEST ? `${duration(left)} left` : '';

@@ -4,17 +4,17 @@
  * storyteller is small: it stays to talk to until another model is here.
  * @module
  */
-import { GemmaError, loadModel } from '../js/index.js';
-import { button } from './dom.js';
+import { GemmaError, loadModel } from '../../js/index.js';
+import { button } from '../shell/dom.js';
 import { LoadingView } from './loading.js';
-import { isDownload, preflight } from './preflight.js';
+import { isDownload, mustAnswer, preflight } from './preflight.js';
 import { addressOf } from './presets.js';
 import { storyteller } from './storyteller.js';
 import { modelsHere } from './stored.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('./picker.js').Choice} Choice */
-/** @typedef {import('./archive.js').ModelNote} ModelNote */
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {import('./presets.js').Choice} Choice */
+/** @typedef {import('../history/archive.js').ModelNote} ModelNote */
 
 /** Only the options that were given. @param {Record<string, unknown>} options */
 function defined(options) {
@@ -133,6 +133,12 @@ export class Models {
    * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);
+    try {
+      mustAnswer(loaded.info);
+    } catch (error) {
+      await loaded.dispose();
+      throw error;
+    }
     const cancelled = new Promise((resolve) => {
       signal.addEventListener('abort', resolve);
     });

@@ -2,27 +2,17 @@
  * picker: the ways to give a model: preset, Hugging Face, address, file. Each ends in one Choice.
  * @module
  */
-import { textsOf } from './attachments.js';
-import { action, box, button, byId, el, input, underDialog } from './dom.js';
-import { PageError, errorBox } from './errors.js';
-import { bytes } from './format.js';
+import { isModel, refuse, textsOf } from '../chat/attachments.js';
+import { action, box, button, byId, el, input, underDialog } from '../shell/dom.js';
+import { PageError, errorBox } from '../shell/errors.js';
+import { bytes } from '../shell/format.js';
 import { setUpHub } from './hub.js';
 import { memoryLimit } from './preflight.js';
 import { PRESETS, addressOf, choiceOfPreset, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { askToken, hideToken } from './token.js';
 
-/**
- * @typedef {object} Choice
- * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
- * @property {string} label
- * @property {number} [bytes]
- * @property {string} [sha256]
- * @property {string} [token]   for Hugging Face
- * @property {number} [contextLength]   instead of the one in the form
- * @property {boolean} [anyway]   although it seems not to fit
- * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
- */
+/** @typedef {import('./presets.js').Choice} Choice */
 
 /** @param {string} id */
 const text = (id) => input(id).value.trim();
@@ -30,7 +20,7 @@ const text = (id) => input(id).value.trim();
 /**
  * Connect the picker's controls.
  * @param {(choice: Choice) => void} choose
- * @param {(texts: import('./tree.js').Attached[]) => void} attach   texts that were dropped on a conversation
+ * @param {(texts: import('../history/tree.js').Attached[]) => void} attach   texts that were dropped on a conversation
  */
 export function setUpPicker(choose, attach) {
   const attempt = guarded(choose);
@@ -188,7 +178,7 @@ function fileChoice(files) {
   return { source: parts.length === 1 ? parts[0] : parts, label: parts[0].name, bytes: total };
 }
 
-/** @param {(files: File[]) => void} take @param {(texts: import('./tree.js').Attached[]) => void} attach */
+/** @param {(files: File[]) => void} take @param {(texts: import('../history/tree.js').Attached[]) => void} attach */
 function setUpFiles(take, attach) {
   const chooser = input('file');
   button('choose').addEventListener('click', () => chooser.click());
@@ -198,9 +188,12 @@ function setUpFiles(take, attach) {
     if (files.length) take(files);
   });
   setUpDrop(async (files) => {
-    const texts = takesTexts() ? await textsOf(files) : null;
+    if (!takesTexts()) return take(files);
+    const texts = await textsOf(files);
+    const models = await Promise.all(files.map(isModel));
     if (texts) attach(texts);
-    else take(files);
+    else if (models.includes(true)) take(files);
+    else refuse();
   });
 }
 

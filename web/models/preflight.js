@@ -3,13 +3,13 @@
  * file and the memory will be. If it does not fit, what would.
  * @module
  */
-import { inspectModel } from '../js/index.js';
-import { PageError } from './errors.js';
-import { bytes, count } from './format.js';
+import { GemmaError, inspectModel } from '../../js/index.js';
+import { PageError } from '../shell/errors.js';
+import { bytes, count } from '../shell/format.js';
 import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
 import { room, storedBytes } from './stored.js';
 
-/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {import('./presets.js').Choice} Choice */
 /** @typedef {{ contextLength?: number, threads?: number }} Options */
 /** @typedef {{ label: string, choice: Choice }} Remedy */
 
@@ -31,6 +31,11 @@ export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
 
+/** Refuses a model that cannot answer. @param {{ embedding?: unknown }} info */
+export function mustAnswer({ embedding }) {
+  if (embedding) throw new GemmaError('embedding-model', 'This model makes vectors of texts and cannot answer.');
+}
+
 /**
  * Reads the header.
  * @param {Choice} choice @param {Options} options @param {AbortSignal} signal
@@ -40,6 +45,7 @@ export async function preflight(choice, options, signal) {
   const { source, token, sha256 } = choice;
   const wanted = { ...options, signal, ...(token && { token }), ...(sha256 && { sha256 }) };
   const { info } = await inspectModel(source, wanted);
+  mustAnswer(info);
   const memory = info.memory.total;
   if (memory > memoryLimit() && !choice.anyway) {
     throw new Unfit(

@@ -5,6 +5,19 @@
  */
 
 /**
+ * A model to load.
+ * @typedef {object} Choice
+ * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
+ * @property {string} label
+ * @property {number} [bytes]
+ * @property {string} [sha256]
+ * @property {string} [token]   for Hugging Face
+ * @property {number} [contextLength]   instead of the one in the form
+ * @property {boolean} [anyway]   although it seems not to fit
+ * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
+ */
+
+/**
  * @typedef {object} Preset
  * @property {string} name
  * @property {string} note       what it is good for, in a few words
@@ -95,7 +108,7 @@ export function hubAddress(url) {
   }
 }
 
-/** The address of a source, '' for files. @param {import('./picker.js').Choice['source']} source */
+/** The address of a source, '' for files. @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;
   if (!('repo' in source)) return '';
@@ -113,7 +126,7 @@ export function presetOf(repo, file) {
   return PRESETS.find((p) => p.repo === repo && p.file === file);
 }
 
-/** @param {Preset} preset @returns {import('./picker.js').Choice} */
+/** @param {Preset} preset @returns {Choice} */
 export function choiceOfPreset(preset) {
   return {
     source: { repo: preset.repo, file: preset.file },

@@ -2,7 +2,7 @@
  * rows: one model in a list of models: its name, a line or two about it, its size, what can be done.
  * @module
  */
-import { el } from './dom.js';
+import { el } from '../shell/dom.js';
 
 /** here: this device has it, in another list. @typedef {'' | 'in use' | 'coming' | 'here'} State */
 

@@ -3,14 +3,14 @@
  * click, and how much room there is. Knows the package's cache; what a load does is app.js's affair.
  * @module
  */
-import { modelCache } from '../js/index.js';
-import { action, announce, box, button } from './dom.js';
-import { bytes } from './format.js';
+import { modelCache } from '../../js/index.js';
+import { action, announce, box, button } from '../shell/dom.js';
+import { bytes } from '../shell/format.js';
 import { hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
 
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
-/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {import('./presets.js').Choice} Choice */
 
 /** A model as people see it: one file, or all parts of a split one.
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,

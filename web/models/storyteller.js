@@ -1,10 +1,10 @@
 /**
  * storyteller: the small model that comes with the page, where whoever serves the page has put it:
- * tools/build-page.js then leaves a <meta name="storyteller"> behind. Says what it is, and is not.
+ * tools/build/page.js then leaves a <meta name="storyteller"> behind. Says what it is, and is not.
  * @module
  */
-import { action, el } from './dom.js';
-import { parameters } from './format.js';
+import { action, el } from '../shell/dom.js';
+import { parameters } from '../shell/format.js';
 
 /** In the words of the turns that it was trained on. */
 const SUGGESTIONS = [
@@ -16,7 +16,7 @@ const SUGGESTIONS = [
 /** The settings of the stories in its model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
-/** @returns {import('./picker.js').Choice | null} null: this page comes without */
+/** @returns {import('./presets.js').Choice | null} null: this page comes without */
 export function storyteller() {
   const found = document.querySelector('meta[name="storyteller"]');
   if (!(found instanceof HTMLMetaElement) || !found.content) return null;
@@ -24,6 +24,7 @@ export function storyteller() {
     source: new URL(found.content, document.baseURI).href,
     label: 'Storyteller',
     bytes: Number(found.dataset.bytes) || undefined,
+    sha256: found.dataset.sha256, // a host may send an error page, or the model of another version
     kind: 'storyteller',
   };
 }

@@ -2,9 +2,9 @@
  * threads: says plainly when the page runs on one thread, and why.
  * @module
  */
-import { probe } from '../js/index.js';
-import { box } from './dom.js';
-import { isolatedNextTime } from './offline.js';
+import { probe } from '../../js/index.js';
+import { box } from '../shell/dom.js';
+import { isolatedNextTime } from '../offline/offline.js';
 
 const NOT_ISOLATED =
   'Running on one thread, so slower than it could be: the server of this page ' +

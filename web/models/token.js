@@ -3,11 +3,11 @@
  * in the options of the one load that it is for; it is never stored and never part of an address.
  * @module
  */
-import { box, byId, input } from './dom.js';
-import { PageError, statusOf } from './errors.js';
+import { box, byId, input } from '../shell/dom.js';
+import { PageError, statusOf } from '../shell/errors.js';
 import { hubAddress } from './presets.js';
 
-/** @typedef {import('./picker.js').Choice} Choice */
+/** @typedef {import('./presets.js').Choice} Choice */
 
 /** @type {Choice | null} */
 let waiting = null;

@@ -1,11 +1,11 @@
 /**
- * offline: the page's side of its service worker (sw.js), where whoever built the page put one: tools/build-site.js
+ * offline: the page's side of its service worker (sw.js), where whoever built the page put one: tools/build/site.js
  * leaves a <meta name="offline"> behind. Without one, and in browsers and windows that have none, the page works as it
  * is.
  * @module
  */
-import { reloadOnce } from '../js/platform/isolation.js';
-import { action, box, el } from './dom.js';
+import { reloadOnce } from '../../js/platform/isolation.js';
+import { action, box, el } from '../shell/dom.js';
 import { cacheOf } from './versions.js';
 
 /** A first visit waits for the page's files, which it needs anyway, no longer than this. */
@@ -22,11 +22,11 @@ const container = () => navigator.serviceWorker;
 /** Before anything is loaded: what is fetched from then on is kept, and with the service worker's headers the page has
  * threads. For that it is loaded once more, the first time: nothing is lost as yet. */
 export async function setUpOffline() {
-  const meta = document.querySelector('meta[name="offline"]'),
-    workers = container();
+  const meta = document.querySelector('meta[name="offline"]');
+  const workers = container();
   if (!(meta instanceof HTMLMetaElement) || !workers) return;
-  const version = meta.dataset.version ?? '',
-    home = new URL('./', document.baseURI).href;
+  const version = meta.dataset.version ?? '';
+  const home = new URL('./', document.baseURI).href;
   workers.addEventListener('message', ({ data }) => {
     if (data.version !== version) offerReload();
   });

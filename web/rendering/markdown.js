@@ -10,7 +10,7 @@
  */
 import { Marked } from 'marked';
 import DOMPurify from 'dompurify';
-import { el } from './dom.js';
+import { el } from '../shell/dom.js';
 import { texIn } from './tex.js';
 
 /** @typedef {import('marked').Token} Token */
@@ -69,19 +69,59 @@ const ALLOWED = {
 /** The start of a list item, quote or rule could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
+/** More nesting, or more marks in one paragraph, than people write: there the parser takes exponential or quadratic
+ * time. */
+const NESTED = /^(?:[ \t]*>){24}|^[ \t]{80}|^(?:[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]){12}/;
+const MARKS = /[$*_[\]`<~|!\\]/g;
+const MOST_MARKS = 1500;
+const LONGEST_PARAGRAPH = 40_000;
+const FENCE = /^ {0,3}(?:```|~~~)/;
+
+/** Returns the length of the beginning that is safe to parse: it ends before the paragraph that is not.
+ * @param {string} text */
+function parsable(text) {
+  let paragraph = 0;
+  let marks = 0;
+  let fenced = false;
+  for (let at = 0; at < text.length; ) {
+    const end = text.indexOf('\n', at) + 1 || text.length;
+    const line = text.slice(at, end);
+    if (FENCE.test(line)) fenced = !fenced;
+    else if (!fenced) {
+      if (!line.trim()) [paragraph, marks] = [end, 0];
+      marks += line.match(MARKS)?.length ?? 0;
+      if (marks > MOST_MARKS || end - paragraph > LONGEST_PARAGRAPH || NESTED.test(line)) return paragraph;
+    }
+    at = end;
+  }
+  return text.length;
+}
+
+/** Parses Markdown; what is not safe to parse becomes text.
+ * @param {string} text @returns {Token[]} */
+function parsed(text) {
+  const safe = parsable(text);
+  const tokens = marked.lexer(text.slice(0, safe));
+  const rest = text.slice(safe);
+  return rest ? [...tokens, { type: 'html', raw: rest, text: rest, pre: false, block: true }] : tokens;
+}
+
 /**
  * Cut a growing text into blocks that are settled and the rest that may still change.
  * @param {string} text
  * @returns {{ settled: Token[], open: Token[], rest: string }}
  */
 export function settle(text) {
-  const tokens = marked.lexer(text);
+  const tokens = parsed(text);
   let last = tokens.length - 1;
   while (last > 0 && tokens[last].type === 'space') last--;
   if (last > 0 && UNDECIDED.test(tokens[last].raw)) last--;
   while (last > 0 && tokens[last].type === 'space') last--;
-  const open = tokens.slice(Math.max(last, 0));
-  return { settled: tokens.slice(0, Math.max(last, 0)), open, rest: open.map((t) => t.raw).join('') };
+  const settled = tokens.slice(0, Math.max(last, 0));
+  const before = settled.map(({ raw }) => raw).join('');
+  // The rest is cut out of the text: the parser's raw of a block that may still grow is not always what was written.
+  if (!text.startsWith(before)) return { settled: [], open: tokens, rest: text };
+  return { settled, open: tokens.slice(settled.length), rest: text.slice(before.length) };
 }
 
 /** @param {Token[]} tokens */
@@ -99,7 +139,7 @@ function sanitised(html) {
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
   // Each in its own direction: answers mix them. What has one is not asked for that of what it stands in.
-  for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, table')) {
+  for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, .wide-table')) {
     if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }
   return fragment;
@@ -108,8 +148,8 @@ function sanitised(html) {
 /** What was settled: colours for its code, its maths drawn; it stays as it is where a library does not come.
  * @param {DocumentFragment} fragment @param {() => void} changed */
 async function adorned(fragment, changed) {
-  const codes = [...fragment.querySelectorAll('pre code')],
-    maths = [...fragment.querySelectorAll('[class^=maths-]')];
+  const codes = [...fragment.querySelectorAll('pre code')];
+  const maths = [...fragment.querySelectorAll('[class^=maths-]')];
   if (!codes.length && !maths.length) return;
   const [colours, drawing] = await Promise.all([
     codes.length ? import('./code.js') : null,
@@ -159,6 +199,7 @@ export class MarkdownView {
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
   #ended = 0; // and when it ended
+  /** A \r at the end of what came. */ #held = '';
   text = '';
 
   /**
@@ -176,8 +217,12 @@ export class MarkdownView {
 
   /** @param {string} piece */
   add(piece) {
-    this.text += piece;
-    this.#rest += piece;
+    // The parser knows \n alone; a \r that ends a piece may be half of a line's end.
+    const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
+    this.#held = lines.endsWith('\r') ? '\r' : '';
+    const whole = lines.slice(0, lines.length - this.#held.length);
+    this.text += whole;
+    this.#rest += whole;
     this.#schedule();
   }
 
@@ -223,8 +268,8 @@ export class MarkdownView {
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    const whole = toHtml(marked.lexer(this.text));
-    if (this.#html + toHtml(marked.lexer(this.#rest)) !== whole) {
+    const whole = toHtml(parsed(this.text));
+    if (this.#html + toHtml(parsed(this.#rest)) !== whole) {
       this.#root.replaceChildren(this.#settled(whole));
     } else {
       this.#tail.replaceWith(this.#settled(whole.slice(this.#html.length)));

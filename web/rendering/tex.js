@@ -6,8 +6,8 @@
 
 /** No blank line in it, so that a block can be told as soon as its paragraph ends. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
-const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`),
-  IN_LINE = new RegExp(`^${DISPLAY.source}`);
+const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
+const IN_LINE = new RegExp(`^${DISPLAY.source}`);
 /** Between dollars: no blank at the edges, and no digit or letter behind. */
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
@@ -43,8 +43,8 @@ export function texIn(escape) {
         start,
         renderer,
         tokenizer(src) {
-          const display = IN_LINE.exec(src),
-            match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
+          const display = IN_LINE.exec(src);
+          const match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
           return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
         },
       },

@@ -1,12 +1,12 @@
 /**
- * search-finds: the question and what is found: the nearest passages while it is typed, which of them to ask about.
+ * finds: the question and what is found: the nearest passages while it is typed, which of them to ask about.
  * @module
  */
-import { action, announce, el } from './dom.js';
-import { errorBox } from './errors.js';
-import { plural } from './format.js';
+import { action, announce, el } from '../shell/dom.js';
+import { errorBox } from '../shell/errors.js';
+import { plural } from '../shell/format.js';
 
-/** @typedef {import('../examples/search/texts.js').Found} Found */
+/** @typedef {import('../../examples/search/texts.js').Found} Found */
 
 /** So many are chosen at first. */
 const CHOSEN = 3;
@@ -27,7 +27,7 @@ export class Finds {
   element = el('div', { className: 'finds' });
 
   /** @param {(question: string, signal: AbortSignal) => Promise<Found[]>} nearest
-   * @param {(draft: import('./archive.js').Draft) => void} ask */
+   * @param {(draft: import('../history/archive.js').Draft) => void} ask */
   constructor(nearest, ask) {
     this.#nearest = nearest;
     this.#field.setAttribute('aria-label', 'Search in your texts');
@@ -100,7 +100,7 @@ export class Finds {
     );
   }
 
-  /** @returns {import('./tree.js').Attached[]} */
+  /** @returns {import('../history/tree.js').Attached[]} */
   #chosen() {
     const checked = [...this.#hits.querySelectorAll('input')].map((one) => one.checked);
     return this.#found.filter((_, i) => checked[i]).map((one) => ({ name: nameOf(one), text: one.text }));

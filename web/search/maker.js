@@ -1,13 +1,13 @@
 /**
- * search-maker: the model whose vectors a search compares: one that was made for it (EmbeddingGemma), if it is on this
+ * maker: the model whose vectors a search compares: one that was made for it (EmbeddingGemma), if it is on this
  * device or the person gets it; else the one that answers.
  * @module
  */
-import { loadModel } from '../js/index.js';
-import { PageError } from './errors.js';
-import { modelsHere } from './stored.js';
+import { loadModel } from '../../js/index.js';
+import { PageError } from '../shell/errors.js';
+import { modelsHere } from '../models/stored.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
+/** @typedef {import('../../js/index.js').Model} Model */
 /** own: only the search has it. key: whose vectors they are, as a name of files.
  * @typedef {{ model: Model, label: string, own: boolean, key: string }} Maker */
 

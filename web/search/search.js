@@ -3,21 +3,21 @@
  * about them. What takes long goes on when the drawer is closed.
  * @module
  */
-/// <reference path="./css.d.ts" />
-import { textsOf } from './attachments.js';
-import { action, announce, box, el, sheetOf } from './dom.js';
-import { PageError } from './errors.js';
-import { bytes, plural } from './format.js';
-import { Finds } from './search-finds.js';
-import { EMBEDDER, embedderHere, loadMaker, makerOf } from './search-maker.js';
-import { Collection } from './search-texts.js';
-import { Work } from './search-work.js';
+/// <reference path="../css.d.ts" />
+import { textsOf } from '../chat/attachments.js';
+import { action, announce, box, el, sheetOf } from '../shell/dom.js';
+import { PageError } from '../shell/errors.js';
+import { bytes, plural } from '../shell/format.js';
+import { Finds } from './finds.js';
+import { EMBEDDER, embedderHere, loadMaker, makerOf } from './maker.js';
+import { Collection } from './texts.js';
+import { Work } from './work.js';
 import css from './search.css';
-import { titleOf } from './tree.js';
+import { titleOf } from '../history/tree.js';
 
-/** @typedef {import('../js/index.js').Model} Model */
-/** @typedef {import('./search-maker.js').Maker} Maker */
-/** @typedef {import('./search-maker.js').Wanted} Wanted */
+/** @typedef {import('../../js/index.js').Model} Model */
+/** @typedef {import('./maker.js').Maker} Maker */
+/** @typedef {import('./maker.js').Wanted} Wanted */
 
 /**
  * What the page tells it.
@@ -25,7 +25,7 @@ import { titleOf } from './tree.js';
  * @property {() => Model | null} model     that answers
  * @property {() => string} label           its name
  * @property {() => boolean} busy           an answer is being made
- * @property {(draft: import('./archive.js').Draft) => void} ask   puts it into the message
+ * @property {(draft: import('../history/archive.js').Draft) => void} ask   puts it into the message
  */
 
 const NARROW = '(max-width: 47rem)';
@@ -180,8 +180,8 @@ export class Search {
 
   /** @param {Wanted} wanted @param {AbortSignal} signal */
   async #load(wanted, signal) {
-    const { label } = wanted,
-      before = this.#own;
+    const { label } = wanted;
+    const before = this.#own;
     this.#work.show(`Loading ${label} …`, 0);
     this.#own = await loadMaker(wanted, signal, (done, total = 0) =>
       this.#work.show(`Loading ${label}: ${bytes(done)}${total ? ` of ${bytes(total)}` : ''}`, done, total),
@@ -208,14 +208,14 @@ export class Search {
   /** @param {string} text */
   #paste(text) {
     if (!text.trim()) return;
-    const taken = this.#texts.list().map(({ name }) => name),
-      title = titleOf(text);
+    const taken = this.#texts.list().map(({ name }) => name);
+    const title = titleOf(text);
     let name = title;
     for (let n = 2; taken.includes(name); n++) name = `${title} (${n})`;
     void this.#work.do((signal) => this.#read({ name, text }, signal));
   }
 
-  /** @param {AbortSignal} signal @returns {import('./search-texts.js').Reading} */
+  /** @param {AbortSignal} signal @returns {import('./texts.js').Reading} */
   #reading(signal) {
     return {
       signal,
@@ -225,7 +225,7 @@ export class Search {
   }
 
   /** Beside those of another model it cannot stand: they are read too.
-   * @param {import('./tree.js').Attached} file @param {AbortSignal} signal */
+   * @param {import('../history/tree.js').Attached} file @param {AbortSignal} signal */
   async #read(file, signal) {
     const reader = this.#reader;
     if (!reader) return;
@@ -244,18 +244,18 @@ export class Search {
     return waits ? [] : this.#texts.nearest(reader, question, signal);
   }
 
-  /** @param {import('./archive.js').Draft} draft */
+  /** @param {import('../history/archive.js').Draft} draft */
   #ask(draft) {
     if (matchMedia(NARROW).matches) this.#close();
     this.#host.ask(draft);
   }
 
   #show() {
-    const texts = this.#texts.list(),
-      reader = this.#reader;
+    const texts = this.#texts.list();
+    const reader = this.#reader;
     const fits = reader !== null && this.#texts.fits(reader);
-    const empty = !texts.length,
-      askable = !this.#host.model()?.info.embedding;
+    const empty = !texts.length;
+    const askable = !this.#host.model()?.info.embedding;
     this.#list.replaceChildren(...texts.map((one) => this.#row(one)));
     this.#list.hidden = empty;
     this.#finds.enable({ empty, on: !empty && fits, askable });

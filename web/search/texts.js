@@ -1,15 +1,15 @@
 /**
- * search-texts: the texts that a person searches in, with their vectors, kept in this browser: by one model at a time,
+ * texts: the texts that a person searches in, with their vectors, kept in this browser: by one model at a time,
  * since vectors of two cannot be compared. With “Keep nothing” they are gone with the tab.
  * @module
  */
-import { Texts, vectorsBy } from '../examples/search/texts.js';
-import { openIndex } from '../js/search.js';
-import { keepsNothing } from './library.js';
-import { recall, remember } from './storage.js';
+import { Texts, vectorsBy } from '../../examples/search/texts.js';
+import { openIndex } from '../../js/search.js';
+import { keepsNothing } from '../history/library.js';
+import { recall, remember } from '../history/storage.js';
 
-/** @typedef {import('./search-maker.js').Maker} Maker */
-/** @typedef {import('../examples/search/texts.js').Found} Found */
+/** @typedef {import('./maker.js').Maker} Maker */
+/** @typedef {import('../../examples/search/texts.js').Found} Found */
 /** Whose vectors these are. @typedef {{ name: string, label: string, dimensions: number }} By */
 /** @typedef {{ signal: AbortSignal, onProgress: (name: string, done: number, total: number) => void }} Reading */
 
@@ -52,8 +52,8 @@ export class Collection {
 
   /** @param {Maker} maker */
   async #begin({ key, label, model }) {
-    const vectors = vectorsBy(model),
-      by = { name: key, label, dimensions: vectors.dimensions };
+    const vectors = vectorsBy(model);
+    const by = { name: key, label, dimensions: vectors.dimensions };
     const texts = await this.#index(by);
     texts.by = vectors;
     // What a reading left that never came to its end; not what another tab has just begun.
@@ -84,7 +84,7 @@ export class Collection {
   }
 
   /** All of a text, or nothing.
-   * @param {Maker} maker @param {import('./tree.js').Attached} file @param {Reading} reading */
+   * @param {Maker} maker @param {import('../history/tree.js').Attached} file @param {Reading} reading */
   async add(maker, { name, text }, { signal, onProgress }) {
     if (this.by?.name !== maker.key) this.#take(await this.#begin(maker));
     const texts = this.#of(maker);
@@ -100,8 +100,8 @@ export class Collection {
 
   /** What another one had read. @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
-    const old = this.#texts,
-      made = await this.#begin(maker);
+    const old = this.#texts;
+    const made = await this.#begin(maker);
     try {
       for (const [name, passages] of old?.all() ?? []) {
         await made.texts.put(name, passages, { signal, onProgress: (done, total) => onProgress(name, done, total) });

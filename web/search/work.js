@@ -1,10 +1,10 @@
 /**
- * search-work: long work of the search, one after the other: how far it is, what went wrong, and a button that ends all
+ * work: long work of the search, one after the other: how far it is, what went wrong, and a button that ends all
  * of it.
  * @module
  */
-import { action, announce, el } from './dom.js';
-import { codeOf, errorBox } from './errors.js';
+import { action, announce, el } from '../shell/dom.js';
+import { codeOf, errorBox } from '../shell/errors.js';
 
 /** Of a model that is gone the page tells; of what was cancelled the person knows. */
 const QUIET = ['disposed', 'aborted'];

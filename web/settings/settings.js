@@ -2,8 +2,8 @@
  * settings: the sampling settings and the system prompt: read from the form, checked, remembered.
  * @module
  */
-import { box, button, byId, el, input } from './dom.js';
-import { recall, remember } from './storage.js';
+import { box, button, byId, el, input } from '../shell/dom.js';
+import { recall, remember } from '../history/storage.js';
 
 /** Google's recommendation for Gemma 3: temperature 1, top-k 64, top-p 0.95. */
 const GEMMA = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };

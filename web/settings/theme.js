@@ -3,8 +3,8 @@
  * choice outlives the visit where storage is allowed.
  * @module
  */
-import { box, button } from './dom.js';
-import { recall, remember } from './storage.js';
+import { box, button } from '../shell/dom.js';
+import { recall, remember } from '../history/storage.js';
 
 const ORDER = ['auto', 'light', 'dark'];
 

@@ -100,8 +100,8 @@ const WORDS = {
   ],
   'sha256-mismatch': [
     'The file is not the one it should be.',
-    'It was changed or damaged on the way. Try again; if it stays so, the publisher has ' +
-      'replaced it: use “From Hugging Face” to load it unchecked.',
+    'It was damaged on the way, or replaced on the server. Try again. “From a web address” loads a file ' +
+      'without this check.',
   ],
   'missing-template': [
     'This model is not made for chat.',
@@ -159,10 +159,16 @@ function httpWords(error) {
   return ['The server has a problem of its own.', 'Try again later.'];
 }
 
+const OFFLINE = [
+  'This device is offline.',
+  'Connect to a network and try again. Models under “On this device” work without one.',
+];
+
 /** @param {unknown} error @returns {{ title: string, advice: string }} */
 export function explain(error) {
   if (error instanceof PageError) return { title: error.title, advice: error.advice };
   const code = codeOf(error);
+  if (code === 'network-error' && !navigator.onLine) return { title: OFFLINE[0], advice: OFFLINE[1] };
   const [title, advice] =
     code === 'http-error' && error instanceof Error
       ? httpWords(error)

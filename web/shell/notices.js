@@ -4,6 +4,9 @@
  */
 import { action, box, el } from './dom.js';
 
+/** Where failures of the conversation are shown: an ARIA alert, so that no later announcement replaces them. */
+const FAILURES = 'failures';
+
 /** What the package has to tell. @typedef {{ code: string, message: string }} Notice */
 
 /** The package's words as a sentence. @param {string} message */
@@ -20,12 +23,38 @@ export function lasting(notices, refusal) {
 
 /** @param {string} id   of the place @param {string[]} texts */
 export function showNotices(id, texts) {
-  box(id).replaceChildren(
-    ...texts.filter(Boolean).map((text) => {
-      const close = action('Close', () => note.remove(), 'quiet small');
-      close.setAttribute('aria-label', 'Close this notice');
-      const note = el('p', { className: 'notice' }, el('span', {}, text), close);
-      return note;
-    }),
-  );
+  box(id).replaceChildren(...texts.filter(Boolean).map(noticeOf));
 }
+
+/** @param {string} text */
+function noticeOf(text) {
+  const close = action(
+    'Close',
+    () => {
+      note.remove();
+      box('input').focus(); // nothing happens where the field is hidden
+    },
+    'quiet small',
+  );
+  close.setAttribute('aria-label', 'Close this notice');
+  const note = el('p', { className: 'notice' }, el('span', {}, text), close);
+  return note;
+}
+
+/** Shows a failure above the message field until it is closed or resolved. A later one of the same kind replaces it.
+ * @param {string} kind @param {string} text */
+export function fail(kind, text) {
+  const note = noticeOf(text);
+  const old = shown(kind);
+  note.dataset.kind = kind;
+  if (old) old.replaceWith(note);
+  else box(FAILURES).append(note);
+}
+
+/** Removes a failure that is over. @param {string} kind */
+export function resolve(kind) {
+  shown(kind)?.remove();
+}
+
+/** @param {string} kind */
+const shown = (kind) => box(FAILURES).querySelector(`[data-kind="${kind}"]`);
