@@ -1,28 +1,33 @@
 /**
  * serve: a static file server for the page, for tests and for development.
+ * Not `sirv`: tests need ranges, limited rates, faults and several folders from the same server.
  *
  *   node tools/serve.js [--root DIR] [--port N] [--host H] [--no-isolation]
  *
  * It answers GET and HEAD, byte ranges and ETags, sends the headers of cross-origin isolation (which
- * shared memory, hence threads, needs) and a content security policy, and never leaves its folders. Of
- * a site (build-site.js) it sends the compressed copies, and says which files never change.
+ * shared memory, hence threads, needs) and a content security policy, and never leaves its folders. It
+ * answers only requests for this machine's name, and with 404.html, where there is one, for missing files. Of
+ * a site (build/site.js) it sends the compressed copies, and says which files never change.
  *
  * The policy lets the page run its own scripts, workers and wasm, and nothing else. What it may
  * fetch is wider: a person can give the page the address of a model anywhere, so any https
  * host is allowed (Hugging Face and its download hosts among them), and plain http on this machine.
  */
-import { mkdir, open, realpath, stat } from 'node:fs/promises';
+import { mkdir, open, readFile, realpath, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { extname, join, resolve, sep } from 'node:path';
+import { isIP } from 'node:net';
+import { hostname } from 'node:os';
+import { extname, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ISOLATION } from '../js/platform/isolation.js';
-import { at, cli, isMain } from './proc.js';
+import { at, cli, isMain } from './support/proc.js';
 
 export const contentSecurityPolicy = [
   "default-src 'self'",
   "script-src 'self' 'wasm-unsafe-eval'",
   "worker-src 'self'",
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
+  "frame-ancestors 'self'", // ignored in a <meta> element, so only headers have it
 ].join('; ');
 
 /** What every answer to the page should carry, from any host. */
@@ -31,7 +36,7 @@ export const pageHeaders = { ...ISOLATION, 'Content-Security-Policy': contentSec
 /** Files named by their content. */
 const UNCHANGING = /\/assets\/[^/]+-[0-9a-f]{10}\.\w+$/;
 export const FOR_EVER = 'public, max-age=31536000, immutable';
-/** Copies that build-site.js leaves beside a file, the smallest first. */
+/** Copies that build/site.js leaves beside a file, the smallest first. */
 const COPIES = [
   { coding: 'br', ending: '.br' },
   { coding: 'gzip', ending: '.gz' },
@@ -40,8 +45,8 @@ const COPIES = [
 /** Bytes that are read at a time. */
 const CHUNK = 256 << 10;
 
-/** @type {Record<string, string>} */
-const types = {
+/** Media types by file extension. @type {Record<string, string>} */
+export const types = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.mjs': 'text/javascript; charset=utf-8',
@@ -119,29 +124,41 @@ async function inside(folder, name) {
     let file = await realpath(join(top, name));
     if ((await stat(file)).isDirectory()) file = await realpath(join(file, 'index.html'));
     const facts = await stat(file);
-    return file.startsWith(top + sep) && facts.isFile() ? { file, facts } : null;
+    return file.startsWith(top + sep) && facts.isFile() ? { file, facts, top } : null;
   } catch {
     return null;
   }
 }
 
-/** What is sent of a file: a copy that is compressed as the client can read it, where there is one.
- * @param {string} file @param {string} [accepted]   Accept-Encoding */
-async function copyOf(file, accepted = '') {
+/** Finds the compressed copy of a file that the client can read, if there is one. A copy may be a link, too: it must
+ * not lead out of the folder.
+ * @param {{ file: string, top: string }} found @param {string} [accepted]   Accept-Encoding */
+async function copyOf({ file, top }, accepted = '') {
   const known = accepted
     .split(',')
     .map((one) => one.replace(/\s/g, ''))
     .filter((one) => !/;q=0(\.0*)?$/.test(one))
     .map((one) => one.split(';')[0]);
   const copies = await Promise.all(
-    COPIES.map(async ({ coding, ending }) => ({
-      coding,
-      file: file + ending,
-      facts: await stat(file + ending).catch(() => null),
-    })),
+    COPIES.map(async ({ coding, ending }) => ({ coding, found: await inside(top, relative(top, file + ending)) })),
   );
-  const varies = copies.some(({ facts }) => facts);
-  return { varies, copy: copies.find(({ coding, facts }) => facts && known.includes(coding)) };
+  const varies = copies.some(({ found }) => found);
+  return { varies, copy: copies.find(({ coding, found }) => found && known.includes(coding)) };
+}
+
+/**
+ * Returns a test for Host headers. A web site can point its own name at this machine (DNS rebinding), and its scripts
+ * could then read what this server sends. They cannot do so under a numeric address.
+ * @param {string} bound   the host that the server listens on
+ */
+function hostTest(bound) {
+  const own = hostname().toLowerCase();
+  const names = new Set(['localhost', bound.toLowerCase()]);
+  if (['0.0.0.0', '::'].includes(bound)) [own, `${own}.local`].forEach((name) => names.add(name));
+  return (/** @type {string | undefined} */ header = '') => {
+    const name = header.replace(/:\d*$/, '').toLowerCase();
+    return names.has(name) || name.endsWith('.localhost') || isIP(name.replace(/^\[(.*)\]$/, '$1')) > 0;
+  };
 }
 
 /** @param {Options} options */
@@ -169,18 +186,18 @@ async function answer(request, response, folders) {
     response.setHeader('Allow', 'GET, HEAD');
     return void response.writeHead(405).end();
   }
-  const path = (request.url ?? '/').split('?')[0],
-    found = await find(path, folders);
+  const path = (request.url ?? '/').split('?')[0];
+  const found = await find(path, folders);
   if (!found) {
-    response.setHeader('Content-Type', types['.txt']);
-    return void response.writeHead(404).end(head ? undefined : 'Not found\n');
+    const page = await find('/404.html', folders);
+    response.setHeader('Content-Type', types[page ? '.html' : '.txt']);
+    return void response.writeHead(404).end(head ? undefined : page ? await readFile(page.file) : 'Not found\n');
   }
-  const { varies, copy } = await copyOf(found.file, request.headers['accept-encoding']);
+  const { varies, copy } = await copyOf(found, request.headers['accept-encoding']);
   if (varies) response.setHeader('Vary', 'Accept-Encoding');
   if (copy) response.setHeader('Content-Encoding', copy.coding);
   if (UNCHANGING.test(path) && response.hasHeader('Cache-Control')) response.setHeader('Cache-Control', FOR_EVER);
-  const file = copy?.file ?? found.file,
-    facts = copy?.facts ?? found.facts;
+  const { file, facts } = copy?.found ?? found;
   const tag = `"${facts.size.toString(36)}-${Math.trunc(facts.mtimeMs).toString(36)}"`;
   response.setHeader('ETag', tag);
   response.setHeader('Last-Modified', facts.mtime.toUTCString());
@@ -261,8 +278,15 @@ export async function serve(options) {
   const prefixes = Object.entries({ ...mounts, '/': root }).sort(([a], [b]) => b.length - a.length);
   const folders = new Map(prefixes.map(([prefix, folder]) => [prefix, resolve(folder)]));
   const common = commonHeaders(options);
+  const known = hostTest(host);
   const server = createServer(async (request, response) => {
     try {
+      if (!known(request.headers.host)) {
+        response.writeHead(421, { 'Content-Type': types['.txt'] });
+        return void response.end(
+          'This server does not answer for this host name. Start it with --host NAME to use the name.\n',
+        );
+      }
       for (const [name, value] of common) response.setHeader(name, value);
       if (intercept && (await intercept(request, response))) return;
       await answer(request, response, folders);

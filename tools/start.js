@@ -8,8 +8,8 @@ import { spawn } from 'node:child_process';
 import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Trouble, at, cli } from './proc.js';
-import { ensure, goals } from './setup.js';
+import { Trouble, at, cli } from './support/proc.js';
+import { ensure, goals } from './build/setup.js';
 import { serve } from './serve.js';
 
 const USAGE = 'npm start -- [--port N] [--host H] [--open] [--no-isolation]';
@@ -43,9 +43,9 @@ const INPUTS = [
   'CMakeLists.txt',
   'CMakePresets.json',
   'package-lock.json',
-  'tools/setup.js',
-  'tools/build-page.js',
-  'tools/build-package.js',
+  'tools/build/setup.js',
+  'tools/build/page.js',
+  'tools/build/package.js',
   'tools/serve.js',
 ];
 const MADE = /\.wasm$/;

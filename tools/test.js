@@ -2,17 +2,18 @@
  * test: `npm test`. Installs what is missing, builds everything, runs every kind of test, and
  * closes with one line that counts single tests over all of them. What fails does not stop the rest.
  *
- *   npm test -- [--list] [--only STAGE,…] [--everywhere] [FILE-SUBSTRING …]
+ *   npm test -- [--list] [--only STAGE,…] [--quick] [--everywhere] [FILE-SUBSTRING …]
  *
+ * --quick: types, lint, layers and the fast tests, in about a minute (`npm run check`).
  * --everywhere: what tests the page's own code alone in every browser, not in one. FILE-SUBSTRING picks test
  * files of the JavaScript stages. Stages consist of pieces (a program, a test file), which run side by side
  * (lanes.js). Output of each piece: build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { inLanes } from './lanes.js';
-import { Trouble, at, cli, logged, tail } from './proc.js';
-import { builds, ensure, goals, testEnvironment } from './setup.js';
+import { inLanes } from './support/lanes.js';
+import { Trouble, at, cli, logged, tail } from './support/proc.js';
+import { builds, ensure, goals, testEnvironment } from './build/setup.js';
 
 const LONGEST_PIECE = 30 * 60; // seconds: a hanging test must not hang the whole run
 
@@ -50,6 +51,26 @@ const LONG = new RegExp(
 
 /** @type {string[]} */
 let filters = [];
+
+/** Stages and test files of `npm run check`. */
+const QUICK = {
+  stages: ['c-native', 'tsc', 'lint', 'deps', 'style', 'docs', 'js'],
+  files: [
+    'chat-family',
+    'documents',
+    'errors',
+    'evaluate',
+    'generate',
+    'grammar.test',
+    'lanes',
+    'options',
+    'partial',
+    'schema-suite',
+    'text-formats',
+    'text.test',
+    'tools.test',
+  ],
+};
 
 /** Sorted names in a folder, none without the folder. @param {string} folder @param {RegExp} pattern */
 function list(folder, pattern) {
@@ -222,10 +243,11 @@ const stages = [
     '--tsBuildInfoFile',
     at('build/tsc.tsbuildinfo'),
   ]),
-  single('deps', 'one', [], () => [node, at('tools/check-deps.js')]),
-  single('style', 'one', [], () => [node, at('tools/check-style.js')]),
-  single('docs', 'one', [], () => [node, at('tools/readme.js'), '--check']),
-  single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/size-report.js')]),
+  single('deps', 'one', [], () => [node, at('tools/check/layers.js')]),
+  single('lint', 'one', [], () => [at('node_modules', '.bin', 'biome'), 'ci', '--diagnostic-level=warn']),
+  single('style', 'one', [], () => [node, at('tools/check/c-style.js')]),
+  single('docs', 'one', [], () => [node, at('tools/release/readme.js'), '--check']),
+  single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/check/sizes.js')]),
   { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node, 'tests/js') },
   {
     name: 'js-relaxed',
@@ -265,7 +287,7 @@ function count(counted, text, status) {
   };
 }
 
-/** @param {string} name of a piece @returns {import('./lanes.js').Job['beside']} */
+/** @param {string} name of a piece @returns {import('./support/lanes.js').Job['beside']} */
 const besides = (name) => (IN_TURN.test(name) ? 'turn' : BROWSERS.test(name) ? 'pair' : 'free');
 
 /**
@@ -299,7 +321,7 @@ function report(name, sum, why) {
 /**
  * The pieces of a stage as jobs; it is reported with the last of them.
  * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
- * @returns {import('./lanes.js').Job[]}
+ * @returns {import('./support/lanes.js').Job[]}
  */
 function jobsOf(stage, broken, done) {
   const sum = { passed: 0, failed: 0, skipped: 0 };
@@ -352,12 +374,13 @@ function options() {
     options: {
       only: { type: 'string', multiple: true, default: [] },
       list: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
       everywhere: { type: 'boolean', default: false },
     },
   });
-  filters = positionals;
+  filters = values.quick ? QUICK.files : positionals;
   if (values.everywhere) process.env.GW_EVERYWHERE = '1';
-  const wanted = values.only.flatMap((names) => names.split(','));
+  const wanted = values.quick ? QUICK.stages : values.only.flatMap((names) => names.split(','));
   const unknown = wanted.filter((name) => !stages.some((stage) => stage.name === name));
   if (unknown.length)
     throw new Trouble(`No such stage: ${unknown.join(', ')}. There are: ${stages.map((s) => s.name).join(', ')}.`);

@@ -1,5 +1,5 @@
 /* classes: which code points Unicode calls letters (\p{L}), numbers (\p{N}) and blanks (White_Space); all others are
- * alike here. The table is made by tools/make-classes.js. */
+ * alike here. The table is made by tools/build/classes.js. */
 #ifndef GW_CLASSES_H
 #define GW_CLASSES_H
 

@@ -1,4 +1,4 @@
-/* classes_table: written by tools/make-classes.js; do not edit.
+/* classes_table: written by tools/build/classes.js; do not edit.
  * Unicode 17.0: 1627 ranges of code points, each as
  * its first one times four plus its gw_class. */
 #ifndef GW_CLASSES_TABLE_H

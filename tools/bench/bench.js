@@ -29,19 +29,19 @@ import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkd
 import { cpus, loadavg, totalmem } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { MODELS, readHeader, testModel } from '../tests/js/models.js';
-import { Trouble, at, cli, output } from './proc.js';
-import { testEnvironment } from './setup.js';
-import { buildPage } from './bench/browser.js';
-import { install, isInstalled } from './bench/peers.js';
-import { TURN } from './bench/measure.js';
-import { besideNeighbour, keepBusy } from './bench/neighbour.js';
-import { OURS, QUICK, SIDES } from './bench/sides.js';
-import { median, medians, ratios, remarks, render, summary } from './bench/table.js';
-import { readBandwidth, visit } from './bench/visit.js';
+import { MODELS, readHeader, testModel } from '../../tests/js/models.js';
+import { Trouble, at, cli, output } from '../support/proc.js';
+import { testEnvironment } from '../build/setup.js';
+import { buildPage } from './browser.js';
+import { install, isInstalled } from './peers.js';
+import { TURN } from './measure.js';
+import { besideNeighbour, keepBusy } from './neighbour.js';
+import { OURS, QUICK, SIDES } from './sides.js';
+import { median, medians, ratios, remarks, render, summary } from './table.js';
+import { readBandwidth, visit } from './visit.js';
 
-/** @typedef {import('./bench/table.js').Result} Result */
-/** @typedef {import('./bench/measure.js').Sample} Sample */
+/** @typedef {import('./table.js').Result} Result */
+/** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
 /** cached: from a cache, where only the processors count. */
 /** @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
@@ -167,8 +167,8 @@ const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) 
 /** What the visits of a result are asked for. @param {Options} options @param {Result} result @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
-  const short = contexts.filter((context) => context === 0),
-    long = contexts.filter((context) => context > 0);
+  const short = contexts.filter((context) => context === 0);
+  const long = contexts.filter((context) => context > 0);
   const contextLength = room([...prefill, turn ? TURN.history + TURN.message : 0], tokens);
   const deep = long.length > 0 && SIDES[side].deep && threads === Math.max(...counts);
   const far = { ...common, prefill: [], contexts: [0, ...long, 0], turn: false, contextLength: room(long, tokens) };
@@ -182,8 +182,8 @@ async function pay(model, options, result, round, kind) {
   const asked = settings(options, result, round)[kind];
   const samples = kind === 'deep' ? result.deep : result.samples;
   if (!asked || samples.some(({ seconds }) => Number(seconds) > options.slow)) return [];
-  const share = await settleDown(options),
-    before = performance.now();
+  const share = await settleDown(options);
+  const before = performance.now();
   const sample = await visit(SIDES[result.side], model, asked);
   samples.push({ ...sample, seconds: (performance.now() - before) / 1000 });
   report(result, samples, round);
@@ -281,9 +281,9 @@ async function play(model, options, results) {
 /** All sides on one model. @param {string} name @param {Options} options */
 async function compare(name, options) {
   const path = await findModel(name);
-  const results = plan(options),
-    before = loadavg(),
-    bytes = weightBytes(path);
+  const results = plan(options);
+  const before = loadavg();
+  const bytes = weightBytes(path);
   const { reads, busy } = await play(path, options, results);
   const most = Math.max(...options.threads);
   const beside = options.neighbour > 0 && most > 1 && options.sides.includes(OURS);

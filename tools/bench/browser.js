@@ -3,10 +3,10 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync 
 import { basename, dirname, join } from 'node:path';
 import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
-import { PARTS } from '../build-package.js';
-import { Trouble, at } from '../proc.js';
+import { PARTS } from '../build/package.js';
+import { Trouble, at } from '../support/proc.js';
 import { serve } from '../serve.js';
-import { testEnvironment } from '../setup.js';
+import { testEnvironment } from '../build/setup.js';
 import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');

@@ -1,31 +1,31 @@
 /**
- * bench-embed: embeddings of texts of 64 tokens by EmbeddingGemma's shape in Q8_0 with random weights: gemma-wasm in
+ * bench/embed: embeddings of texts of 64 tokens by EmbeddingGemma's shape in Q8_0 with random weights: gemma-wasm in
  * Chromium, alone and many together, against onnxruntime-web there (transformers.js' engine on processors), of which
  * only the matrices are timed, and native llama.cpp. In rounds; medians of all.
  *
- *   node tools/bench-embed.js [--threads 2] [--rounds 3]
+ *   node tools/bench/embed.js [--threads 2] [--rounds 3]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { testModel } from '../tests/js/models.js';
-import { ask, buildPage, launch, servePage } from './bench/browser.js';
-import { embeddingMatrices } from './bench/onnx.js';
-import { MODULES, install } from './bench/peers.js';
-import { median } from './bench/table.js';
-import { at, cli } from './proc.js';
+import { testModel } from '../../tests/js/models.js';
+import { ask, buildPage, launch, servePage } from './browser.js';
+import { embeddingMatrices } from './onnx.js';
+import { MODULES, install } from './peers.js';
+import { median } from './table.js';
+import { at, cli } from '../support/proc.js';
 
-const TOKENS = 64,
-  TOGETHER = 16,
-  RUNS = 5;
+const TOKENS = 64;
+const TOGETHER = 16;
+const RUNS = 5;
 /** EmbeddingGemma 300M's (its config.json). */
 const SHAPE = { layers: 24, width: 768, kv: 256, ff: 1152, dense: 3072 };
 
 /** @param {string} model path @param {object} job */
 async function inChromium(model, job) {
-  const server = await servePage(model, true),
-    browser = await launch('chromium');
+  const server = await servePage(model, true);
+  const browser = await launch('chromium');
   try {
     const address = `${server.url}models/${basename(model)}`;
     const whole = { ...job, model: address, peers: '/peers/' };
@@ -43,8 +43,8 @@ async function native(modelPath, threads) {
   const llama = await getLlama({ ...how, maxThreads: threads });
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
   const context = await model.createEmbeddingContext({ contextSize: 512, batchSize: 512, threads });
-  const ids = [2, ...Array.from({ length: TOKENS - 2 }, () => 506), 1],
-    runs = [];
+  const ids = [2, ...Array.from({ length: TOKENS - 2 }, () => 506), 1];
+  const runs = [];
   for (let i = -2; i < 4 * RUNS; i++) {
     const before = performance.now();
     await context.getEmbeddingFor(ids);
@@ -69,8 +69,8 @@ await cli(async () => {
       rounds: { type: 'string', default: '3' },
     },
   });
-  const threads = Number(values.threads),
-    model = await testModel('embed-300m');
+  const threads = Number(values.threads);
+  const model = await testModel('embed-300m');
   await install(['onnx', 'native']);
   await buildPage();
   const files = [TOKENS, TOKENS * TOGETHER].map(matricesFile);

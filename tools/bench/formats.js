@@ -1,96 +1,73 @@
-/** formats: answers under three everyday schemas (an address card, a list of five records, a tool call), each drawn
- * token by token and with forced spans, and free text, by turns: for bench-formats, in Node and in browsers. */
+/**
+ * bench/formats: what a format costs and what it saves, end to end in Node or a browser: free text, and answers under
+ * three everyday schemas (an address card, a list of five records, a tool call), each drawn token by token
+ * (forcedSpans: false) and with forced spans. By turns, some rounds, greedy; weights of a shape at random by default,
+ * so strings in the schemas are bounded. Two rates, each with its share of free text: tokens of the whole answer,
+ * forced ones included, per second from the call on; and the same behind the first token that is drawn, without those
+ * before it, which come with the prompt. Medians.
+ *
+ *   node tools/bench/formats.js [--model NAME|PATH] [--where node|chromium|firefox] [--variant relaxed|simd128]
+ *                               [--threads 2] [--rounds 3] [--tokens 48]
+ */
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { parseArgs } from 'node:util';
+import { loadModel } from '../../js/index.node.js';
+import { testModel } from '../../tests/js/models.js';
+import { ask, buildPage, launch, servePage } from './browser.js';
+import { FREE, answers } from './formats-measure.js';
+import { median } from './table.js';
+import { cli } from '../support/proc.js';
 
-/** @typedef {import('../../js/index.js').Model} Model */
-/** tokens: of the answer; forced: of these, those that were not drawn; seconds of the whole answer, from the call on;
- * rate: tokens per second behind the first ones, which come with the prompt.
- * @typedef {{ tokens: number, forced: number, seconds: number, rate: number }} Answer */
-/** model: a path or an address.
- * @typedef {{ model: string, threads: number, variant?: string, rounds: number, tokens: number }} Job */
-/** Answers by name, one for each round.
- * @typedef {{ variant: string, answers: Record<string, Answer[]> }} Found */
+/** @import { Answer, Found, Job } from './formats-measure.js' */
 
-const text = (/** @type {number} */ maxLength) => ({ type: 'string', maxLength });
-const object = (/** @type {Record<string, object>} */ properties) => ({
-  type: 'object',
-  properties,
-  required: Object.keys(properties),
-  additionalProperties: false,
+/** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
+async function inBrowser(name, job) {
+  await buildPage();
+  const server = await servePage(job.model, true);
+  const browser = await launch(name);
+  try {
+    const model = `${server.url}models/${basename(job.model)}`;
+    return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'formats' }));
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}
+
+/** Of a row, and of free text. @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
+function share(row, free, rate) {
+  const own = median(row.map(rate)) ?? NaN;
+  const other = median(free.map(rate)) ?? NaN;
+  return `${own.toFixed(2)} tokens/s (${(own / other).toFixed(2)} x)`;
+}
+
+await cli(async () => {
+  const { values } = parseArgs({
+    options: {
+      model: { type: 'string', default: 'oneb-q4_0' },
+      where: { type: 'string', default: 'node' },
+      variant: { type: 'string' },
+      threads: { type: 'string', default: '2' },
+      rounds: { type: 'string', default: '3' },
+      tokens: { type: 'string', default: '48' },
+    },
+  });
+  const model = existsSync(values.model) ? values.model : await testModel(values.model);
+  const { where, variant } = values;
+  const threads = Number(values.threads);
+  const job = { model, variant, threads, rounds: Number(values.rounds), tokens: Number(values.tokens) };
+  const found =
+    where === 'chromium' || where === 'firefox'
+      ? await inBrowser(where, job)
+      : await answers(/** @type {any} */ (loadModel), job);
+  console.log(`${where}, ${found.variant}, threads: ${threads}`);
+  for (const [name, row] of Object.entries(found.answers)) {
+    const free = found.answers[FREE];
+    const [{ tokens: count, forced }] = row;
+    console.log(
+      `${name}: ${share(row, free, (one) => one.tokens / one.seconds)}, behind the first ` +
+        `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them forced`,
+    );
+  }
 });
-
-/** @type {Record<string, object>} */
-const SCHEMAS = {
-  'address card': object({
-    firstName: text(12),
-    lastName: text(12),
-    street: text(16),
-    postalCode: { type: 'string', pattern: '^\\d{5}$' },
-    city: text(12),
-    country: { enum: ['Germany', 'France', 'Italy', 'Spain'] },
-  }),
-  'list of five': {
-    type: 'array',
-    minItems: 5,
-    maxItems: 5,
-    items: object({
-      title: text(12),
-      year: { type: 'integer', minimum: 1900, maximum: 2026 },
-      available: { type: 'boolean' },
-    }),
-  },
-  'tool call': object({
-    name: { const: 'get_current_weather' },
-    arguments: object({
-      location: text(16),
-      unit: { enum: ['celsius', 'fahrenheit'] },
-      forecast_days: { type: 'integer', minimum: 1, maximum: 7 },
-    }),
-  }),
-};
-const PROMPT = 'Answer with the details of one example.';
-export const FREE = 'free text';
-
-/** @param {Model} model @param {object} options @returns {Promise<Answer>} */
-async function measured(model, options) {
-  const start = performance.now(),
-    out = model.generate(PROMPT, { temperature: 0, ...options });
-  let tokens = 0,
-    forced = 0,
-    opening = 0,
-    first = 0,
-    last = 0;
-  for await (const step of out.steps()) {
-    last = performance.now();
-    first ||= last;
-    if (step.forced && opening === tokens) opening += step.ids.length;
-    tokens += step.ids.length;
-    if (step.forced) forced += step.ids.length;
-  }
-  return { tokens, forced, seconds: (last - start) / 1000, rate: (1000 * (tokens - opening - 1)) / (last - first) };
-}
-
-/** What is compared. @param {Model} model @param {number} tokens */
-function rows(model, tokens) {
-  const never = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
-  /** @type {Record<string, object>} */
-  const all = { [FREE]: { maxTokens: tokens, logitBias: never } };
-  for (const [name, schema] of Object.entries(SCHEMAS)) {
-    all[`${name}, no forced spans`] = { format: { schema }, maxTokens: 400, forcedSpans: false };
-    all[`${name}, forced spans`] = { format: { schema }, maxTokens: 400 };
-  }
-  return all;
-}
-
-/** @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
-export async function answers(loadModel, { model: source, threads, variant, rounds, tokens }) {
-  const model = await loadModel(source, { threads, variant, contextLength: 1024, cache: false });
-  const all = rows(model, tokens);
-  /** @type {Found['answers']} */
-  const found = Object.fromEntries(Object.keys(all).map((name) => [name, []]));
-  await measured(model, { maxTokens: 4 });
-  for (let round = 0; round < rounds; round++) {
-    for (const [name, options] of Object.entries(all)) found[name].push(await measured(model, options));
-  }
-  await model.dispose();
-  return { variant: model.info.variant, answers: found };
-}

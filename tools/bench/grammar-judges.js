@@ -1,5 +1,5 @@
 /**
- * grammar-judges: what bench-grammar.js compares: this engine, and the neighbour @mlc-ai/web-xgrammar, which judge the
+ * grammar-judges: what grammar.js compares: this engine, and the neighbour @mlc-ai/web-xgrammar, which judge the
  * instances of a schema token by token, and are timed. Started as a worker (of the neighbour, whose compiler may take a
  * minute: it can be ended), it judges the cases that it is sent.
  */
@@ -8,12 +8,12 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
-import { stringifyExactly } from '../js/cli/exact-json.js';
-import { Grammar } from '../js/engine/grammar.js';
-import { Unsupported, compile } from '../js/grammar/index.js';
-import { lower } from '../js/grammar/lower.js';
-import { bareEngine } from '../tests/js/bare-engine.js';
-import { testModel } from '../tests/js/models.js';
+import { stringifyExactly } from '../../js/cli/exact-json.js';
+import { Grammar } from '../../js/engine/grammar.js';
+import { Unsupported, compile } from '../../js/grammar/index.js';
+import { lower } from '../../js/grammar/lower.js';
+import { bareEngine } from '../../tests/js/bare-engine.js';
+import { testModel } from '../../tests/js/models.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[] }} Case */
 /** What judges: `open` compiles or throws; `take` is false when the token was refused.
@@ -29,9 +29,9 @@ export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
 
-/** @param {import('../js/engine/engine.js').Engine} engine @returns {Judge} */
+/** @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
 export function ours(engine) {
-  /** @type {import('../js/engine/grammar.js').Matcher} */
+  /** @type {import('../../js/engine/grammar.js').Matcher} */
   let matcher;
   return {
     open(schema) {
@@ -49,15 +49,15 @@ export function ours(engine) {
 
 /** A CommonJS file in a package that calls itself a module. @param {string} path @returns {any} */
 function loaded(path) {
-  const module = { exports: {} },
-    names = ['exports', 'module', 'require', '__filename', '__dirname'];
+  const module = { exports: {} };
+  const names = ['exports', 'module', 'require', '__filename', '__dirname'];
   const importModuleDynamically = constants.USE_MAIN_CONTEXT_DEFAULT_LOADER;
   const run = compileFunction(readFileSync(path, 'utf8'), names, { filename: path, importModuleDynamically });
   run(module.exports, module, createRequire(path), path, dirname(path));
   return module.exports;
 }
 
-/** @param {import('../js/engine/engine.js').Engine} engine @param {string} folder @returns {Promise<Judge>} */
+/** @param {import('../../js/engine/engine.js').Engine} engine @param {string} folder @returns {Promise<Judge>} */
 async function neighbour(engine, folder) {
   const { GrammarCompiler, GrammarMatcher, TokenizerInfo } = loaded(join(resolve(folder), 'lib', 'index.js'));
   const size = engine.number('n_vocab');
@@ -95,9 +95,9 @@ export const nothing = () => ({
 /** A mask, timed; once more where it was that of a new state. @param {Judge} judge @param {Found['times']} times
  * @param {number} [since] when compiling began */
 async function mask(judge, times, since) {
-  const states = judge.found(),
-    before = performance.now(),
-    asked = judge.mask();
+  const states = judge.found();
+  const before = performance.now();
+  const asked = judge.mask();
   if (asked) await asked;
   const after = performance.now();
   times.masks.push(after - before);
@@ -112,8 +112,8 @@ async function mask(judge, times, since) {
 /** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
-  const found = nothing(),
-    start = performance.now();
+  const found = nothing();
+  const start = performance.now();
   /** @param {any} data @param {number} [since] for the first text of a schema */
   const accepts = async (data, since) => {
     judge.reset();
@@ -150,10 +150,10 @@ export async function judged(judge, encode, { name, schema, tests }) {
 }
 
 if (parentPort && workerData?.folder) {
-  const { folder, variant } = workerData,
-    engine = await vocabularyEngine(variant);
-  const judge = await neighbour(engine, folder),
-    port = parentPort;
+  const { folder, variant } = workerData;
+  const engine = await vocabularyEngine(variant);
+  const judge = await neighbour(engine, folder);
+  const port = parentPort;
   port.on('message', async (/** @type {Case} */ one) => {
     port.postMessage(await judged(judge, (text) => engine.encode(text, false), one));
   });

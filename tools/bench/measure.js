@@ -47,8 +47,8 @@ const WARM_UP = { prompt: 32, tokens: 4 };
 /** A turn of a conversation, in tokens. */
 export const TURN = { history: 1000, message: 20 };
 /** Ids that every test model has, of ordinary pieces. */
-const FIRST_ID = 300,
-  IDS = 700;
+const FIRST_ID = 300;
+const IDS = 700;
 /** Words that are one token each of Gemma's vocabulary, with the blank before them. */
 const WORDS = (
   'the of and to in is that for it as was with be by on not he his but at are this have from or had an ' +

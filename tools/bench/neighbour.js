@@ -22,8 +22,8 @@ export function keepBusy(count) {
  * both on a free machine. In one Chromium page, in turns for so many seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
-  const server = await servePage(model, true),
-    browser = await launch('chromium');
+  const server = await servePage(model, true);
+  const browser = await launch('chromium');
   let stop = () => {};
   try {
     const page = await browser.newPage();

@@ -5,10 +5,10 @@
  * file: onnx.proto3 of the ONNX project, IR 8, operators of version 13.
  */
 
-const INT = 2,
-  INTS = 7;
-const FLOAT = 1,
-  INT8 = 3;
+const INT = 2;
+const INTS = 7;
+const FLOAT = 1;
+const INT8 = 3;
 
 /** @param {number} value @returns {number[]} */
 const varint = (value) => (value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))]);
@@ -78,8 +78,8 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
     );
   };
   const product = (/** @type {string} */ x, /** @type {number} */ from, /** @type {number} */ to) => {
-    const w = `w${matrices++}`,
-      y = `${x}.${w}`;
+    const w = `w${matrices++}`;
+    const y = `${x}.${w}`;
     parts.push(
       tensor(w, INT8, [from, to], randomBytes(from * to, matrices)),
       node('MatMulInteger', [`${x}.q`, w, `${x}.z`, 'wzero'], [`${y}.i`]),
@@ -95,8 +95,8 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   let x = 'input';
   for (let i = 0; i < layers; i++) {
     rounded(x);
-    const q = product(x, width, width),
-      both = added(product(x, width, kv), product(x, width, kv));
+    const q = product(x, width, width);
+    const both = added(product(x, width, kv), product(x, width, kv));
     // So that nobody leaves keys and values out.
     parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
     rounded(q);

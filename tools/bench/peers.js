@@ -5,7 +5,7 @@
  */
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { at, must } from '../proc.js';
+import { at, must } from '../support/proc.js';
 
 const FOLDER = at('build', 'peers');
 export const MODULES = join(FOLDER, 'node_modules');

@@ -1,16 +1,16 @@
 /**
- * bench-saved: what saving and loading a conversation costs against evaluating it, with a file of your own. Two models
+ * bench/saved: what saving and loading a conversation costs against evaluating it, with a file of your own. Two models
  * of it are loaded, one after the other: the first evaluates, saves and keeps it in the store, the second gets it from
  * there and restores; both then must give the same logits, bit for bit.
  *
- *   node tools/bench-saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
+ *   node tools/bench/saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { loadModel, openCache } from '../js/index.node.js';
-import { Trouble, cli } from './proc.js';
+import { loadModel, openCache } from '../../js/index.node.js';
+import { Trouble, cli } from '../support/proc.js';
 
 /** @template T @param {() => Promise<T>} f @returns {Promise<[T, number]>} */
 async function timed(f) {
@@ -31,8 +31,8 @@ async function main() {
     },
   });
   if (!path) throw new Trouble('which model?');
-  const tokens = Number(values.tokens),
-    folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
+  const tokens = Number(values.tokens);
+  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
   const options = {
     cache: openCache(folder),
     contextLength: tokens + 16,

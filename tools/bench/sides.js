@@ -1,5 +1,5 @@
 /** sides: what the benchmark can compare, and with which settings each runs. */
-import { newerNode } from '../setup.js';
+import { newerNode } from '../build/setup.js';
 
 /**
  * @typedef {object} Side

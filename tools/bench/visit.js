@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
-import { at } from '../proc.js';
+import { at } from '../support/proc.js';
 import { ask, contentPeak, launch, servePage } from './browser.js';
 import { MODULES } from './peers.js';
 

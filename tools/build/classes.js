@@ -1,11 +1,11 @@
 /**
- * make-classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and blanks as this Node
+ * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, numbers and blanks as this Node
  * knows them. The file names its version of Unicode. Node's own regular expressions say what is what.
  *
- *   node tools/make-classes.js
+ *   node tools/build/classes.js
  */
 import { writeFileSync } from 'node:fs';
-import { at } from './proc.js';
+import { at } from '../support/proc.js';
 
 /** In the order of gw_class. White_Space is what \s is in Rust, Oniguruma and llama.cpp; JavaScript's \s is not. */
 const CLASSES = [/\p{L}/u, /\p{N}/u, /\p{White_Space}/u];
@@ -28,7 +28,7 @@ export function ranges() {
   return list;
 }
 
-const head = (/** @type {number} */ count) => `/* classes_table: written by tools/make-classes.js; do not edit.
+const head = (/** @type {number} */ count) => `/* classes_table: written by tools/build/classes.js; do not edit.
  * Unicode ${process.versions.unicode}: ${count} ranges of code points, each as
  * its first one times four plus its gw_class. */
 #ifndef GW_CLASSES_TABLE_H

@@ -8,7 +8,7 @@
  * .sources and in .list files alike, and which belong to other vendors).
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync, realpathSync } from 'node:fs';
-import { Trouble, atLeast, must, output, which } from './proc.js';
+import { Trouble, atLeast, must, output, which } from '../support/proc.js';
 
 const SUITE = 'trixie';
 const SOURCE_FILE = `/etc/apt/sources.list.d/gemma-wasm-${SUITE}.sources`;
@@ -90,7 +90,7 @@ async function addSuite() {
   const fields = ['Types: deb', `URIs: ${own.uri}`, `Suites: ${SUITE}`, 'Components: main'];
   if (key) fields.push(`Signed-By: ${key}`);
   writeFileSync(PIN_FILE, `Package: *\nPin: release n=${SUITE}\nPin-Priority: 100\n`);
-  writeFileSync(SOURCE_FILE, fields.join('\n') + '\n');
+  writeFileSync(SOURCE_FILE, `${fields.join('\n')}\n`);
   process.stdout.write(`(adding the suite ${SUITE} at pin priority 100) `);
   fresh = false;
   await refresh();

@@ -1,12 +1,12 @@
 /**
- * build-package: what `npm pack` ships, in dist/: each script that is started or imported by its path is one file
+ * build/package: what `npm pack` ships, in dist/: each script that is started or imported by its path is one file
  * that imports nothing by name (but Node's own modules), with the wasm files beside it. So pages without any tool,
- * CDNs and bundlers that copy files all work alike. The types are the next step of tools/setup.js.
+ * CDNs and bundlers that copy files all work alike. The types are the next step of tools/build/setup.js.
  *
  * All is minified: js/ is the text to read, and what the tests, the page and `node js/cli.js` run; nothing there needs
  * a build but the wasm.
  *
- *   node tools/build-package.js
+ *   node tools/build/package.js
  */
 import {
   chmodSync,
@@ -19,8 +19,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, relative } from 'node:path';
-import { MODULES as FILES } from '../js/modules.js';
-import { Trouble, at, cli, isMain, root } from './proc.js';
+import { MODULES as FILES } from '../../js/modules.js';
+import { Trouble, at, cli, isMain, root } from '../support/proc.js';
 
 /** The wasm files. */
 export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'));
@@ -31,7 +31,6 @@ export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
 /** What users import besides the index, in a browser. */
 const ENTRIES = ['search.js', 'shared.js', 'isolate.js'].filter((name) => existsSync(at('js', name)));
-const NODE_SCRIPTS = ['index.node.js', 'worker.node.js', 'thread.node.js', 'search.node.js', 'cli.js'];
 
 /** @param {string} out folder that gets the wasm files */
 export function copyModules(out) {
@@ -92,17 +91,25 @@ async function forBrowsers() {
   }
 }
 
-/** For Node, and what is imported by name once more for `require`, where import.meta is not known. */
+/** Writes the scripts for Node, and those that are imported by name once more for `require`, where import.meta is not
+ * known. Node prints the source line and the stack of an uncaught error: so lines are short, and modules keep names. */
 async function forNode() {
   /** @type {import('esbuild').BuildOptions} */
-  const options = { platform: 'node', target: ['node20'], minify: true };
-  await bundle(['worker.node.js', 'thread.node.js'], options);
+  const options = {
+    platform: 'node',
+    target: ['node20'],
+    minifyWhitespace: true,
+    minifySyntax: true,
+    lineLimit: 160,
+  };
+  await bundle(['worker.node.js', 'thread.node.js'], { ...options, minifyIdentifiers: true });
   const shared = ['index.node.js', 'search.node.js', 'cli.js'];
   await bundle(shared, { ...options, splitting: true, chunkNames: 'node-[hash]' });
   const here = 'const here=require("node:url").pathToFileURL(__filename).href;';
   /** @type {import('esbuild').BuildOptions} */
   const cjs = {
     ...options,
+    minifyIdentifiers: true,
     format: 'cjs',
     outExtension: { '.js': '.cjs' },
     define: { 'import.meta.url': 'here' },

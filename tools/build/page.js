@@ -1,5 +1,5 @@
 /**
- * build-page: the static page, in build/page/, flat: what tests and `npm start` serve, and what build-site.js makes the
+ * build/page: the static page, in build/page/, flat: what tests and `npm start` serve, and what build/site.js makes the
  * site for hosts of.
  *
  * The page needs a bundler because a strict content security policy forbids the inline import map
@@ -9,23 +9,24 @@
  * The storyteller of models/storyteller/ goes with it, where it is there, so that whoever opens the page
  * has something to talk to at once; a <meta> in index.html tells the page.
  *
- *   node tools/build-page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
+ *   node tools/build/page.js [--out DIR] [--no-minify] [--storyteller FILE.gguf | '']
  */
+import { createHash } from 'node:crypto';
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readFileSync,
   readdirSync,
   renameSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { extname, join } from 'node:path';
-import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './build-package.js';
-import { at, cli, isMain } from './proc.js';
+import { join } from 'node:path';
+import { PAGE_SCRIPTS, PARTS, copyModules, noNodeModules } from './package.js';
+import { at, cli, isMain } from '../support/proc.js';
 
 const ENTRIES = [
   'web/app.js',
@@ -33,9 +34,6 @@ const ENTRIES = [
     .concat(PARTS)
     .map((name) => `js/${name}`),
 ];
-/** Come as texts with the chunks that want them. */
-const BUNDLED = new Set(['inside.css', 'search.css']);
-const COPIED = new Set(['.html', '.css', '.svg', '.png', '.ico', '.webmanifest', '.txt']);
 
 /** @param {string} out @param {boolean} minify */
 async function bundle(out, minify) {
@@ -59,10 +57,9 @@ async function bundle(out, minify) {
   await esbuild.build({ ...common, entryPoints: workers });
 }
 
-/** The page's own files, and the wasm modules beside the worker. @param {string} out */
+/** Copies the page's static files, and the wasm modules beside the worker. @param {string} out */
 function copy(out) {
-  const names = readdirSync(at('web')).filter((name) => COPIED.has(extname(name)) && !BUNDLED.has(name));
-  for (const name of names) copyFileSync(at('web', name), join(out, name));
+  cpSync(at('web', 'static'), out, { recursive: true });
   copyModules(out);
 }
 
@@ -73,9 +70,11 @@ function ownStoryteller() {
   return name ? join(folder, name) : '';
 }
 
-/** The tag by which the page knows of its storyteller. @param {string} address @param {number} bytes */
-export function storytellerTag(address, bytes) {
-  return `<meta name="storyteller" content="${address}" data-bytes="${bytes}">`;
+/** Returns the tag that tells the page about its storyteller.
+ * @param {string} address @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
+export function storytellerTag(address, bytes, sha256) {
+  const digest = sha256 ? ` data-sha256="${sha256}"` : '';
+  return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;
 }
 
 /** @param {string} out @param {string} model   its file, '' for none */
@@ -83,7 +82,8 @@ function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));
   const index = join(out, 'index.html');
-  const tag = storytellerTag('storyteller.gguf', statSync(model).size);
+  const content = readFileSync(model);
+  const tag = storytellerTag('storyteller.gguf', content.length, createHash('sha256').update(content).digest('hex'));
   writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `  ${tag}\n</head>`));
 }
 
@@ -96,8 +96,8 @@ if (isMain(import.meta.url))
         storyteller: { type: 'string', default: ownStoryteller() },
       },
     });
-    const fresh = `${values.out}.new`,
-      old = `${values.out}.old`;
+    const fresh = `${values.out}.new`;
+    const old = `${values.out}.old`;
     for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });
     mkdirSync(fresh, { recursive: true });
     await bundle(fresh, !values['no-minify']);

@@ -2,7 +2,7 @@
  * setup: what has to be there before the project builds, runs and tests, as steps. Each step has
  * a check and an action; a step whose check is content does nothing. Needs Node alone.
  *
- *   node tools/setup.js [build|serve|tests|package …]
+ *   node tools/build/setup.js [build|serve|tests|package …]
  *
  * build: the wasm modules, the package in dist/, and the page for hosts in site/. serve: the same without site/, whose
  * page is in build/page/. tests: everything `npm test` needs, built. package: what `npm pack` ships, made anew (dist/
@@ -10,7 +10,7 @@
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { Trouble, at, atLeast, cli, isMain, must, output, root, which } from './proc.js';
+import { Trouble, at, atLeast, cli, isMain, must, output, root, which } from '../support/proc.js';
 import { aptInstall, installEmscripten, isDebian, linkAcorn, needsAcornLink } from './debian.js';
 
 const EMSCRIPTEN = '3.1.69';
@@ -180,10 +180,10 @@ export const builds = {
   tsan: always('build the C with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   quick: always("bundle the tests' workers", () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
-  page: always('build the page', () => must('page', process.execPath, [at('tools', 'build-page.js')])),
-  site: always('make the site', () => must('site', process.execPath, [at('tools', 'build-site.js')])),
-  package: always('write the package', () => must('package', process.execPath, [at('tools', 'build-package.js')])),
-  types: always('write its types', () => must('types', process.execPath, [at('tools', 'build-types.js')])),
+  page: always('build the page', () => must('page', process.execPath, [at('tools', 'build', 'page.js')])),
+  site: always('make the site', () => must('site', process.execPath, [at('tools', 'build', 'site.js')])),
+  package: always('write the package', () => must('package', process.execPath, [at('tools', 'build', 'package.js')])),
+  types: always('write its types', () => must('types', process.execPath, [at('tools', 'build', 'types.js')])),
 };
 
 const tools = [packages('build'), emcc, acorn];

@@ -1,26 +1,29 @@
 /**
- * build-site: the page for hosts, in site/, from build/page/: any web server can serve that folder, from any path.
+ * build/site: the page for hosts, in site/, from build/page/: any web server can serve that folder, from any path.
  *
  *   index.html, sw.js, manifest.webmanifest   the way in: asked for at every visit
+ *   404.html                                  the answer for files that do not exist
  *   assets/NAME-HASH.ext                      all else, named by what is in it: kept for ever
  *
  * A file is renamed where others name it, as "./NAME" in scripts and as NAME in the rest; so its hash covers those that
- * it names. The service worker (web/sw.js) gets the list of them. Beside each file that becomes smaller lie compressed
- * copies (.br, .gz) for hosts that send such; _headers is for those that read it.
+ * it names. The service worker (web/offline/sw.js) gets their names and SHA-256 digests. Beside each file that becomes
+ * smaller lie compressed copies (.br, .gz) for hosts that send such; _headers is for those that read it.
  *
- *   node tools/build-site.js [--from DIR] [--out DIR] [--no-compress]
+ *   node tools/build/site.js [--from DIR] [--out DIR] [--no-compress]
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { extname, join, parse } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { Trouble, at, cli, isMain } from './proc.js';
-import { FOR_EVER, pageHeaders } from './serve.js';
+import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { FOR_EVER, pageHeaders, types } from '../serve.js';
 
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const MANIFEST = 'manifest.webmanifest';
+/** Static hosts send it with status 404 for a missing file. Without one, some send index.html with status 200. */
+const NOT_FOUND = '404.html';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
 /** What an answer takes, besides the engine and a model. */
 const NEEDED = ['app.js', 'style.css', 'worker.js', 'thread.js', 'template.js'];
@@ -29,6 +32,9 @@ const ON_USE = /\.(gguf|wasm|png)$/;
 
 /** @param {string | Buffer} content */
 const hashOf = (content) => createHash('sha256').update(content).digest('hex').slice(0, 10);
+
+/** What the service worker compares a file with. @param {string | Buffer} content */
+const digestOf = (content) => createHash('sha256').update(content).digest('base64');
 
 /** The files of a page under the names that they get: with a hash of what is in them and in all that they lead to,
  * since that changes what they name. */
@@ -45,7 +51,7 @@ class Renaming {
     for (const name of readdirSync(folder).filter((one) => !one.startsWith('.'))) {
       this.#contents.set(name, readFileSync(join(folder, name)));
     }
-    this.assets = [...this.#contents.keys()].filter((name) => ![INDEX, MANIFEST].includes(name));
+    this.assets = [...this.#contents.keys()].filter((name) => ![INDEX, MANIFEST, NOT_FOUND].includes(name));
     for (const name of this.#contents.keys()) {
       const text = TEXTS.has(extname(name)) ? this.#content(name).toString() : '';
       this.#named.set(
@@ -119,7 +125,7 @@ async function serviceWorker() {
   const {
     outputFiles: [{ text }],
   } = await esbuild.build({
-    entryPoints: [at('web', 'sw.js')],
+    entryPoints: [at('web', 'offline', 'sw.js')],
     bundle: true,
     write: false,
     format: 'iife',
@@ -160,19 +166,24 @@ export async function buildSite({ from = at('build', 'page'), out = at('site'), 
   );
   const needed = renaming.needed.map((name) => `${ASSETS}/${renaming.renamed(name)}`);
   const others = [...files.keys()].filter((name) => !needed.includes(name));
+  /** @param {string[]} names */
+  const digests = (names) => Object.fromEntries(names.map((name) => [name, digestOf(files.get(name) ?? '')]));
+  const html = renaming.content(INDEX, `${ASSETS}/`);
+  const manifest = renaming.content(MANIFEST, `${ASSETS}/`);
   const site = {
-    needed,
-    later: others.filter((name) => !ON_USE.test(name)),
-    onUse: others.filter((name) => ON_USE.test(name)),
+    needed: digests(needed),
+    later: digests(others.filter((name) => !ON_USE.test(name))),
+    onUse: digests(others.filter((name) => ON_USE.test(name))),
+    types: Object.fromEntries([INDEX, ...files.keys()].map((name) => [extname(name), types[extname(name)]])),
   };
-  const html = renaming.content(INDEX, `${ASSETS}/`),
-    manifest = renaming.content(MANIFEST, `${ASSETS}/`);
   const worker = await serviceWorker();
   const version = hashOf([html, manifest, JSON.stringify(site), worker].join('\n'));
   const tag = `<meta name="offline" content="sw.js" data-version="${version}">`;
-  files.set(INDEX, String(html).replace('</head>', `  ${tag}\n</head>`));
+  const page = String(html).replace('</head>', `  ${tag}\n</head>`);
+  files.set(INDEX, page);
+  files.set(NOT_FOUND, renaming.content(NOT_FOUND, `${ASSETS}/`));
   files.set(MANIFEST, manifest);
-  files.set('sw.js', `self.site=${JSON.stringify({ version, ...site })};\n${worker}`);
+  files.set('sw.js', `self.site=${JSON.stringify({ version, page: digestOf(page), ...site })};\n${worker}`);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(join(out, ASSETS), { recursive: true });
   for (const [name, content] of files) writeFileSync(join(out, name), content);

@@ -1,18 +1,18 @@
 /**
- * build-types: the package's types, in dist/: one file for each entry, without internals. tsc makes a declaration file
+ * build/types: the package's types, in dist/: one file for each entry, without internals. tsc makes a declaration file
  * of each module; of these, what users can import and all types that it needs are put together, each under its one
  * name, with what docs/api.md says of options and fields as the text that editors show.
  *
  * Left out are members that are private, protected or @internal. What would lead into rooms that users do not know
  * fails the build.
  *
- *   node tools/build-types.js
+ *   node tools/build/types.js
  */
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { relative, sep } from 'node:path';
 import ts from 'typescript';
-import { Trouble, at, cli, must } from './proc.js';
-import { FIELDS, OPTIONS } from './readme/words.js';
+import { Trouble, at, cli, must } from '../support/proc.js';
+import { FIELDS, OPTIONS } from '../release/readme/words.js';
 
 /** @typedef {ts.ClassDeclaration | ts.FunctionDeclaration | ts.TypeAliasDeclaration | ts.VariableDeclaration
  *   | ts.InterfaceDeclaration} Declared */
@@ -111,8 +111,8 @@ class RollUp {
   /** With the one name of what it names. @param {Declared} declaration */
   #cleaned(declaration) {
     const rename = (/** @type {ts.Identifier} */ node) => {
-      const symbol = this.#checker.getSymbolAtLocation(node),
-        real = symbol && this.#real(symbol);
+      const symbol = this.#checker.getSymbolAtLocation(node);
+      const real = symbol && this.#real(symbol);
       const known = real && this.#taken.get(real.name) === real;
       return known && real.name !== node.text ? ts.factory.createIdentifier(real.name) : node;
     };
@@ -135,8 +135,8 @@ class RollUp {
   /** @param {{ declaration: Declared, exported: boolean }} found */
   #text({ declaration, exported }) {
     const statement = ts.isVariableDeclaration(declaration) ? declaration.parent.parent : declaration;
-    const file = declaration.getSourceFile(),
-      name = /** @type {ts.Identifier} */ (declaration.name).text;
+    const file = declaration.getSourceFile();
+    const name = /** @type {ts.Identifier} */ (declaration.name).text;
     const printer = ts.createPrinter({ removeComments: false });
     const code = printer
       .printNode(ts.EmitHint.Unspecified, this.#cleaned(declaration), file)
@@ -155,8 +155,8 @@ class RollUp {
 
   /** @param {string} base where the other entry lies */
   text(base) {
-    const code = this.#found.map((one) => this.#text(one)).join('\n'),
-      names = [...this.#imported.keys()];
+    const code = this.#found.map((one) => this.#text(one)).join('\n');
+    const names = [...this.#imported.keys()];
     const again = names.filter((name) => this.#imported.get(name));
     const head = names.length ? `import { ${names.join(', ')} } from '${base}';\n` : DISPOSABLE;
     const exported = again.length ? `export { ${again.join(', ')} };\n` : '';
@@ -178,8 +178,8 @@ function isDeclared(node) {
 
 /** What the documents say of options and fields, above each. @param {string} name @param {string} code */
 function withMeanings(name, code) {
-  const options = OPTIONS[name] ?? {},
-    fields = FIELDS[name] ?? {};
+  const options = OPTIONS[name] ?? {};
+  const fields = FIELDS[name] ?? {};
   return code.replace(/^ {4}(?:readonly )?(\w+)\??:/gm, (line, field) => {
     const { meaning: said = fields[field] ?? '', standard = '' } = options[field] ?? {};
     const meaning = said.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/^see below$/, '');
@@ -191,8 +191,8 @@ await cli(async () => {
   rmSync(MADE, { recursive: true, force: true });
   await must('types', process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.types.json']);
   const files = ENTRIES.map((name) => at('build', 'types', `${name}.d.ts`));
-  const { ES2022 } = ts.ScriptTarget,
-    { NodeNext } = ts.ModuleKind;
+  const { ES2022 } = ts.ScriptTarget;
+  const { NodeNext } = ts.ModuleKind;
   const program = ts.createProgram(files, { target: ES2022, module: NodeNext, types: [] });
   /** @type {RollUp | undefined} */
   let base;

@@ -1,14 +1,14 @@
 /**
- * make-fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file per way in which a GGUF can be
+ * check/fuzz-corpus: writes tests/fuzz/corpus/malformed/, one small file per way in which a GGUF can be
  * wrong, and a few that are right but no Gemma, and tests/vectors/malformed.* with the error that each must
  * give. The kinds of damage are those of llama.cpp's tests/test-gguf.cpp and gguf-py's
  * test_gguf_reader_validation.py (facts, not code), and some more.
  * Bytes are written raw here: gguf-write.js refuses to write what is wrong.
  *
- *   node tools/make-fuzz-corpus.js
+ *   node tools/check/fuzz-corpus.js
  */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { at } from './proc.js';
+import { at } from '../support/proc.js';
 
 const FOLDER = at('tests', 'fuzz', 'corpus', 'malformed');
 const VECTORS = at('tests', 'vectors', 'malformed');
@@ -196,8 +196,8 @@ const codeOf = (/** @type {string} */ name) =>
 /** A C string of any bytes, in lines. @param {Buffer} bytes */
 function literal(bytes) {
   const parts = Array.from(bytes, (b, i) => {
-    const c = String.fromCharCode(b),
-      digit = /[0-9]/.test(String.fromCharCode(bytes[i + 1] ?? 0));
+    const c = String.fromCharCode(b);
+    const digit = /[0-9]/.test(String.fromCharCode(bytes[i + 1] ?? 0));
     return /[\w .,<>!/-]/.test(c) ? c : `\\${digit ? b.toString(8).padStart(3, '0') : b.toString(8)}`;
   });
   return (parts.join('').match(/(?:\\[0-7]{1,3}|[^\\]){1,60}/g) ?? []).map((line) => `\n    "${line}"`).join('');

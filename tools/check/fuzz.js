@@ -8,7 +8,7 @@
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { Trouble, at, cli } from './proc.js';
+import { Trouble, at, cli } from '../support/proc.js';
 
 /** Longest input, whether tokens of GGUF files help, and how many seconds one input may take: thousands of masks and
  * single tokens of an ambiguous grammar are each bounded, but many. */
@@ -19,6 +19,7 @@ const HARNESSES = {
   bpe: { length: 512, words: false, seconds: 20 },
   grammar: { length: 512, words: false, seconds: 180 },
   sampler: { length: 256, words: false, seconds: 20 },
+  state: { length: 2048, words: false, seconds: 20 },
 };
 /** Bytes of a file that may go into the corpus, and of all that one harness adds. */
 const MOST = { file: 512, harness: 48 * 1024 };
@@ -48,8 +49,8 @@ function build(names) {
 
 /** @param {Harness} name */
 function folders(name) {
-  const work = at('build', 'fuzz', 'work', name),
-    findings = at('build', 'fuzz', 'findings');
+  const work = at('build', 'fuzz', 'work', name);
+  const findings = at('build', 'fuzz', 'findings');
   const corpus = at('tests', 'fuzz', 'corpus', name);
   for (const folder of [work, findings, corpus]) mkdirSync(folder, { recursive: true });
   return { work, findings, corpus, seeds: [corpus, at('tests', 'fuzz', 'corpus', 'malformed')] };
@@ -57,8 +58,8 @@ function folders(name) {
 
 /** @param {Harness} name @param {{ minutes: number, runs: number }} limits */
 function fuzz(name, { minutes, runs }) {
-  const { work, findings, seeds } = folders(name),
-    { length, words, seconds } = HARNESSES[name];
+  const { work, findings, seeds } = folders(name);
+  const { length, words, seconds } = HARNESSES[name];
   run(at('build', 'fuzz', `fuzz_${name}`), [
     `-max_total_time=${Math.round(minutes * 60)}`,
     `-runs=${runs}`,
@@ -74,8 +75,8 @@ function fuzz(name, { minutes, runs }) {
 
 /** Small files first: of what covers the same the smallest stays. @param {Harness} name */
 function merge(name) {
-  const { work, corpus, seeds } = folders(name),
-    merged = at('build', 'fuzz', `merged-${name}`);
+  const { work, corpus, seeds } = folders(name);
+  const merged = at('build', 'fuzz', `merged-${name}`);
   rmSync(merged, { recursive: true, force: true });
   mkdirSync(merged);
   for (const folder of seeds) {
@@ -87,8 +88,8 @@ function merge(name) {
     .filter((file) => !before.has(file))
     .map((file) => ({ file, size: statSync(`${merged}/${file}`).size }))
     .sort((a, b) => a.size - b.size);
-  let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0),
-    added = 0;
+  let total = readdirSync(corpus).reduce((sum, file) => sum + statSync(`${corpus}/${file}`).size, 0);
+  let added = 0;
   for (const { file, size } of files) {
     if (total + size > MOST.harness) break;
     copyFileSync(`${merged}/${file}`, `${corpus}/${file.slice(0, 12)}`);

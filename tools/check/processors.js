@@ -1,23 +1,24 @@
 /**
  * processors: do all test models give the bits of simd128 on engines and processors that are weaker, as flags imitate
- * them, and is each relaxed instruction that is wrong noticed? Prints tables and keeps them in docs/processors.md. Ends
- * with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes by npm.
+ * them, and is each relaxed instruction that is wrong noticed? Prints tables and keeps them in
+ * docs/reports/processors.md. Ends with 1 if anything is wrong. Node 20, 22, 24 and 26 are installed into build/nodes
+ * by npm.
  *
- *   node tools/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
- *   node tools/processors.js flips                every site of a relaxed instruction in the module, one at a time
+ *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox; all of them
+ *   node tools/check/processors.js flips                each site of a relaxed instruction, one at a time
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { MODELS } from '../tests/js/models.js';
-import { Trouble, at, cli, must, output } from './proc.js';
+import { MODELS } from '../../tests/js/models.js';
+import { Trouble, at, cli, must, output } from '../support/proc.js';
 import { browserBits } from './processors/browser.js';
 
 /** @typedef {import('./processors/browser.js').Bits} Bits */
 
 const run = promisify(execFile);
-const CHILD = at('tests', 'js', 'processor-child.js'),
-  PAGE = at('docs', 'processors.md');
+const CHILD = at('tests', 'js', 'processor-child.js');
+const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
 /** All but the large ones, which have the same types. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));
@@ -46,8 +47,8 @@ const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 /** The newest of a major version, as npm has it. @param {number} major */
 async function nodeOf(major) {
   if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
-  const folder = at('build', 'nodes', `${major}`),
-    name = `node-${process.platform}-${process.arch}`;
+  const folder = at('build', 'nodes', `${major}`);
+  const name = `node-${process.platform}-${process.arch}`;
   const program = `${folder}/node_modules/${name}/bin/node`;
   if (!existsSync(program)) {
     const args = ['install', '--prefix', folder, '--ignore-scripts', '--no-package-lock', `${name}@${major}`];
@@ -91,8 +92,8 @@ async function* visits(runtime) {
   if (runtime.startsWith('node')) {
     const program = await nodeOf(Number(runtime.slice(4)));
     const versions = output(program, ['-p', 'JSON.stringify(process.versions)']);
-    const { node, v8 } = JSON.parse(versions),
-      version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
+    const { node, v8 } = JSON.parse(versions);
+    const version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
     for (const flags of V8) {
       const bits = await child(program, flags, ['bits', 'auto', ...NAMES]);
       if (bits) yield { name: version, flags, bits };
@@ -158,16 +159,16 @@ function lettersOf(flips) {
   /** @type {Map<number, { name: string, code: number, letter: string }>} */
   const sites = new Map();
   for (const { at: place, name, code, outcome } of flips) {
-    const letter = LETTERS[outcome] ?? 'F',
-      known = sites.get(place);
+    const letter = LETTERS[outcome] ?? 'F';
+    const known = sites.get(place);
     if (!known || order.indexOf(letter) < order.indexOf(known.letter)) sites.set(place, { name, code, letter });
   }
   return [...sites.entries()].sort(([a], [b]) => a - b).map(([, site]) => site);
 }
 
 async function flips() {
-  const program = await nodeOf(26),
-    version = output(program, ['--version']).trim();
+  const program = await nodeOf(26);
+  const version = output(program, ['--version']).trim();
   /** @type {Flip[]} */
   const all = [];
   // Kernels use other instructions without AVX-VNNI than with it.
@@ -175,8 +176,8 @@ async function flips() {
     const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
     all.push(...found.flat());
   }
-  const sites = lettersOf(all),
-    names = [...new Set(sites.map(({ name }) => name))];
+  const sites = lettersOf(all);
+  const names = [...new Set(sites.map(({ name }) => name))];
   const count = (/** @type {string} */ name, /** @type {string} */ letter) => {
     return sites.filter((site) => site.name === name && site.letter === letter).length;
   };
@@ -208,9 +209,9 @@ async function flips() {
 
 /** Into the page, in place of what stands there. @param {string} name @param {(before: string[]) => string[]} lines */
 function keep(name, lines) {
-  const text = readFileSync(PAGE, 'utf8'),
-    part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
-  if (!part.test(text)) throw new Trouble(`docs/processors.md has no place for ${name}`);
+  const text = readFileSync(PAGE, 'utf8');
+  const part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
+  if (!part.test(text)) throw new Trouble(`docs/reports/processors.md has no place for ${name}`);
   writeFileSync(
     PAGE,
     text.replace(part, (_, begin, before, end) => {

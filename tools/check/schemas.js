@@ -3,7 +3,7 @@
  * the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), and of a file of cases, { name, schema, tests: [{ valid,
  * data }] } a line, as MaskBench has them. Each instance is judged as compact and as indented text.
  *
- *   node tools/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
+ *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
  *
  * Of the model only the vocabulary is read; the tiny storyteller's, if none is named. Ends with status 1 if an instance
  * was judged wrongly.
@@ -11,10 +11,10 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
-import { parseExactly, stringifyExactly } from '../js/cli/exact-json.js';
-import '../js/index.node.js';
-import { openHeader } from '../js/model.js';
-import { at, cli } from './proc.js';
+import { parseExactly, stringifyExactly } from '../../js/cli/exact-json.js';
+import '../../js/index.node.js';
+import { openHeader } from '../../js/model.js';
+import { at, cli } from '../support/proc.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[], draft?: number,
  *   formats?: boolean }} Case */
@@ -44,8 +44,8 @@ function fileCases(path) {
   /** @type {Map<string, Case[]>} */
   const all = new Map();
   for (const line of readFileSync(path, 'utf8').split('\n').filter(Boolean)) {
-    const one = /** @type {Case} */ (parseExactly(line, path)),
-      group = one.name.replace(/(---|_).*/s, '');
+    const one = /** @type {Case} */ (parseExactly(line, path));
+    const group = one.name.replace(/(---|_).*/s, '');
     all.set(group, [...(all.get(group) ?? []), one]);
   }
   return all;
@@ -58,7 +58,7 @@ const kindOf = (reason) =>
     .replace(/: .*/s, '')
     .replace(/ \S*[/#"\d]\S*/g, ' …');
 
-/** @param {import('../js/model.js').HeaderModel} model @param {Case[]} cases @returns {Promise<Row>} */
+/** @param {import('../../js/model.js').HeaderModel} model @param {Case[]} cases @returns {Promise<Row>} */
 async function judge(model, cases) {
   /** @type {Row} */
   const row = { schemas: cases.length, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
@@ -80,7 +80,7 @@ async function judge(model, cases) {
   return row;
 }
 
-/** @param {string} title @param {Map<string, Case[]>} groups @param {import('../js/model.js').HeaderModel} model */
+/** @param {string} title @param {Map<string, Case[]>} groups @param {import('../../js/model.js').HeaderModel} model */
 async function table(title, groups, model) {
   /** @type {Row} */
   const sum = { schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };

@@ -1,19 +1,20 @@
 /**
- * size-report: how large what users download is, and its limits: each wasm module, the JavaScript that a page loads
+ * check/sizes: how large what users download is, and its limits: each wasm module, the JavaScript that a page loads
  * besides one of them, the packed package, which must hold what `npm install` users need, and the page's own code.
  *
- *   node tools/size-report.js     (after npm run build, and the types)
+ *   node tools/check/sizes.js     (after npm run build, and the types)
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { MODULES, PAGE_SCRIPTS, PARTS } from './build-package.js';
-import { at } from './proc.js';
+import { MODULES, PAGE_SCRIPTS, PARTS } from '../build/package.js';
+import { at } from '../support/proc.js';
 
 const KB = 1000;
-/** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state. */
-const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45 * KB, package: 2200 * KB, visit: 150 * KB };
+/** A module: 340 KB, 40 more for grammars, 10 for vectors of texts, the look inside and saved state. What a page loads
+ * and the package may be 2 % larger than they were at c9feb2b. */
+const LIMITS = { wasm: 390 * KB, scripts: 140 * KB, compressed: 45.9 * KB, package: 2237 * KB, visit: 150 * KB };
 const REQUIRED = [
   ...MODULES,
   ...PAGE_SCRIPTS,
@@ -71,9 +72,9 @@ for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, I
 
 // Its service worker has a list of what it keeps first.
 const worker = existsSync(at('site', 'sw.js')) ? readFileSync(at('site', 'sw.js'), 'utf8') : '';
-const [list = ''] = /\{.*?\}/.exec(worker) ?? [];
+const [, list = ''] = /"needed":(\{.*?\})/.exec(worker) ?? [];
 if (!list) missing('site/ is not built');
-const visit = ['index.html', 'sw.js', ...(list ? JSON.parse(list).needed : [])];
+const visit = ['index.html', 'sw.js', ...(list ? Object.keys(JSON.parse(list)) : [])];
 row('the page before its first answer, compressed', sizes(visit, 'site').small, LIMITS.visit);
 
 const [packed] = JSON.parse(

@@ -116,9 +116,9 @@ export function architectureKeys(s) {
   /** @type {MetadataEntry[]} */
   const list = [];
   for (const key of ARCHITECTURES[name].keys.trim().split(/\s+/)) {
-    const [type, property] = KEYS[key],
-      value = s[property],
-      full = `${name}.${key}`;
+    const [type, property] = KEYS[key];
+    const value = s[property];
+    const full = `${name}.${key}`;
     if (Array.isArray(value)) list.push([full, 'array', 'bool', value]);
     else if (value) list.push([full, type, value]);
   }
@@ -131,8 +131,8 @@ export function architectureKeys(s) {
 /** Matrices and norms of a layer, in the converter's order. @param {FullSpec} s @returns {[string, number[]][]} */
 function layerShapes({ architecture, dModel, ffn, heads, kvHeads, headDim }) {
   const { fused, plain, postNorms, qkNorm } = ARCHITECTURES[architecture];
-  const q = heads * headDim,
-    kv = kvHeads * headDim;
+  const q = heads * headDim;
+  const kv = kvHeads * headDim;
   /** @type {[boolean, string, number[]][]} */
   const all = [
     [true, 'attn_norm', [dModel]],
@@ -162,8 +162,8 @@ const hasBias = (s, group) =>
 export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
   /** @type {[string, number[]][]} */
-  const before = [['token_embd', [s.dModel, vocabSize]]],
-    layers = layerShapes(s);
+  const before = [['token_embd', [s.dModel, vocabSize]]];
+  const layers = layerShapes(s);
   /** @type {[string, number[]][]} */
   const behind = [['output_norm', [s.dModel]]];
   if (learned) before.push(['position_embd', [s.dModel, s.context]]);
@@ -208,9 +208,9 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
  * for a wrong position to show. Embeddings are short, so that a random tied model does not just repeat its last token,
  * and the final norm makes up for it. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
-  const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture],
-    first = s.architecture === 'gemma3',
-    d = s.dModel;
+  const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture];
+  const first = s.architecture === 'gemma3';
+  const d = s.dModel;
   if (suffix === 'bias') return 0.3;
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   const short = s.loud ? 2 : 1; // loud rows shall not drown what the layers add

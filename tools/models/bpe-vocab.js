@@ -9,20 +9,20 @@
  */
 import { gemma3Vocab, random, syntheticVocab } from './vocab.js';
 
-const NORMAL = 1,
-  UNKNOWN = 2,
-  CONTROL = 3,
-  USER = 4,
-  UNUSED = 5,
-  BYTE = 6;
+const NORMAL = 1;
+const UNKNOWN = 2;
+const CONTROL = 3;
+const USER = 4;
+const UNUSED = 5;
+const BYTE = 6;
 /** From here on a vocabulary has all of its family's special tokens, below only those with a use. */
 const WHOLE = 2048;
 
 /** GPT-2's table: bytes that print stand for themselves, others for the characters from 256 on. In order of ids. */
 export function byteCharacters() {
   const prints = (/** @type {number} */ b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
-  const bytes = Array.from({ length: 256 }, (_, b) => b),
-    hidden = bytes.filter((b) => !prints(b));
+  const bytes = Array.from({ length: 256 }, (_, b) => b);
+  const hidden = bytes.filter((b) => !prints(b));
   return [...bytes.filter(prints), ...hidden.map((_, i) => 256 + i)].map((c) => String.fromCharCode(c));
 }
 
@@ -33,14 +33,14 @@ const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 /** n merges of two known pieces each; a blank is only ever the first character, as the pre-tokenizer cuts.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
-  const next = random(seed),
-    parts = [SPACE, ...LETTERS],
-    known = new Set(parts);
+  const next = random(seed);
+  const parts = [SPACE, ...LETTERS];
+  const known = new Set(parts);
   /** @type {[string, string][]} */
   const merges = [];
   while (merges.length < n) {
-    const a = parts[Math.floor(next() ** 2 * parts.length)],
-      b = parts[Math.floor(next() ** 2 * parts.length)];
+    const a = parts[Math.floor(next() ** 2 * parts.length)];
+    const b = parts[Math.floor(next() ** 2 * parts.length)];
     const joined = a + b;
     if (b.startsWith(SPACE) || joined.length > 12 || known.has(joined)) continue;
     known.add(joined);
@@ -122,9 +122,9 @@ function bytePairVocab(name, size, seed) {
 /** Llama 2's kind: SentencePiece by score, a blank before every text. @param {number} size @param {number} seed
  * @returns {Vocabulary} */
 function llamaVocab(size, seed) {
-  const head = ['<unk>', '<s>', '</s>'],
-    other = syntheticVocab(size + 29, seed),
-    skip = other.types.indexOf(BYTE);
+  const head = ['<unk>', '<s>', '</s>'];
+  const other = syntheticVocab(size + 29, seed);
+  const skip = other.types.indexOf(BYTE);
   const pieces = [...head, ...other.pieces.slice(skip)];
   const types = Int32Array.from([UNKNOWN, CONTROL, CONTROL, ...other.types.slice(skip)]);
   const scores = Float32Array.from(pieces, (_, id) => (id < 259 ? 0 : 259 - id));

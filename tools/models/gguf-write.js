@@ -134,12 +134,12 @@ export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = 
   sink.u64(tensors.length);
   sink.u64(metadata.length);
   for (const entry of metadata) writeEntry(sink, entry);
-  const offsets = [],
-    sizes = [];
+  const offsets = [];
+  const sizes = [];
   let end = 0;
   for (const t of tensors) {
-    const at = up(end),
-      size = tensorBytes(t.type, t.shape);
+    const at = up(end);
+    const size = tensorBytes(t.type, t.shape);
     sink.string(t.name);
     sink.u32(t.shape.length);
     for (const n of t.shape) sink.u64(n);

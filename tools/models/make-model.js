@@ -6,9 +6,9 @@
  * bounded, the same spec gives the same bytes. Only exact arithmetic (no Math.log, no Math.cos), so every JavaScript
  * engine agrees.
  *
- *   node tools/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
- *   node tools/make-model.js OUT.gguf --layers 14 --d-model 192 --vocab 320 --type F32 --seed 7
- *   node tools/make-model.js OUT.gguf --architecture llama --tokenizer smollm --own-output --outliers 50
+ *   node tools/models/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
+ *   node tools/models/make-model.js OUT.gguf --layers 14 --d-model 192 --vocab 320 --type F32 --seed 7
+ *   node tools/models/make-model.js OUT.gguf --architecture llama --tokenizer smollm --own-output --outliers 50
  *
  * How weights are scaled: matrices have variance 1/fan_in; embedding rows are short, so that a
  * random tied model does not just repeat its last token, and the final norm makes up for it (logits with
@@ -236,8 +236,8 @@ const DEFAULTS = {
 
 /** A spec with all that it leaves open. @param {ModelSpec} spec */
 function complete(spec) {
-  const architecture = spec.architecture ?? DEFAULTS.architecture,
-    row = ARCHITECTURES[architecture];
+  const architecture = spec.architecture ?? DEFAULTS.architecture;
+  const row = ARCHITECTURES[architecture];
   if (!row) throw new Error(`architecture ${architecture}: expected ${Object.keys(ARCHITECTURES).join(', ')}`);
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
   // One matrix of q, k and v in such files: as many kv heads as heads, and heads that fill the width.
@@ -290,11 +290,11 @@ function embeddingTypeOf(s) {
 
 /** @param {FullSpec} s @param {number} vocabSize */
 function tensorsOf(s, vocabSize) {
-  const embedding = embeddingTypeOf(s),
-    sorted = !['F32', 'F16', 'BF16'].includes(s.type);
+  const embedding = embeddingTypeOf(s);
+  const sorted = !['F32', 'F16', 'BF16'].includes(s.type);
   return architectureTensors(s, vocabSize, sorted).map((part) => {
-    const { prefix, group, suffix, shape } = part,
-      plain = shape.length === 1 || group === 'position_embd';
+    const { prefix, group, suffix, shape } = part;
+    const plain = shape.length === 1 || group === 'position_embd';
     const chosen = suffix === 'weight' ? s.types[group] : undefined;
     const typeName = chosen ?? (plain ? 'F32' : group === 'token_embd' || group === 'output' ? embedding : s.type);
     return { ...part, name: `${prefix}${group}.${suffix}`, type: GGML_TYPES[typeName].id, typeName };
@@ -304,10 +304,10 @@ function tensorsOf(s, vocabSize) {
 /** A stream of 32-bit numbers per (seed, name): sfc32 (Chris Doty-Humphrey's PractRand), seeded by FNV-1a.
  * @param {number} seed @param {string} name @returns {(out: Uint32Array) => void} fills out */
 function randomStream(seed, name) {
-  let a = 0x811c9dc5 ^ seed,
-    b = seed | 0,
-    c = 0x9e3779b9 | 0,
-    count = 1;
+  let a = 0x811c9dc5 ^ seed;
+  let b = seed | 0;
+  let c = 0x9e3779b9 | 0;
+  let count = 1;
   for (let i = 0; i < name.length; i++) a = Math.imul(a ^ name.charCodeAt(i), 0x01000193);
   const fill = (/** @type {Uint32Array} */ out) => {
     for (let i = 0; i < out.length; i++) {
@@ -326,9 +326,9 @@ function randomStream(seed, name) {
 /** n values of mean 0 and the given deviation: each the sum of eight random bytes, bell-shaped enough.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} deviation */
 function bellFloats(random, n, deviation) {
-  const words = new Uint32Array(2 * n),
-    bytes = new Uint8Array(words.buffer),
-    out = new Float32Array(n);
+  const words = new Uint32Array(2 * n);
+  const bytes = new Uint8Array(words.buffer);
+  const out = new Float32Array(n);
   random(words);
   const scale = deviation / Math.sqrt((8 * (65536 - 1)) / 12);
   for (let i = 0, j = 0; i < n; i++) {
@@ -352,14 +352,14 @@ function normFloats(random, n, centre) {
  * lie about where the mean is 0. @param {import('./quantise-formats.js').Format} f
  * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
 function directFormat(f, raw, deviation) {
-  const codes = f.table ? 68 : 2 ** f.bits / 3.46,
-    middle = (2 ** f.bits - 1) / 2;
-  const d = deviation / codes / (f.most ? f.most * 0.577 : 1),
-    first = f.half ?? 0;
+  const codes = f.table ? 68 : 2 ** f.bits / 3.46;
+  const middle = (2 ** f.bits - 1) / 2;
+  const d = deviation / codes / (f.most ? f.most * 0.577 : 1);
+  const first = f.half ?? 0;
   const both = f.offset === undefined;
   return (n) => {
-    const out = raw((n / f.items) * f.bytes),
-      view = new DataView(out.buffer, out.byteOffset, out.length);
+    const out = raw((n / f.items) * f.bytes);
+    const view = new DataView(out.buffer, out.byteOffset, out.length);
     for (let at = 0; at < out.length; at += f.bytes) {
       const scale = (out[at] & 1 ? -d : d) * (0.7 + 0.6 * (out[at] / 255));
       view.setUint16(at + first, f16Of(scale), true);
@@ -411,9 +411,9 @@ const CHUNK = 1 << 18; // items made at a time
 
 /** A norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
 function vectorOf({ name, group, suffix, shape, ...rest }, s) {
-  const random = randomStream(s.seed, name),
-    size = sizeOf({ ...rest, group, suffix, shape }, s),
-    n = shape[0];
+  const random = randomStream(s.seed, name);
+  const size = sizeOf({ ...rest, group, suffix, shape }, s);
+  const n = shape[0];
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);
@@ -444,24 +444,24 @@ function flip(weights, random) {
  * @param {Map<number, number>} rows of the embedding that are not of the usual length, and by what to divide it
  * @returns {Generator<Uint8Array>} */
 function* tensorData(tensor, s, rows) {
-  const { name, shape, group, typeName } = tensor,
-    { seed, direct = false } = s;
+  const { name, shape, group, typeName } = tensor;
+  const { seed, direct = false } = s;
   if (shape.length === 1) {
     yield quantise(typeName, vectorOf(tensor, s));
     return;
   }
-  const random = randomStream(seed, name),
-    row = shape[0];
+  const random = randomStream(seed, name);
+  const row = shape[0];
   const size = sizeOf(tensor, s) * (/^(attn_output|ffn_down)$/.test(group) ? (s.branch ?? 1) : 1);
   const blocks = direct
     ? directBlocks(random, typeName, size)
     : (/** @type {number} */ n) => quantise(typeName, bellFloats(random, n, size));
   const rowBytes = (row / GGML_TYPES[typeName].items) * GGML_TYPES[typeName].bytes;
-  const step = Math.max(1, Math.floor(CHUNK / row)),
-    special = group === 'token_embd' || group === 'output';
+  const step = Math.max(1, Math.floor(CHUNK / row));
+  const special = group === 'token_embd' || group === 'output';
   for (let r = 0; r < shape[1]; r += step) {
-    const count = Math.min(step, shape[1] - r),
-      chunk = blocks(count * row);
+    const count = Math.min(step, shape[1] - r);
+    const chunk = blocks(count * row);
     for (let i = 0; special && i < count; i++) {
       const divisor = rows.get(r + i);
       if (divisor === undefined) continue;
@@ -476,8 +476,8 @@ function* tensorData(tensor, s, rows) {
  * tokens), and those that shall. @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
 function specialRows({ quiet, seed, loud = 0 }, { types }) {
   /** @type {Map<number, number>} */
-  const rows = new Map(),
-    draws = new Uint32Array(4 * loud);
+  const rows = new Map();
+  const draws = new Uint32Array(4 * loud);
   if (quiet !== 'control') for (const id of quiet) rows.set(id, 20);
   else for (let i = 0; i < types.length; i++) if ([2, 3, 5].includes(types[i])) rows.set(i, 20);
   randomStream(seed, 'loud rows')(draws);
@@ -492,11 +492,11 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
 /** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
-  const s = complete(spec),
-    { embeds } = ARCHITECTURES[s.architecture];
+  const s = complete(spec);
+  const { embeds } = ARCHITECTURES[s.architecture];
   const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(embeds && { addEos: true }) };
-  const tensors = tensorsOf(s, vocab.pieces.length),
-    rows = specialRows(s, vocab);
+  const tensors = tensorsOf(s, vocab.pieces.length);
+  const rows = specialRows(s, vocab);
   const file = { metadata: metadataOf(s, vocab), tensors };
   s.edit?.(file);
   const header = ggufHeader(file.metadata, file.tensors, s);
@@ -542,8 +542,8 @@ const USAGE = `usage: make-model.js OUT.gguf [--preset ${Object.keys(PRESETS).jo
 
 /** @param {string[]} args @returns {{ path: string, spec: ModelSpec }} */
 function readArguments(args) {
-  const text = { type: /** @type {const} */ ('string') },
-    flag = { type: /** @type {const} */ ('boolean') };
+  const text = { type: /** @type {const} */ ('string') };
+  const flag = { type: /** @type {const} */ ('boolean') };
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,

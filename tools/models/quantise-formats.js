@@ -20,23 +20,23 @@
  */
 const VALUES = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/** Bits `from` … of codes `first` … into bytes from `at` on: code first + i into byte i, at bit `to`.
- * @param {DataView} out @param {number} at @param {Uint8Array} code @param {number} first @param {number} n
+/** Moves the bits `mask` from bit `from` of each code to bit `to` of the bytes at `at`, one byte for each code.
+ * @param {DataView} out @param {number} at @param {Uint8Array} codes
  * @param {number} from @param {number} mask @param {number} to */
-function or(out, at, code, first, n, from, mask, to) {
-  for (let i = 0; i < n; i++) out.setUint8(at + i, out.getUint8(at + i) | (((code[first + i] >> from) & mask) << to));
+function or(out, at, codes, from, mask, to) {
+  codes.forEach((code, i) => out.setUint8(at + i, out.getUint8(at + i) | (((code >> from) & mask) << to)));
 }
 
 /** 32 codes: low halves of 16 bytes, then high halves.
  * @param {DataView} out @param {number} at @param {Uint8Array} code */
 function nibbles(out, at, code, first = 0) {
-  or(out, at, code, first, 16, 0, 15, 0);
-  or(out, at, code, first + 16, 16, 0, 15, 4);
+  or(out, at, code.subarray(first, first + 16), 0, 15, 0);
+  or(out, at, code.subarray(first + 16, first + 32), 0, 15, 4);
 }
 
 /** 256 codes: of every 64 the low halves of 32 bytes, then the high halves. */
 function longNibbles(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
-  for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 1), code, 32 * j, 32, 0, 15, 4 * (j & 1));
+  for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 1), code.subarray(32 * j, 32 * j + 32), 0, 15, 4 * (j & 1));
 }
 
 /** Bit 4 of 32 codes as 32 bits. */
@@ -48,7 +48,7 @@ function fifthBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @t
 
 /** Low 2 bits of 256 codes. */
 function pairs(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
-  for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 2), code, 32 * j, 32, 0, 3, 2 * (j & 3));
+  for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 2), code.subarray(32 * j, 32 * j + 32), 0, 3, 2 * (j & 3));
 }
 
 const halves = (/** @type {DataView} */ out, /** @type {number} */ at, /** @type {number[]} */ ...values) =>
@@ -121,12 +121,12 @@ export const FORMATS = {
     offset: 4,
     most: 31,
     put(out, b) {
-      for (let j = 0; j < 8; j++) or(out, 0, b.code, 32 * j, 32, 2, 1, j);
+      for (let j = 0; j < 8; j++) or(out, 0, b.code.subarray(32 * j, 32 * j + 32), 2, 1, j);
       pairs(out, 32, b.code);
       const six = Uint8Array.from(b.scale, (s) => s + 32);
-      or(out, 96, six, 0, 8, 0, 15, 0);
-      or(out, 96, six, 8, 8, 0, 15, 4);
-      for (let j = 0; j < 4; j++) or(out, 104, six, 4 * j, 4, 4, 3, 2 * j);
+      or(out, 96, six.subarray(0, 8), 0, 15, 0);
+      or(out, 96, six.subarray(8, 16), 0, 15, 4);
+      for (let j = 0; j < 4; j++) or(out, 104, six.subarray(4 * j, 4 * j + 4), 4, 3, 2 * j);
       halves(out, 108, b.d);
     },
   },
@@ -153,7 +153,7 @@ export const FORMATS = {
     put(out, b) {
       halves(out, 0, b.d, b.m);
       sixBits(out, 4, b);
-      for (let j = 0; j < 8; j++) or(out, 16, b.code, 32 * j, 32, 4, 1, j);
+      for (let j = 0; j < 8; j++) or(out, 16, b.code.subarray(32 * j, 32 * j + 32), 4, 1, j);
       longNibbles(out, 48, b.code);
     },
   },
@@ -168,8 +168,8 @@ export const FORMATS = {
     put(out, b) {
       for (let h = 0; h < 2; h++) {
         for (let j = 0; j < 4; j++) {
-          or(out, 64 * h + 32 * (j & 1), b.code, 128 * h + 32 * j, 32, 0, 15, 4 * (j >> 1));
-          or(out, 128 + 32 * h, b.code, 128 * h + 32 * j, 32, 4, 3, 2 * j);
+          or(out, 64 * h + 32 * (j & 1), b.code.subarray(128 * h + 32 * j, 128 * h + 32 * j + 32), 0, 15, 4 * (j >> 1));
+          or(out, 128 + 32 * h, b.code.subarray(128 * h + 32 * j, 128 * h + 32 * j + 32), 4, 3, 2 * j);
         }
       }
       b.scale.forEach((s, i) => out.setInt8(192 + i, s));
@@ -216,8 +216,8 @@ const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {nu
 /** Scale and min that one group of columns would like: the whole span with mins, else the furthest value on the
  * largest code below 0. @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
-  let low = 0,
-    high = 0;
+  let low = 0;
+  let high = 0;
   for (const v of x) {
     low = Math.min(low, v);
     high = Math.max(high, v);
@@ -231,8 +231,8 @@ function wish(f, x) {
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 function steps(list, most, f16) {
   if (!most) return { unit: f16.of(list[0]), counts: [1] };
-  const unit = f16.of(list.reduce((a, b) => Math.max(a, Math.abs(b)), 0) / most),
-    one = f16.to(unit);
+  const unit = f16.of(list.reduce((a, b) => Math.max(a, Math.abs(b)), 0) / most);
+  const one = f16.to(unit);
   return { unit, counts: list.map((v) => (one ? clamp(v / one, -most, most) : 0)) };
 }
 
@@ -264,8 +264,8 @@ export function quantiseBlock(f, x, out, f16) {
   );
   const code = new Uint8Array(f.items);
   for (let i = 0; i < f.items; i++) {
-    const s = Math.floor(i / f.sub),
-      a = f16.to(d) * scale[s];
+    const s = Math.floor(i / f.sub);
+    const a = f16.to(d) * scale[s];
     const b = f.offset === undefined ? sign * f16.to(m) * min[s] : 0;
     code[i] = nearest(f, a ? (x[i] - b) / a : 0);
   }

@@ -13,17 +13,17 @@ const bits = new Uint32Array(f32.buffer);
 /** Round to nearest, ties to even. @param {number} x */
 export function f16Of(x) {
   f32[0] = x;
-  const u = bits[0],
-    sign = (u >>> 16) & 0x8000,
-    a = u & 0x7fffffff;
+  const u = bits[0];
+  const sign = (u >>> 16) & 0x8000;
+  const a = u & 0x7fffffff;
   if (a > 0x7f800000) return sign | 0x7e00;
   if (a >= 0x477ff000) return sign | 0x7c00; // from 65520 on: infinity
   if (a < 0x38800000) {
     // subnormal: multiples of 2^-24
     f32[0] = Math.abs(x);
-    const scaled = f32[0] * 16777216,
-      low = Math.floor(scaled),
-      rest = scaled - low;
+    const scaled = f32[0] * 16777216;
+    const low = Math.floor(scaled);
+    const rest = scaled - low;
     return sign | (low + (rest > 0.5 || (rest === 0.5 && low & 1) ? 1 : 0));
   }
   return sign | ((a - 0x38000000 + 0xfff + ((a >>> 13) & 1)) >>> 13);
@@ -31,9 +31,9 @@ export function f16Of(x) {
 
 /** @param {number} h @returns {number} */
 export function f16To(h) {
-  const sign = h & 0x8000 ? -1 : 1,
-    e = (h >> 10) & 31,
-    m = h & 1023;
+  const sign = h & 0x8000 ? -1 : 1;
+  const e = (h >> 10) & 31;
+  const m = h & 1023;
   if (e === 31) return m ? NaN : sign * Infinity;
   return sign * (e ? (1 + m / 1024) * 2 ** (e - 15) : m * 2 ** -24);
 }
@@ -70,8 +70,8 @@ function q40(x, out) {
   for (let b = 0; b * 32 < x.length; b++) {
     let furthest = 0;
     for (let i = 0; i < 32; i++) if (Math.abs(x[32 * b + i]) > Math.abs(furthest)) furthest = x[32 * b + i];
-    const d = Math.fround(furthest / -8),
-      id = d ? Math.fround(1 / d) : 0;
+    const d = Math.fround(furthest / -8);
+    const id = d ? Math.fround(1 / d) : 0;
     const q = (/** @type {number} */ v) => Math.min(15, Math.trunc(Math.fround(Math.fround(v * id) + 8.5)));
     out.setUint16(18 * b, f16Of(d), true);
     for (let i = 0; i < 16; i++) {
@@ -85,8 +85,8 @@ function q80(x, out) {
   for (let b = 0; b * 32 < x.length; b++) {
     let most = 0;
     for (let i = 0; i < 32; i++) most = Math.max(most, Math.abs(x[32 * b + i]));
-    const d = Math.fround(most / 127),
-      id = d ? Math.fround(1 / d) : 0;
+    const d = Math.fround(most / 127);
+    const id = d ? Math.fround(1 / d) : 0;
     out.setUint16(34 * b, f16Of(d), true);
     for (let i = 0; i < 32; i++) out.setInt8(34 * b + 2 + i, round(Math.fround(x[32 * b + i] * id)));
   }

@@ -10,9 +10,9 @@ import { byteCharacters } from './bpe-vocab.js';
 /** The families' expressions, with Unicode's blanks for \s: JavaScript's \s has U+FEFF and lacks U+0085. Each cuts what
  * the one before it has left. @param {PreTokenizer} name @returns {string[]} */
 export function patternsOf(name) {
-  const blank = '\\p{White_Space}',
-    other = `[^${blank}\\p{L}\\p{N}]`,
-    end = `${blank}+(?!\\P{White_Space})|${blank}+`;
+  const blank = '\\p{White_Space}';
+  const other = `[^${blank}\\p{L}\\p{N}]`;
+  const end = `${blank}+(?!\\P{White_Space})|${blank}+`;
   const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?${other}+|${end}`;
   const tick = "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]";
   const llama3 = (/** @type {string} */ numbers) =>
@@ -75,8 +75,8 @@ class Pairs {
   /** The commonest, of equals the one with the lowest ids; undefined if none is there twice.
    * @returns {number | undefined} */
   best() {
-    let best = -1,
-      most = Math.max(1, this.#rest);
+    let best = -1;
+    let most = Math.max(1, this.#rest);
     for (const key of this.#hot) {
       const count = this.counts.get(key) ?? 0;
       if (count > most || (count === most && best >= 0 && key < best)) [best, most] = [key, count];
@@ -104,8 +104,8 @@ function joined(word, left, right, made) {
 /** At most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
  * @param {number} count @returns {[string, string][]} */
 export function trainMerges(texts, name, count) {
-  const pieces = byteCharacters(),
-    hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
+  const pieces = byteCharacters();
+  const hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
   const words = [...wordsOf(texts, name)].map(([text, times]) => ({
     times,
     ids: [...new TextEncoder().encode(text)].map((byte) => /** @type {number} */ (hidden.get(byte))),
@@ -117,13 +117,13 @@ export function trainMerges(texts, name, count) {
   while (merges.length < count) {
     const key = pairs.best();
     if (key === undefined) break;
-    const left = Math.floor(key / 65536),
-      right = key % 65536;
+    const left = Math.floor(key / 65536);
+    const right = key % 65536;
     merges.push([pieces[left], pieces[right]]);
     pieces.push(pieces[left] + pieces[right]);
     for (const place of pairs.places.get(key) ?? []) {
-      const word = words[place],
-        ids = joined(word.ids, left, right, pieces.length - 1);
+      const word = words[place];
+      const ids = joined(word.ids, left, right, pieces.length - 1);
       if (ids.length === word.ids.length) continue;
       pairs.add(word.ids, -word.times, place);
       pairs.add(ids, word.times, place);
@@ -136,8 +136,8 @@ export function trainMerges(texts, name, count) {
 
 /** The byte that a printable character stands for. @param {string} c */
 function byteOf(c) {
-  const code = c.charCodeAt(0),
-    n = code - 256;
+  const code = c.charCodeAt(0);
+  const n = code - 256;
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
@@ -166,8 +166,8 @@ export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
     truncation: null,
     padding: null,
     added_tokens: added,
-    normalizer: null,
     post_processor: null,
+    normalizer: pre === 'qwen2' ? { type: 'NFC' } : null,
     pre_tokenizer: {
       type: 'Sequence',
       pretokenizers: [

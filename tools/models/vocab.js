@@ -15,10 +15,10 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const NORMAL = 1,
-  CONTROL = 3,
-  USER = 4,
-  BYTE = 6;
+const NORMAL = 1;
+const CONTROL = 3;
+const USER = 4;
+const BYTE = 6;
 const SPACE = '\u2581';
 /** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
 const ADDED_SCORE = -1000;

@@ -1,12 +1,12 @@
 /**
- * icons: the page's icons as systems want them that install it, drawn by Chromium from web/icon.svg into web/: the star
+ * icons: the page's icons as systems want them that install it, drawn by Chromium from web/static/icon.svg: the star
  * on a tile of its colour, and one for systems that cut out a shape of their own (all but the middle may be lost).
  *
- *   node tools/icons.js
+ *   node tools/release/icons.js
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { launch } from '../tests/e2e/helpers.js';
-import { at, cli } from './proc.js';
+import { launch } from '../../tests/e2e/helpers.js';
+import { at, cli } from '../support/proc.js';
 
 const ICONS = [
   { file: 'icon-192.png', size: 192, corner: 0.22, star: 0.72 },
@@ -25,16 +25,16 @@ function tile(star, colour, { size, corner, star: share }) {
 }
 
 await cli(async () => {
-  const svg = readFileSync(at('web', 'icon.svg'), 'utf8');
-  const [, colour = ''] = /fill="(#\w+)"/.exec(svg) ?? [],
-    [, star = ''] = / d="([^"]+)"/.exec(svg) ?? [];
+  const svg = readFileSync(at('web', 'static', 'icon.svg'), 'utf8');
+  const [, colour = ''] = /fill="(#\w+)"/.exec(svg) ?? [];
+  const [, star = ''] = / d="([^"]+)"/.exec(svg) ?? [];
   const browser = await launch('chromium');
   try {
     const page = await browser.newPage();
     for (const icon of ICONS) {
       await page.setViewport({ width: icon.size, height: icon.size });
       await page.setContent(tile(star, colour, icon));
-      writeFileSync(at('web', icon.file), await page.screenshot({ omitBackground: true }));
+      writeFileSync(at('web', 'static', icon.file), await page.screenshot({ omitBackground: true }));
     }
   } finally {
     await browser.close();

@@ -3,17 +3,17 @@
  * `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables of options,
  * codes and fields from the code itself, so that neither is ever typed.
  *
- *   node tools/readme.js            fill
- *   node tools/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
+ *   node tools/release/readme.js            fill
+ *   node tools/release/readme.js --take     first put new measurements into docs/measured.json: build/bench.json
  *                                   (npm run bench), the sizes of what is built, the parity tests
- *   node tools/readme.js --check    write nothing; status 1 when a part is stale, a link leads nowhere, something
+ *   node tools/release/readme.js --check    write nothing; status 1 when a part is stale, a link dead, something
  *                                   public is not in docs/api.md, or an architecture not in docs/family.md
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Chat, Generation, Model, inspectModel, loadModel } from '../js/index.node.js';
-import { Trouble, at, cli } from './proc.js';
+import { Chat, Generation, Model, inspectModel, loadModel } from '../../js/index.node.js';
+import { Trouble, at, cli } from '../support/proc.js';
 import { drawSpeed } from './readme/figure.js';
 import { PARTS } from './readme/parts.js';
 import { take } from './readme/take.js';
@@ -67,8 +67,8 @@ function unmentioned() {
 
 /** Architectures that the engine knows and a document for users does not name. @param {string} name */
 function unnamed(name) {
-  const table = at('src', 'model', 'arch.c'),
-    text = readFileSync(at(name), 'utf8');
+  const table = at('src', 'model', 'arch.c');
+  const text = readFileSync(at(name), 'utf8');
   const known = existsSync(table) ? [...readFileSync(table, 'utf8').matchAll(/\.name = "([\w-]+)"/g)] : [];
   return known
     .map(([, architecture]) => architecture)
@@ -109,12 +109,12 @@ await cli(async () => {
     const { text, wanted } = await filled(name, measured);
     problems.push(...deadLinks(name).map((link) => `${name}: ${link} is not there`));
     if (text === wanted) continue;
-    if (values.check) problems.push(`${name} is stale: run node tools/readme.js`);
+    if (values.check) problems.push(`${name} is stale: run node tools/release/readme.js`);
     else writeFileSync(at(name), wanted);
   }
-  const drawn = drawSpeed(measured),
-    figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
-  if (drawn !== figure && values.check) problems.push(`${FIGURE} is stale: run node tools/readme.js`);
+  const drawn = drawSpeed(measured);
+  const figure = existsSync(at(FIGURE)) ? readFileSync(at(FIGURE), 'utf8') : '';
+  if (drawn !== figure && values.check) problems.push(`${FIGURE} is stale: run node tools/release/readme.js`);
   if (drawn !== figure && !values.check) writeFileSync(at(FIGURE), drawn);
   if (problems.length) throw new Trouble(problems.join('\n'));
 });

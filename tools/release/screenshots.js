@@ -3,7 +3,7 @@
  * dark, into build/screenshots/, for people to look at. The engine is the real one; since no test
  * model writes prose, one tab replaces the text that it decodes by a sample of Markdown.
  *
- *   node tools/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
+ *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
  *
  * --readme: the look inside as the README shows it, docs/inside.webp, from Chromium, wide and light.
  */
@@ -25,9 +25,9 @@ import {
   servePage,
   setOptions,
   until,
-} from '../tests/e2e/helpers.js';
-import { testModel } from '../tests/js/models.js';
-import { at, cli } from './proc.js';
+} from '../../tests/e2e/helpers.js';
+import { testModel } from '../../tests/js/models.js';
+import { at, cli } from '../support/proc.js';
 
 const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 780 } };
 
@@ -66,7 +66,7 @@ function substitute(/** @type {string} */ sample) {
 }
 
 /** A fortieth of the file every 100 ms. @param {string} file
- * @returns {import('./serve.js').Options['intercept']} */
+ * @returns {import('../serve.js').Options['intercept']} */
 function slowly(file) {
   const bytes = readFileSync(file);
   const step = Math.ceil(bytes.length / 40);

@@ -19,8 +19,8 @@ import { availableParallelism } from 'node:os';
  */
 export async function inLanes(jobs, processors = availableParallelism()) {
   const of = (/** @type {Job['beside']} */ beside) => jobs.filter((job) => job.beside === beside);
-  const turns = of('turn'),
-    pairs = of('pair');
+  const turns = of('turn');
+  const pairs = of('pair');
   const free = of('free').sort((a, b) => Number(b.long) - Number(a.long));
   let left = turns.length;
   const lane = async (/** @type {() => Job | undefined} */ take) => {

@@ -11,7 +11,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { random } from '../vocab.js';
+import { random } from '../models/vocab.js';
 import { startLlama } from './llama.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -47,8 +47,8 @@ async function makeTexts(llama) {
   /** @type {any} */
   const about = { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
   for (const [name, lengths] of Object.entries(LENGTHS)) {
-    const next = random(77),
-      kinds = kindsOf(name);
+    const next = random(77);
+    const kinds = kindsOf(name);
     const model = await llama.loadModel({ modelPath: pathOf(kinds[0]), gpuLayers: 0 });
     const made = lengths.map((count) => textOf(model, count, next));
     about.texts[name] = { texts: made.map(({ text }) => text), ids: made.map(({ ids }) => ids) };
@@ -60,10 +60,10 @@ async function makeTexts(llama) {
 
 /** 1 - cosine @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
 function apart(a, b) {
-  let dot = 0,
-    x = 0,
-    y = 0,
-    far = 0;
+  let dot = 0;
+  let x = 0;
+  let y = 0;
+  let far = 0;
   for (let i = 0; i < a.length; i++) {
     dot += a[i] * b[i];
     x += a[i] ** 2;
@@ -78,8 +78,8 @@ function apart(a, b) {
 async function measure(llama, about) {
   const bytes = fs.readFileSync(FILE.replace(/json$/, 'bin'));
   for (const [name, entry] of Object.entries(about.models)) {
-    const { first, width, texts } = /** @type {any} */ (entry),
-      list = [];
+    const { first, width, texts } = /** @type {any} */ (entry);
+    const list = [];
     const model = await llama.loadModel({ modelPath: pathOf(name), gpuLayers: 0 });
     const context = await model.createEmbeddingContext({ contextSize: 2304, batchSize: 2304, threads: 2 });
     for (const [i, ids] of about.texts[texts].ids.entries()) {

@@ -1,7 +1,7 @@
 """What `floatMatrices: 'q8_0'` costs: files like Google's QAT ones (layers Q4_0, embedding in floats), their embedding
 kept and packed as Q8_0, against float64 arithmetic on the weights as the file has them.
 
-Random models are made by tools/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
+Random models are made by tools/models/make-model.js, 1152 wide. A trained one, given as F32, is quantised by
 llama_model_quantize (libllama through its C interface) with its embedding in F16; its prompt is a tale. All are run by
 numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/floats.md: only a record. Needs what
 parity.py and llama.js need, and a built package.
@@ -86,7 +86,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for kind in ('F16', 'BF16', 'F32'):
             path = os.path.join(folder, 'random.gguf')
-            run(['node', 'tools/make-model.js', path, '--type', 'Q4_0', '--embedding-type', kind, *SHAPE])
+            run(['node', 'tools/models/make-model.js', path, '--type', 'Q4_0', '--embedding-type', kind, *SHAPE])
             lines.append(line(f'random, embedding {kind}', study(folder, path, IDS)))
             print(lines[-1], flush=True)
         ids = json.loads((OUT / 'storyteller.json').read_text())['texts'][0]['ids'][:TALE]

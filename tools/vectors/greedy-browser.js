@@ -3,9 +3,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import esbuild from 'esbuild';
 import puppeteer from 'puppeteer-core';
-import { at } from '../proc.js';
+import { at } from '../support/proc.js';
 import { serve } from '../serve.js';
-import { testEnvironment } from '../setup.js';
+import { testEnvironment } from '../build/setup.js';
 
 const PAGE = at('build', 'greedy', 'page');
 const HTML =
@@ -54,8 +54,8 @@ export async function followInChromium(file, led, threads) {
     networkEnabled: false,
   });
   try {
-    const page = await browser.newPage(),
-      address = `/models/${path.basename(file)}`;
+    const page = await browser.newPage();
+    const address = `/models/${path.basename(file)}`;
     await page.goto(url);
     await page.waitForFunction('globalThis.follow && globalThis.crossOriginIsolated');
     const job = [address, threads, { prompt: led.prompt, ids: led.ids, seconds: led.seconds }];

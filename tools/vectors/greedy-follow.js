@@ -11,8 +11,8 @@
 
 /** The two best of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
 export function choice(row) {
-  let id = 0,
-    second = -1;
+  let id = 0;
+  let second = -1;
   for (let i = 1; i < row.length; i++) {
     if (row[i] > row[id]) [second, id] = [id, i];
     else if (second < 0 || row[i] > row[second]) second = i;
@@ -21,12 +21,12 @@ export function choice(row) {
 }
 
 /** @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
- * @param {import('../../js/model.js').LoadOptions} options @param {Led} led
+ * @param {import('../../js/options.js').LoadOptions} options @param {Led} led
  * @param {(row: Float32Array, k: number) => void} [onRow] @returns {Promise<Followed>} */
 export async function follow(loadModel, source, options, { prompt, ids, seconds }, onRow) {
-  const model = await loadModel(source, options),
-    chosen = [],
-    margins = [];
+  const model = await loadModel(source, options);
+  const chosen = [];
+  const margins = [];
   try {
     for (let k = 0; k < ids.length; k++) {
       const row = await model.logits([...prompt, ...ids.slice(0, k)]);

@@ -8,16 +8,16 @@ import { loadModel } from '../../js/index.node.js';
 import { follow } from './greedy-follow.js';
 
 const [file, recordFile, rowsFile, threads, outFile] = process.argv.slice(2);
-const { led } = JSON.parse(fs.readFileSync(recordFile, 'utf8')),
-  bytes = fs.readFileSync(rowsFile);
-const size = bytes.length / 4 / led.ids.length,
-  out = fs.openSync(outFile, 'w');
+const { led } = JSON.parse(fs.readFileSync(recordFile, 'utf8'));
+const bytes = fs.readFileSync(rowsFile);
+const size = bytes.length / 4 / led.ids.length;
+const out = fs.openSync(outFile, 'w');
 let sum = 0;
 const found = await follow(loadModel, file, { threads: Number(threads) }, led, (row, k) => {
   const theirs = new Float32Array(bytes.buffer, bytes.byteOffset + 4 * k * size, size);
   fs.writeSync(out, row);
-  let error = 0,
-    square = 0;
+  let error = 0;
+  let square = 0;
   for (let i = 0; i < size; i++) {
     error += (row[i] - theirs[i]) ** 2;
     square += theirs[i] ** 2;

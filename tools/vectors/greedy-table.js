@@ -88,14 +88,14 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
 }
 
 /** The document with its passport. @param {Recorded[]} records
- * @param {Readonly<Record<string, import('../make-model.js').ModelSpec>>} presets */
+ * @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
   const constants = records
     .filter(({ name }) => presets[name])
     .map(({ name }) => `${name}: ${presets[name].loud} loud rows, branch ${presets[name].branch}`);
   return `# Greedy tokens of whole models at true shapes, beside llama.cpp
 
-Presets of \`tools/make-model.js\`, random weights (${constants.join('; ')}).
+Presets of \`tools/models/make-model.js\`, random weights (${constants.join('; ')}).
 A fixed prompt of 12 ids; llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, as it comes)
 chooses 32 tokens; this engine (2 threads, as it comes) is led along the same ids and should choose the same wherever
 llama.cpp's two best logits are more than ${CLEAR} apart. "Alone": the length of what \`generate()\` makes of the prompt

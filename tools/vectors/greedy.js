@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Greedy tokens of whole models at true shapes, beside llama.cpp: the presets of tools/make-model.js with random
+ * Greedy tokens of whole models at true shapes, beside llama.cpp: the presets of tools/models/make-model.js with random
  * weights (made in build/models/ when missing), or any GGUF. llama.cpp chooses; this engine is led along the same ids,
  * one step at a time, and must choose the same wherever llama.cpp's two best logits are more than 1e-3 apart. In this
  * Node, in a newer one (the relaxed build), in Chromium. Ends with 1 when a clear choice differs. Needs what llama.js
@@ -19,16 +19,16 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { PRESETS, makeModel } from '../make-model.js';
-import { at } from '../proc.js';
-import { testEnvironment } from '../setup.js';
+import { PRESETS, makeModel } from '../models/make-model.js';
+import { at } from '../support/proc.js';
+import { testEnvironment } from '../build/setup.js';
 import { followInChromium } from './greedy-browser.js';
 import { choice } from './greedy-follow.js';
 import { HEAD, document, row } from './greedy-table.js';
 import { SETTINGS, evaluator, startLlama } from './llama.js';
 
-const PROMPT = 12,
-  WHERE = ['node', 'node-new', 'chromium'];
+const PROMPT = 12;
+const WHERE = ['node', 'node-new', 'chromium'];
 
 /** @typedef {import('./greedy-table.js').Recorded} Recorded */
 
@@ -50,10 +50,10 @@ async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const { evaluate, extend, close } = await evaluator(model, options);
   const prompt = Array.from({ length: PROMPT }, (_, i) => 300 + ((i * i * 37 + i * 5) % 5000));
-  const rows = [/** @type {Float32Array} */ ((await evaluate(prompt)).at(-1))],
-    ids = [],
-    seconds = [],
-    margins = [];
+  const rows = [/** @type {Float32Array} */ ((await evaluate(prompt)).at(-1))];
+  const ids = [];
+  const seconds = [];
+  const margins = [];
   for (;;) {
     const { id, second, margin } = choice(rows[rows.length - 1]);
     ids.push(id);
@@ -86,8 +86,8 @@ const recordOf = (name) => JSON.parse(fs.readFileSync(`${leftFor(name)}.json`, '
 
 /** @param {any} llama @param {string} name @param {string} file @param {number} tokens @param {object} options */
 async function begin(llama, name, file, tokens, options) {
-  const { led, rows } = await lead(llama, file, tokens, options),
-    left = leftFor(name);
+  const { led, rows } = await lead(llama, file, tokens, options);
+  const left = leftFor(name);
   /** @type {Recorded} */
   const record = {
     name: path.basename(name, '.gguf'),
@@ -129,12 +129,12 @@ async function runIn(place, name, file, record, threads) {
 
 /** @param {string[]} names @param {string[]} places @param {any} v of the command line */
 async function study(names, places, v) {
-  const llama = await startLlama(),
-    options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
+  const llama = await startLlama();
+  const options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
   console.log(HEAD);
   for (const name of names) {
-    const file = await fileOf(name),
-      before = v.in && fs.existsSync(`${leftFor(name)}.json`);
+    const file = await fileOf(name);
+    const before = v.in && fs.existsSync(`${leftFor(name)}.json`);
     const record = before ? recordOf(name) : await begin(llama, name, file, Number(v.tokens ?? 32), options);
     if (!places.length) console.log(row(record, '', null).text);
     for (const place of places) {
@@ -148,8 +148,8 @@ async function study(names, places, v) {
   await llama.dispose();
 }
 
-const text = { type: /** @type {const} */ ('string') },
-  flag = { type: /** @type {const} */ ('boolean') };
+const text = { type: /** @type {const} */ ('string') };
+const flag = { type: /** @type {const} */ ('boolean') };
 const { values: v, positionals } = parseArgs({
   allowPositionals: true,
   options: {

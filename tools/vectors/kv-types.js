@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { testModel } from '../../tests/js/models.js';
 import { SHIPPED } from '../../tests/js/storyteller-files.js';
-import { at } from '../proc.js';
+import { at } from '../support/proc.js';
 
 export const KV_TYPES = /** @type {const} */ (['auto', 'f32', 'i16', 'q8_0']);
 /** @typedef {typeof KV_TYPES[number]} KvType */
@@ -21,20 +21,20 @@ const vectors = (/** @type {string} */ name) => readFileSync(at('tests', 'vector
 const json = (/** @type {string} */ name) => JSON.parse(vectors(name).toString());
 
 /** sum (a - b)^2 / sum b^2 of each position against the truth of tests/vectors/parity.md.
- * @param {string} name @param {KvType} kvType @param {import('../../js/model.js').LoadOptions} [options] */
+ * @param {string} name @param {KvType} kvType @param {import('../../js/options.js').LoadOptions} [options] */
 export async function errorsOf(name, kvType, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options, kvType });
   try {
     const bytes = vectors(`${name}.bin`);
     const truth = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-    const { vocabSize } = model.info,
-      errors = [];
+    const { vocabSize } = model.info;
+    const errors = [];
     for (const ids of json('parity.json').models[name].prompts) {
       const rows = await model.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
         const from = errors.length * vocabSize;
-        let error = 0,
-          size = 0;
+        let error = 0;
+        let size = 0;
         for (let i = 0; i < vocabSize; i++) {
           error += (rows[k * vocabSize + i] - truth[from + i]) ** 2;
           size += truth[from + i] ** 2;
@@ -52,8 +52,8 @@ export async function errorsOf(name, kvType, options = {}) {
 export async function perplexityOf(kvType) {
   const model = await loadModel(SHIPPED, { threads: 1, kvType });
   try {
-    let sum = 0,
-      count = 0;
+    let sum = 0;
+    let count = 0;
     for (const { text } of json('storyteller.json').texts) {
       const { nll, tokens } = await model.perplexity(text);
       sum += nll * tokens;

@@ -18,8 +18,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VECTORS = path.join(ROOT, 'tests', 'vectors');
-const THREADS = 2,
-  GREEDY = 48;
+const THREADS = 2;
+const GREEDY = 48;
 
 /** With flash attention an f32 cache changes nothing (measured): it works in f16 all the same. */
 export const SETTINGS = {
@@ -74,8 +74,8 @@ export async function evaluator(model, options) {
 
 /** sum (a - b)^2 / sum b^2 */
 export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
-  let error = 0,
-    size = 0;
+  let error = 0;
+  let size = 0;
   for (let i = 0; i < b.length; i++) {
     error += (a[i] - b[i]) ** 2;
     size += b[i] ** 2;
@@ -86,8 +86,8 @@ export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ 
 /** Greedy text after ids: each id and how far its logit is above the next best, in standard deviations.
  * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
 async function greedy(evaluate, ids) {
-  const context = [...ids],
-    margins = [];
+  const context = [...ids];
+  const margins = [];
   for (let i = 0; i < GREEDY; i++) {
     const row = /** @type {Float32Array} */ ((await evaluate(context)).at(-1));
     const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
@@ -132,17 +132,17 @@ async function main() {
   const only = process.argv[2] === '--only' ? process.argv.slice(3) : null;
   if (process.argv.length === 5 && !only) {
     const [file, ids, out] = process.argv.slice(2);
-    const list = ids.split(',').map(Number),
-      size = Math.max(256, list.length + 8);
+    const list = ids.split(',').map(Number);
+    const size = Math.max(256, list.length + 8);
     const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
     const { evaluate } = await evaluator(model, { contextSize: size, batchSize: size });
     const rows = await evaluate(list);
     fs.writeFileSync(out, Buffer.concat(rows.map((r) => Buffer.from(r.buffer))));
   } else {
     const read = (/** @type {string} */ name) => JSON.parse(fs.readFileSync(path.join(VECTORS, name), 'utf8')).models;
-    const models = read('parity.json'),
-      kept = only ? read('parity-llama.json') : {},
-      lines = [];
+    const models = read('parity.json');
+    const kept = only ? read('parity-llama.json') : {};
+    const lines = [];
     for (const [name, { prompts }] of Object.entries(models)) {
       const result = kept[name] && !only?.includes(name) ? kept[name] : await study(llama, name, prompts);
       lines.push(`${JSON.stringify(name)}: ${JSON.stringify(result)}`);

@@ -1,7 +1,7 @@
 """Every file type of llama.cpp's own quantiser, 1152 wide (no multiple of 256, so types are mixed as in a real 1B):
 does it load, and is our error against float64 arithmetic on the dequantised weights no larger than llama.cpp's?
 
-A random F32 model is made by tools/make-model.js, quantised by llama_model_quantize (libllama through its C interface)
+A random F32 model is made by tools/models/make-model.js, quantised by llama_model_quantize (libllama through its C interface)
 and run by numpy (parity.py), by llama.cpp (llama.js) and by js/cli.js. Writes tests/vectors/mixes.md: only a record,
 for models of this size are too large to keep. Needs what parity.py and llama.js need, and a built package.
 
@@ -82,7 +82,7 @@ def main():
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, 'f32.gguf'), os.path.join(folder, 'quantised.gguf')
-        subprocess.run(['node', 'tools/make-model.js', source, '--type', 'F32', *SHAPE], cwd=ROOT, check=True)
+        subprocess.run(['node', 'tools/models/make-model.js', source, '--type', 'F32', *SHAPE], cwd=ROOT, check=True)
         for name in sys.argv[1:] or FILE_TYPES:
             quantise(source, target, FILE_TYPES[name])
             theirs, ours = study(folder, target)

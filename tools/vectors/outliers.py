@@ -1,7 +1,7 @@
 """17 Gemma 3 models with outliers, up to 1500 tokens: our error at every position beside llama.cpp's and float32's own.
 
 Configurations vary heads, windows, patterns of local layers and head_dim; in each some channels of some norms weigh up to
-100 times the others. Made by tools/make-model.js in every kind of file, run by numpy in float64 (parity.py: the truth),
+100 times the others. Made by tools/models/make-model.js in every kind of file, run by numpy in float64 (parity.py: the truth),
 by transformers in float32 (hf.py: what float32 itself costs), by llama.cpp (llama.js) and by this package with its
 defaults, and with an F16 embedding packed as Q8_0. Prints a table and keeps it in tests/vectors/outliers.md. Ends with 1
 when a bar is missed: F32 at most 1e-6 at every position by default, F16 and BF16 at most 1e-6 in the mean, and no mean

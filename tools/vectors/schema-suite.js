@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { at } from '../proc.js';
+import { at } from '../support/proc.js';
 
 const DRAFTS = { 'draft2020-12': 2020, draft7: 7 };
 const FOLDERS = ['', 'optional/format'];

@@ -28,8 +28,8 @@ const TOPICS = [
   'a frog',
   'a big box',
 ];
-const LONGEST = 300,
-  END = 5;
+const LONGEST = 300;
+const END = 5;
 
 /** -ln p of id by a row of logits. @param {Float32Array} row @param {number} id */
 function loss(row, id) {
@@ -50,8 +50,8 @@ async function nll(evaluate, ids) {
  * @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {
   const ids = [];
-  let margin = Infinity,
-    row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
+  let margin = Infinity;
+  let row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
   while (ids.length < LONGEST) {
     if (ids.length) row = await extend(ids[ids.length - 1]);
     const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);

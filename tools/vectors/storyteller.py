@@ -5,7 +5,7 @@ Takes the weights out of models/storyteller/storyteller.gguf (Q8_0, turned to fl
 Gemma3ForCausalLM in float32 over public-domain tales that the model was not trained on, and writes
 tests/vectors/storyteller.json. Then run tools/vectors/storyteller.js.
 
-    pip install -r tools/train/requirements.txt
+    pip install -r tools/models/train/requirements.txt
     python3 tools/vectors/storyteller.py --corpus DIR --tokenizer build/train/tokenizer.model
 """
 import argparse

@@ -15,15 +15,15 @@ async function textOf(model, tokens) {
 /** @param {Job} job @returns {Promise<{ alone: number[], together: number[], facts: object }>} */
 export async function answer({ model: address, threads, tokens, together: many, rounds }) {
   const model = await loadModel(address, { threads, cache: false });
-  const text = await textOf(model, tokens),
-    texts = Array.from({ length: many }, () => text);
+  const text = await textOf(model, tokens);
+  const texts = Array.from({ length: many }, () => text);
   const timed = async (/** @type {string | string[]} */ input) => {
     const before = performance.now();
     await model.embed(/** @type {any} */ (input), { prompt: '' });
     return (performance.now() - before) / (typeof input === 'string' ? 1 : many);
   };
-  const alone = [],
-    together = [];
+  const alone = [];
+  const together = [];
   for (let i = -1; i < rounds; i++) {
     const [one, all] = [await timed(text), await timed(texts)];
     if (i >= 0) alone.push(one), together.push(all);

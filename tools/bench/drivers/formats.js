@@ -1,6 +1,6 @@
 /** formats: gemma-wasm's answers in a shape, in a browser. */
 import { loadModel } from '../../../js/index.js';
-import { answers } from '../formats.js';
+import { answers } from '../formats-measure.js';
 
-/** @param {import('../formats.js').Job} job */
+/** @param {import('../formats-measure.js').Job} job */
 export const answer = (job) => answers(/** @type {any} */ (loadModel), job);

@@ -9,8 +9,8 @@ import { gemma } from './gemma.js';
 /** one: one thread; two: several; beside: several, beside a program that computes.
  * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
 
-const PROMPT = 64,
-  TOKENS = 16;
+const PROMPT = 64;
+const TOKENS = 16;
 const { keepBusy } = /** @type {{ keepBusy: (on: boolean) => Promise<void> }} */ (/** @type {unknown} */ (globalThis));
 
 /** @param {Opened} side @param {number} seed @returns {Promise<Rates>} */
@@ -23,8 +23,8 @@ async function rates({ run }, seed) {
 export async function answer(job) {
   let { seed } = job;
   const open = gemma(loadModel);
-  const one = await open({ ...job, threads: 1 }),
-    two = await open(job);
+  const one = await open({ ...job, threads: 1 });
+  const two = await open(job);
   for (const side of [one, two]) await rates(side, seed++);
   /** @type {Turn[]} */
   const turns = [];

@@ -3,8 +3,8 @@
 /** @param {{ model: string, threads: number, rows: number, width: number, rounds: number, peers: string }} job
  * @returns {Promise<{ runs: number[] }>} */
 export async function answer({ model, threads, rows, width, rounds, peers }) {
-  const folder = new URL(`${peers}onnxruntime-web/dist/`, location.href).href,
-    entry = `${folder}ort.wasm.min.mjs`;
+  const folder = new URL(`${peers}onnxruntime-web/dist/`, location.href).href;
+  const entry = `${folder}ort.wasm.min.mjs`;
   const ort = await import(entry);
   ort.env.wasm.wasmPaths = folder;
   ort.env.wasm.numThreads = threads;

@@ -10,15 +10,15 @@
 export const STREAMS = 8;
 export const BYTES_PER_ROUND = 64 * STREAMS;
 
-const I32 = 0x7f,
-  V128 = 0x7b;
+const I32 = 0x7f;
+const V128 = 0x7b;
 const OP = { loop: 0x03, end: 0x0b, brIf: 0x0d, get: 0x20, set: 0x21, tee: 0x22, i32Const: 0x41, add: 0x6a, sub: 0x6b };
 const SIMD = { prefix: 0xfd, load: 0x00, or: 0x50, anyTrue: 0x53 };
 const VOID = 0x40;
-const ROUNDS = 2,
-  FIRST_STREAM = 3,
-  FIRST_SUM = FIRST_STREAM + STREAMS,
-  SUMS = 4;
+const ROUNDS = 2;
+const FIRST_STREAM = 3;
+const FIRST_SUM = FIRST_STREAM + STREAMS;
+const SUMS = 4;
 
 /** @param {number} n unsigned LEB128 */
 function leb(n) {

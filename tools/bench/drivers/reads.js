@@ -1,8 +1,8 @@
 /** reads: how fast this machine's memory is read by plain wasm loads, with so many threads; or, where only the
  * processors count, a cache of each. */
 
-const BYTES = 256 * 2 ** 20,
-  CACHED_BYTES = 2 ** 19; // of a thread
+const BYTES = 256 * 2 ** 20;
+const CACHED_BYTES = 2 ** 19; // of a thread
 const TOTAL = 8 * BYTES;
 const PAGE = 65536;
 
@@ -28,8 +28,8 @@ async function allReady(flag, threads) {
 
 /** Bytes per second. @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
-  const bytes = cached ? CACHED_BYTES : BYTES,
-    passes = TOTAL / bytes;
+  const bytes = cached ? CACHED_BYTES : BYTES;
+  const passes = TOTAL / bytes;
   const pages = (threads * bytes) / PAGE;
   const memory = threads > 1 ? new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }) : null;
   const flag = threads > 1 ? new Int32Array(new SharedArrayBuffer(8)) : null;

@@ -2,10 +2,10 @@
 import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import puppeteer from 'puppeteer-core';
-import { testModel } from '../../tests/js/models.js';
-import { at } from '../proc.js';
-import { serve } from '../serve.js';
-import { testEnvironment } from '../setup.js';
+import { testModel } from '../../../tests/js/models.js';
+import { at } from '../../support/proc.js';
+import { serve } from '../../serve.js';
+import { testEnvironment } from '../../build/setup.js';
 
 /** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits by model */
 const PAGE = at('build', 'processors-page');
@@ -16,7 +16,7 @@ async function buildPage() {
   rmSync(PAGE, { recursive: true, force: true });
   mkdirSync(PAGE, { recursive: true });
   await esbuild.build({
-    entryPoints: [at('tools', 'processors', 'worker.js')],
+    entryPoints: [at('tools', 'check', 'processors', 'worker.js')],
     outdir: PAGE,
     bundle: true,
     format: 'esm',
@@ -47,8 +47,8 @@ function launch(name, flags) {
 
 /** In the page. @param {string[]} addresses */
 async function evaluate(addresses) {
-  const worker = new Worker('/worker.js', { type: 'module' }),
-    found = [];
+  const worker = new Worker('/worker.js', { type: 'module' });
+  const found = [];
   for (const address of addresses) {
     found.push(
       await new Promise((resolve, reject) => {

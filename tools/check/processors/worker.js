@@ -1,5 +1,5 @@
-/* worker: in browsers: bits of one model (tests/js/local.js), for tools/processors.js. */
-import { barePlatform, bitsOf } from '../../tests/js/local.js';
+/* worker: in browsers: bits of one model (tests/js/local.js), for tools/check/processors.js. */
+import { barePlatform, bitsOf } from '../../../tests/js/local.js';
 
 const platform = barePlatform(async (name) => WebAssembly.compileStreaming(fetch(new URL(name, import.meta.url))));
 

@@ -1,8 +1,8 @@
 """A checkpoint to files: Hugging Face safetensors, and from those GGUF as llama.cpp's converter lays
 it out (gemma3: norms stored as 1 + w, tied head, SentencePiece pieces with scores and no merges).
 
-    python3 tools/train/export.py --out build/storyteller            storyteller-{f32,q8_0,q4_0}.gguf
-    python3 tools/train/export.py --ship models/storyteller/storyteller.gguf
+    python3 tools/models/train/export.py --out build/storyteller            storyteller-{f32,q8_0,q4_0}.gguf
+    python3 tools/models/train/export.py --ship models/storyteller/storyteller.gguf
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from model import make_config, make_model
 from tokenizer import Tokenizer
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TYPES = {"F32": gguf.LlamaFileType.ALL_F32, "Q8_0": gguf.LlamaFileType.MOSTLY_Q8_0,
          "Q4_0": gguf.LlamaFileType.MOSTLY_Q4_0}
 
@@ -55,8 +55,8 @@ def tensors(hf, layers):
 
 
 def chat_template():
-    """The template that the test models carry too: one text, kept in tools/make-model.js."""
-    script = "import('./tools/make-model.js').then((m) => process.stdout.write(m.CHAT_TEMPLATE))"
+    """The template that the test models carry too: one text, kept in tools/models/make-model.js."""
+    script = "import('./tools/models/make-model.js').then((m) => process.stdout.write(m.CHAT_TEMPLATE))"
     return subprocess.run(["node", "-e", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 

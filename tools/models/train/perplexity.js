@@ -4,10 +4,10 @@
  * the same weights in other types, through this package: JSON { F32, Q8_0, Q4_0 }.
  */
 import { readFileSync } from 'node:fs';
-import { loadModel } from '../../js/index.node.js';
-import { storyteller } from '../../tests/js/storyteller-files.js';
+import { loadModel } from '../../../js/index.node.js';
+import { storyteller } from '../../../tests/js/storyteller-files.js';
 
-const { texts } = JSON.parse(readFileSync(new URL('../../tests/vectors/storyteller.json', import.meta.url), 'utf8'));
+const { texts } = JSON.parse(readFileSync(new URL('../../../tests/vectors/storyteller.json', import.meta.url), 'utf8'));
 /** @type {Record<string, number[]>} */
 const result = {};
 for (const type of /** @type {const} */ (['F32', 'Q8_0', 'Q4_0'])) {

@@ -2,9 +2,9 @@
 /**
  * Ten stories for the model card, as they come: one topic each, seeds 1 to 10, through this package.
  *
- *   node tools/train/stories.js MODEL.gguf     JSON: [{ seed, prompt, text, finishReason }], and the options
+ *   node tools/models/train/stories.js MODEL.gguf     JSON: [{ seed, prompt, text, finishReason }], and the options
  */
-import { loadModel } from '../../js/index.node.js';
+import { loadModel } from '../../../js/index.node.js';
 
 const OPTIONS = { temperature: 0.7, topK: 40, topP: 0.95, maxTokens: 220 };
 const TOPICS = [
@@ -25,8 +25,8 @@ const model = await loadModel(source, { threads: 1 });
 try {
   const stories = [];
   for (const [i, topic] of TOPICS.entries()) {
-    const seed = i + 1,
-      prompt = `Tell me a story about ${topic}.`;
+    const seed = i + 1;
+    const prompt = `Tell me a story about ${topic}.`;
     const { text, finishReason } = await model
       .chat()
       .send(prompt, { ...OPTIONS, seed })

@@ -4,12 +4,12 @@
 /** @typedef {{ title: string, side: string, value: number }} Bar */
 
 const OURS = /^gemma-/;
-const WIDTH = 760,
-  LABELS = 250,
-  NUMBERS = 70,
-  LINE = 24,
-  GAP = 34,
-  TOP = 30;
+const WIDTH = 760;
+const LABELS = 250;
+const NUMBERS = 70;
+const LINE = 24;
+const GAP = 34;
+const TOP = 30;
 
 /** Text and bars follow the reader's light or dark theme. */
 const STYLE = `text{font:13px system-ui,sans-serif;fill:#1f2328}.head{font-weight:600}
@@ -30,13 +30,13 @@ function bars({ speed }, column) {
 
 /** @param {string} head @param {Bar[]} all @param {number} top */
 function group(head, all, top) {
-  const most = Math.max(...all.map(({ value }) => value)),
-    room = WIDTH - LABELS - NUMBERS;
+  const most = Math.max(...all.map(({ value }) => value));
+  const room = WIDTH - LABELS - NUMBERS;
   const lines = all.map(({ side, title, value }, i) => {
-    const y = top + LINE * (i + 0.5),
-      width = Math.max(1, (value / most) * room).toFixed(1);
-    const kind = OURS.test(side) ? 'ours' : 'other',
-      number = value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+    const y = top + LINE * (i + 0.5);
+    const width = Math.max(1, (value / most) * room).toFixed(1);
+    const kind = OURS.test(side) ? 'ours' : 'other';
+    const number = value >= 100 ? value.toFixed(0) : value.toPrecision(3);
     return (
       `<text x="${LABELS - 8}" y="${y + 13}" text-anchor="end">${escape(title)}</text>` +
       `<rect class="${kind}" x="${LABELS}" y="${y + 1}" width="${width}" height="${LINE - 8}" rx="3"/>` +

@@ -1,6 +1,6 @@
 /** limits: docs/limits.md's table, of the constants as the code has them. */
 import { readFileSync } from 'node:fs';
-import { Trouble, at } from '../proc.js';
+import { Trouble, at } from '../../support/proc.js';
 
 /** What is limited, where its number stands, in what, and the code of the error that says so, if it is one.
  * @typedef {[what: string, file: string, name: string, unit: string, code?: string]} Limit */
@@ -23,7 +23,7 @@ const LIMITS = {
     ['what WebAssembly can address', 'js/engine/engine.js', 'ADDRESSES', 'bytes', 'no-memory'],
     ['the context', 'src/base/base.h', 'GW_MAX_CONTEXT', 'tokens', 'bad-option'],
     ['threads', 'src/base/base.h', 'GW_MAX_THREADS', '', 'bad-option'],
-    ['one result (logits of many ids, vectors)', 'js/link/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
+    ['one result (logits of many ids, vectors)', 'js/protocol.js', 'MAX_RESULT_BYTES', 'bytes', 'bad-option'],
   ],
   'Texts and ids': [
     [
@@ -40,18 +40,26 @@ const LIMITS = {
       '',
       'bad-count',
     ],
+    ['characters in all texts of one call', 'js/link/connection.js', 'MOST_CHARACTERS', '', 'bad-option'],
+    [
+      'tokens of one text (in a prompt, or to embed or score: `context-exceeded`)',
+      'js/engine/vocabulary.js',
+      'MOST_IDS',
+      '',
+      'bad-count',
+    ],
+    ['stop sequences', 'js/options.js', 'MAX_STOPS', '', 'bad-option'],
     ['ids in one list', 'js/model.js', 'MOST_IDS', '', 'bad-option'],
     ['`maxTokens`', 'js/options.js', 'MAX_TOKENS', 'tokens', 'bad-option'],
   ],
   "Chat templates (strangers' programs)": [
-    ['time', 'js/engine/template.js', 'milliseconds', 'ms', 'template-error'],
-    ['size of a value, with all in it', 'js/engine/template.js', 'size', '', 'template-error'],
-    ['characters of the template', 'js/engine/template.js', "'characters of template'", '', 'template-error'],
+    ['time', 'js/engine/interpreter.js', 'milliseconds', 'ms', 'template-error'],
+    ['size of a value, with all in it', 'js/engine/interpreter.js', 'size', '', 'template-error'],
+    ['characters of the template', 'js/engine/interpreter.js', "'characters of template'", '', 'template-error'],
   ],
   'Formats of answers': [
-    ['a format, as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'bad-format'],
-    ['steps of reading it and of telling its cases apart', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'bad-format'],
-    ['steps of making it an automaton', 'js/grammar/lower.js', 'MOST_STEPS', '', 'bad-format'],
+    ['a format, as text', 'js/grammar/index.js', 'MOST_TEXT', 'characters', 'format-too-complex'],
+    ['work of compiling it, in steps', 'js/grammar/refusal.js', 'MOST_STEPS', '', 'format-too-complex'],
     ['ways to go on at one place of an answer', 'src/text/states.h', 'GW_MOST_ITEMS', '', 'bad-format'],
     ['steps of finding which tokens may come next', 'src/text/states.h', 'GW_MOST_WORK', '', 'bad-format'],
     [
@@ -86,8 +94,8 @@ const LIMITS = {
 /** The value that a constant is given: a number, or numbers that are added, shifted and so on.
  * @param {string} file @param {string} name */
 function valueOf(file, name) {
-  const text = readFileSync(at(file), 'utf8'),
-    quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const text = readFileSync(at(file), 'utf8');
+  const quoted = name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   const [, given] = new RegExp(`(?:^|[\\s{,])${quoted}\\s*[=:]\\s*([-+*/ \\d_<.e()]+?)\\s*[,;}\\n]`).exec(text) ?? [];
   if (!given) throw new Trouble(`${file} has no number ${name}`);
   return Number(Function(`return ${given}`)());

@@ -1,15 +1,14 @@
 /** parts: what README.md, SPEED.md and docs/ have generated, by name: each gives Markdown. */
 import { readFileSync } from 'node:fs';
-import { CODES } from '../../js/errors.js';
-import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../js/options.js';
-import { Trouble, at, output } from '../proc.js';
-import { headersFile } from '../build-site.js';
-import { contentSecurityPolicy, pageHeaders } from '../serve.js';
+import { CODES } from '../../../js/errors.js';
+import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
+import { Trouble, at, output } from '../../support/proc.js';
+import { headersFile } from '../../build/site.js';
+import { contentSecurityPolicy, pageHeaders } from '../../serve.js';
 import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
-import { sourceTable } from './sources.js';
 import { holdsTable, shortTable, speedTable } from './speed.js';
-import { APPS } from '../../tests/apps/apps.js';
+import { APPS } from '../../../tests/apps/apps.js';
 import { properties } from './typedefs.js';
 import { FIELDS, OPTIONS } from './words.js';
 
@@ -24,21 +23,21 @@ function samplerDefaults() {
   return new Map([...rows].map(([, name, standard]) => [name, standard]));
 }
 
-/** @param {string} typedef of js/model.js @param {Record<string, import('../../js/options.js').Rule>} rules */
+/** @param {string} typedef of js/options.js @param {Record<string, import('../../../js/options.js').Rule>} rules */
 function optionTable(typedef, rules) {
-  const types = new Map(properties('js/model.js', typedef).map(({ name, type }) => [name, type]));
+  const types = new Map(properties('js/options.js', typedef).map(({ name, type }) => [name, type]));
   const defaults = samplerDefaults();
   const rows = Object.entries(rules).map(([name, { expected, sampler }]) => {
-    const words = OPTIONS[typedef][name],
-      type = types.get(name);
+    const words = OPTIONS[typedef][name];
+    const type = types.get(name);
     const standard = sampler ? defaults.get(sampler) : (words?.standard ?? 'none');
-    if (!words) throw new Trouble(`tools/readme/words.js does not say what ${name} of ${typedef} is`);
-    if (!type) throw new Trouble(`js/model.js: ${typedef} has no ${name}`);
+    if (!words) throw new Trouble(`tools/release/readme/words.js does not say what ${name} of ${typedef} is`);
+    if (!type) throw new Trouble(`js/options.js: ${typedef} has no ${name}`);
     if (!standard) throw new Trouble(`src/run/sampler.c has no default of ${sampler}`);
     return [code(name), code(type), cell(standard), cell(expected), words.unit ?? '', cell(words.meaning)];
   });
   const known = Object.keys(OPTIONS[typedef]).find((name) => !Object.hasOwn(rules, name));
-  if (known) throw new Trouble(`tools/readme/words.js: there is no option ${known} any more`);
+  if (known) throw new Trouble(`tools/release/readme/words.js: there is no option ${known} any more`);
   return table(['option', 'type', 'default', 'range', 'unit', 'meaning'], rows);
 }
 
@@ -46,7 +45,7 @@ function optionTable(typedef, rules) {
 function fieldTable(file, typedef) {
   const rows = properties(file, typedef).map(({ name, type, optional }) => {
     const meaning = FIELDS[typedef][name];
-    if (!meaning) throw new Trouble(`tools/readme/words.js does not say what ${name} of ${typedef} is`);
+    if (!meaning) throw new Trouble(`tools/release/readme/words.js does not say what ${name} of ${typedef} is`);
     return [code(name + (optional ? '?' : '')), code(type), cell(meaning)];
   });
   return table(['field', 'type', 'meaning'], rows);
@@ -89,7 +88,7 @@ function accuracyTable({ accuracy }) {
 
 /** What the last run of tests/apps/run.js found. */
 function ecosystemTable() {
-  const results = JSON.parse(readFileSync(at('docs', 'ecosystem.json'), 'utf8'));
+  const results = JSON.parse(readFileSync(at('docs', 'reports', 'ecosystem.json'), 'utf8'));
   const rows = APPS.map(({ name, title, recipe = '' }) => {
     const { ok, threads, error = '' } = results[name] ?? {};
     const passed = threads ? `ok, ${threads} thread${threads > 1 ? 's' : ''}` : 'ok';
@@ -98,9 +97,6 @@ function ecosystemTable() {
   });
   return table(['tool', 'result', 'what it takes besides headers'], rows);
 }
-
-/** @param {string} folder @param {boolean} [ordered] */
-const sources = (folder, ordered) => () => sourceTable(folder, ordered);
 
 /** @type {Record<string, (measured: Measured) => string | Promise<string>>} */
 export const PARTS = {
@@ -139,21 +135,10 @@ export const PARTS = {
       ['code', 'meaning'],
       Object.entries(CODES).map(([name, text]) => [code(name), cell(text)]),
     ),
-  progress: () => fieldTable('js/engine/meter.js', 'Progress'),
-  result: () => fieldTable('js/generation.js', 'GenerateResult'),
-  message: () => fieldTable('js/chat.js', 'ChatMessage'),
-  info: () => fieldTable('js/engine/info.js', 'ModelInfo'),
+  progress: () => fieldTable('js/protocol.js', 'Progress'),
+  result: () => fieldTable('js/protocol.js', 'GenerateResult'),
+  message: () => fieldTable('js/options.js', 'ChatMessage'),
+  info: () => fieldTable('js/protocol.js', 'ModelInfo'),
   capabilities: () => fieldTable('js/probe.js', 'Capabilities'),
-  inspection: () => fieldTable('js/model.js', 'Inspection'),
-  'sources-src': sources('src', true),
-  'sources-js': sources('js', true),
-  'sources-web': sources('web'),
-  'sources-tests-c': sources('tests/c'),
-  'sources-tests-js': sources('tests/js'),
-  'sources-tests-e2e': sources('tests/e2e'),
-  'sources-tests-fuzz': sources('tests/fuzz'),
-  'sources-tools': sources('tools'),
-  'sources-tools-bench': sources('tools/bench'),
-  'sources-tools-vectors': sources('tools/vectors'),
-  'sources-tools-readme': sources('tools/readme'),
+  inspection: () => fieldTable('js/protocol.js', 'Inspection'),
 };

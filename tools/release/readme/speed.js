@@ -68,7 +68,7 @@ function limits({ decodeShare, results }) {
   return [...shares, ...failed].join(' ');
 }
 
-/** Share of the machine that others may use before a remark is due, as in tools/bench.js. */
+/** Share of the machine that others may use before a remark is due, as in tools/bench/bench.js. */
 const CALM = 0.1;
 
 /** Names what was visited less often, because it is slow. @param {Speed['models']} models @param {number} runs */
@@ -107,8 +107,8 @@ const FALLBACK = 'gemma-simd128';
 /** One row a runtime, at two threads. @param {Measured} measured */
 export function shortTable({ speed }) {
   if (!speed) return NOT_YET;
-  const [part] = speed.models,
-    columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
+  const [part] = speed.models;
+  const columns = ['load s', 'prefill 256', 'decode @0', 'memory MB'];
   const rows = part.results
     .filter(({ side, threads }) => threads === 2 && side !== FALLBACK)
     .map(({ title, medians }) => [title, ...columns.map((column) => figure(medians[column]))]);
@@ -125,8 +125,8 @@ export function holdsTable({ speed }) {
   const of = (/** @type {string} */ side, threads = 2) => {
     return part.results.find((result) => result.side === side && result.threads === threads);
   };
-  const ours = of('gemma-chromium'),
-    others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
+  const ours = of('gemma-chromium');
+  const others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
   if (!ours) return NOT_YET;
   const times = (/** @type {number | undefined} */ value) => (value ? `${figure(value)} x` : '-');
   const rows = Object.keys(ours.medians)

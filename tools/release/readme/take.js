@@ -4,10 +4,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { Trouble, at, output } from '../proc.js';
+import { Trouble, at, output } from '../../support/proc.js';
 
 /**
- * @typedef {object} Speed    of build/bench.json (tools/bench.js)
+ * @typedef {object} Speed    of build/bench.json (tools/bench/bench.js)
  * @property {string} date
  * @property {{ processor: string, cores: number, memory: number, node: string, chromium: string,
  *   firefox: string }} machine
@@ -59,18 +59,18 @@ function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare })
   };
 }
 
-/** What tools/size-report.js prints: name, size, and in brackets how far it packs. @returns {Sizes} */
+/** What tools/check/sizes.js prints: name, size, and in brackets how far it packs. @returns {Sizes} */
 function sizes() {
   // Its status is the tests' affair: a size above its limit is a size all the same.
-  const { stdout } = spawnSync(process.execPath, [at('tools', 'size-report.js')], { encoding: 'utf8', cwd: at() });
+  const { stdout } = spawnSync(process.execPath, [at('tools', 'check', 'sizes.js')], { encoding: 'utf8', cwd: at() });
   const lines = stdout.split('\n');
   const rows = lines.flatMap((line) => {
-    const match = line.match(/^(\S.*?)\s+([\d.]+) KB(?:\s+limit \d+ KB[A-Z ]*)?(?:\s+\(([\d.]+) KB compressed\))?$/);
+    const match = line.match(/^(\S.*?)\s+([\d.]+) KB(?:\s+limit [\d.]+ KB[A-Z ]*)?(?:\s+\(([\d.]+) KB compressed\))?$/);
     if (!match) return [];
     const [, what, kilobytes, compressed] = match;
     return [{ what, kilobytes: Number(kilobytes), ...(compressed && { compressed: Number(compressed) }) }];
   });
-  if (!rows.length) throw new Trouble('tools/size-report.js fails: nothing to take from it');
+  if (!rows.length) throw new Trouble('tools/check/sizes.js fails: nothing to take from it');
   return rows;
 }
 

@@ -1,7 +1,7 @@
 /** typedefs: the properties of a JSDoc typedef, as a JavaScript file of this project declares it. */
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
-import { Trouble, at } from '../proc.js';
+import { Trouble, at } from '../../support/proc.js';
 
 /** @typedef {{ name: string, type: string, optional: boolean }} Property */
 

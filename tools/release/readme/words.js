@@ -2,7 +2,7 @@
  * words: what docs/api.md says of options and fields beyond the short JSDoc of the package, whose bytes
  * are counted. Names, types, ranges and the sampler's defaults are not here: they come from the code.
  */
-import { postable } from '../../js/options.js';
+import { postable } from '../../../js/options.js';
 
 /** Per option: meaning; default where no table of the code has it; what its number counts.
  * @type {Record<string, Record<string, { meaning: string, standard?: string, unit?: string }>>} */
@@ -149,7 +149,7 @@ export const FIELDS = {
     tensors: 'every tensor, with the innermost dimension first; offset and size in bytes of the file',
   },
   ModelInfo: {
-    architecture: "the file's, one of [the family](family.md)",
+    architecture: "the file's, one of the table in the README",
     name: 'as the file says; may be empty',
     quantisation: 'the type that holds most weights of the layers',
     parameters: 'how many numbers the weights are',
@@ -168,9 +168,9 @@ export const FIELDS = {
     variant: '`simd128` or `relaxed`, with `+threads` in the threaded builds',
     variantReason:
       'why `auto` did not take relaxed here though the platform has it, or what its kernels do without: ' +
-      'what the platform computes wrongly (docs/processors.md of the repository); empty when all is well',
+      'what the platform computes wrongly (docs/reports/processors.md of the repository); empty when all is well',
     isolated: 'whether threads are possible here',
-    reason: 'why there is only one thread; empty when there are more',
+    reason: 'why there is one thread only, or why no model can be loaded; empty otherwise',
     fileBytes: 'up to the end of the last tensor',
     chatTemplate: 'whether messages are taken: the file has a template, or is a Gemma without one',
     bosToken: 'id that begins a text',
@@ -189,6 +189,8 @@ export const FIELDS = {
     value:
       'with a `format`, of an answer that is whole (`finishReason` is `stop`): what its JSON says; the text, where the ' +
       'format is none of JSON',
+    issues:
+      'why a [schema library](formats.md#schema-libraries) refused the value: `{ message }` each; there is no `value` then',
     toolCalls:
       'with `tools`: what was called, `{ id, name, arguments }`, and `result` or `error` where `execute` gave one',
     logprobs:
@@ -196,12 +198,12 @@ export const FIELDS = {
       "logits' probabilities; with a `format` among the tokens that were allowed",
   },
   Capabilities: {
-    variant: 'the build that `auto` takes; null where none runs',
+    variant: 'the build that `auto` takes; null if none can run: no SIMD, or no workers (service and shared workers)',
     simd: 'the platform has WebAssembly SIMD: nothing runs without',
     relaxed: 'it has relaxed SIMD too',
     isolated: 'memory can be shared between threads',
     threads: 'that `loadModel` would use',
-    reason: 'why there is only one thread; empty when there are more',
+    reason: 'why there is one thread only, or why no model can be loaded; empty otherwise',
     memory: 'bytes that the device has, as far as it tells: browsers round, and stop at 8 GB, some say nothing',
   },
   ChatMessage: {

@@ -1,0 +1,284 @@
+/**
+ * layers: checks that each folder uses only the folders that it may, and that no files import each other in a circle.
+ * Type imports in JSDoc count like any import. It also checks what the imports of tests name.
+ *
+ *   node tools/check/layers.js
+ */
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { posix } from 'node:path';
+import ts from 'typescript';
+import { at } from '../support/proc.js';
+
+/** The folders of each tree, lowest first, and what each may use. Files of js/ itself are in one of four groups
+ * (GROUPS); '.' stands for the other files of a tree's own folder. @type {Record<string, Record<string, string>>} */
+const LAYERS = {
+  src: {
+    base: '',
+    file: 'base',
+    text: 'base',
+    kernels: 'base file',
+    model: 'base file text kernels',
+    run: 'base model',
+    '.': 'base file text kernels model run',
+  },
+  js: {
+    errors: '',
+    protocol: 'errors',
+    platform: 'errors protocol',
+    download: 'errors protocol platform',
+    link: 'errors protocol platform download',
+    grammar: 'errors protocol',
+    'tool-calling': 'errors protocol grammar',
+    engine: 'errors protocol platform download link grammar tool-calling',
+    front: 'errors protocol platform download link tool-calling',
+    shared: 'errors protocol platform download link front',
+    search: 'errors protocol download engine',
+    cli: 'errors protocol front',
+    '.': 'errors protocol platform download grammar tool-calling engine search shared cli',
+  },
+  web: {
+    shell: '',
+    rendering: 'shell',
+    offline: 'shell',
+    history: 'shell',
+    settings: 'shell history',
+    chat: 'shell rendering history',
+    models: 'shell offline history chat',
+    inside: 'shell history chat',
+    search: 'shell history chat models',
+    '.': 'shell rendering offline history settings chat models inside search',
+  },
+};
+/** Groups of files in js/ itself. The rest are entries: started or imported by their path. */
+const GROUPS = /** @type {Record<string, string>} */ ({
+  errors: 'errors',
+  protocol: 'protocol',
+  ...Object.fromEntries(
+    'probe options schemas matches calls saved states generation chat embed inside model public index'
+      .split(' ')
+      .map((name) => [name, 'front']),
+  ),
+});
+/** Entries of the package that the command line starts from. */
+const STARTS = /^(index|index\.node)\.js$/;
+
+/** Headers from outside the project: the C standard's, and the platform's where they belong. */
+const STANDARD = /^(limits|math|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|float)\.h$/;
+const PLATFORM = /** @type {[files: RegExp, headers: RegExp][]} */ ([
+  [/^base\/threads/, /^(pthread|time)\.h$/],
+  [/^kernels\/simd/, /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/],
+]);
+/** The only files that may ask what they are compiled for. */
+const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
+
+/** The only packages that js/ may import, and from where. */
+const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
+/** Modules that may use Node's own modules. */
+const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)/;
+/** What web/ may import from outside: the package's index and libraries. */
+const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
+/** Further imports of single files: those that the package offers for service workers, and the search. */
+const WEB_MORE = /** @type {Record<string, string[]>} */ ({
+  'offline/sw.js': ['js/platform/features.js', 'js/platform/isolation.js'],
+  'offline/offline.js': ['js/platform/isolation.js'],
+  'search/texts.js': ['js/search.js', 'examples/search/texts.js'],
+  'search/finds.js': ['examples/search/texts.js'],
+});
+
+/** @type {string[]} */
+const problems = [];
+/** What each file imports, types included. @type {Map<string, string[]>} */
+const graph = new Map();
+
+/** The folder of a file, or the group of one that lies in the tree's own folder. @param {string} tree @param {string}
+ * file */
+function folderOf(tree, file) {
+  if (file.includes('/')) return file.split('/')[0];
+  return tree === 'js' ? (GROUPS[file.replace(/(\.node)?\.js$/, '')] ?? '.') : '.';
+}
+
+/** Notes an import within a tree, and says whether the layers allow it.
+ * @param {string} tree @param {string} file @param {string} target both relative to the tree */
+function isAllowed(tree, file, target) {
+  graph.set(`${tree}/${file}`, [...(graph.get(`${tree}/${file}`) ?? []), `${tree}/${target}`]);
+  const from = folderOf(tree, file);
+  const to = folderOf(tree, target);
+  const uses = LAYERS[tree][from];
+  return from === to || uses?.split(' ').includes(to);
+}
+
+/** @param {string} file */
+function checkC(file) {
+  const text = readFileSync(at('src', file), 'utf8');
+  for (const [, quote, header] of text.matchAll(/^#\s*include\s+([<"])([^>"]+)/gm)) {
+    const fine =
+      quote === '"'
+        ? isAllowed('src', file, header)
+        : STANDARD.test(header) || PLATFORM.some(([files, headers]) => files.test(file) && headers.test(header));
+    if (!fine) problems.push(`src/${file}: may not include ${header}`);
+  }
+  if (!KNOWS_PLATFORM.test(file) && /__wasm|__EMSCRIPTEN|emscripten/.test(text)) {
+    problems.push(`src/${file}: only ${KNOWS_PLATFORM} may know the platform`);
+  }
+  if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: the recipe has no #if');
+}
+
+/** Returns what a file imports, statically or not, and what only its types need. @param {string} text */
+function imports(text) {
+  const types = text.matchAll(/@import [^']*'([^']+)'|\bimport\('([^']+)'\)/g);
+  const all = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);
+  return { all, types: [...types].map(([, one, other]) => one ?? other).filter((name) => name.startsWith('.')) };
+}
+
+/** @param {string} file @param {string} target */
+function packageProblem(file, target) {
+  const forNode = NODE_SIDE.test(file);
+  if (target.startsWith('node:')) return forNode ? '' : 'only a Node-side file may';
+  if (!target.startsWith('.')) return JS_PACKAGES[target] === file ? '' : 'that package is not for it';
+  const path = posix.join(posix.dirname(file), target);
+  if (!existsSync(at('js', path))) return 'there is no such file';
+  if (NODE_SIDE.test(path) && !forNode) return 'that is for Node';
+  return isAllowed('js', file, path) || (/^cli\//.test(file) && STARTS.test(path))
+    ? ''
+    : 'that is not in a lower layer';
+}
+
+/** @param {string} file */
+function checkPackage(file) {
+  const { all, types } = imports(readFileSync(at('js', file), 'utf8'));
+  for (const target of new Set([...all, ...types])) {
+    const problem = packageProblem(file, target);
+    if (problem) problems.push(`js/${file} may not import ${target}: ${problem}`);
+  }
+}
+
+/** @param {string} file */
+function checkWeb(file) {
+  const { all, types } = imports(readFileSync(at('web', file), 'utf8'));
+  for (const target of new Set([...all, ...types])) {
+    const path = target.startsWith('.') ? posix.join('web', posix.dirname(file), target) : target;
+    const isOwn = path.startsWith('web/');
+    const fine = isOwn
+      ? isAllowed('web', file, path.slice(4))
+      : WEB_IMPORTS.test(path) || WEB_MORE[file]?.includes(path) || (!all.includes(target) && path.startsWith('js/'));
+    if (!fine) problems.push(`web/${file}: may not import ${target}`);
+  }
+}
+
+/** Reports files that import each other in a circle (Tarjan 1972: strongly connected components). */
+function checkCircles() {
+  /** @type {Map<string, { index: number, low: number, open: boolean }>} */
+  const seen = new Map();
+  /** @type {string[]} */
+  const stack = [];
+  const visit = (/** @type {string} */ file) => {
+    const mine = { index: seen.size, low: seen.size, open: true };
+    seen.set(file, mine);
+    stack.push(file);
+    for (const target of graph.get(file) ?? []) {
+      const other = seen.get(target) ?? visit(target);
+      if (other.open) mine.low = Math.min(mine.low, other.low);
+    }
+    if (mine.low === mine.index) {
+      const circle = stack.splice(stack.indexOf(file));
+      for (const one of circle) /** @type {{ open: boolean }} */ (seen.get(one)).open = false;
+      if (circle.length > 1) problems.push(`a circle: ${circle.join(', ')}`);
+    }
+    return mine;
+  };
+  for (const file of graph.keys()) if (!seen.has(file)) visit(file);
+}
+
+/** Files of the project, each parsed once. @type {Map<string, ts.SourceFile>} */
+const parsed = new Map();
+
+/** @param {string} path */
+function parse(path) {
+  const known = parsed.get(path);
+  const source = known ?? ts.createSourceFile(path, readFileSync(at(path), 'utf8'), ts.ScriptTarget.ES2022);
+  parsed.set(path, source);
+  return source;
+}
+
+/** Names that a module exports; null: those of another one too, so that nobody can say without looking there.
+ * @param {string} path @returns {Set<string> | null} */
+function exportsOf(path) {
+  /** @type {Set<string>} */
+  const names = new Set();
+  for (const statement of parse(path).statements) {
+    if (ts.isExportAssignment(statement)) names.add('default');
+    if (ts.isExportDeclaration(statement)) {
+      const { exportClause: clause } = statement;
+      if (!clause) return null;
+      const found = ts.isNamedExports(clause) ? clause.elements.map(({ name }) => name) : [clause.name];
+      found.forEach(({ text }) => names.add(text));
+    }
+    const modifiers = ts.canHaveModifiers(statement) ? ts.getModifiers(statement) : [];
+    if (!modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) continue;
+    namesOf(statement).forEach((name) => names.add(name));
+  }
+  return names;
+}
+
+/** What a statement declares. @param {ts.Statement} statement @returns {string[]} */
+function namesOf(statement) {
+  const named = ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement);
+  if (named) return [statement.name?.text ?? 'default'];
+  if (!ts.isVariableStatement(statement)) return [];
+  return statement.declarationList.declarations.flatMap(({ name }) => {
+    if (ts.isIdentifier(name)) return [name.text];
+    return name.elements.flatMap((one) => ('name' in one && ts.isIdentifier(one.name) ? [one.name.text] : []));
+  });
+}
+
+/** A test whose imports are gone fails before it says what it tests. @param {string} file */
+function checkTest(file) {
+  const path = `tests/${file}`;
+  for (const statement of parse(path).statements) {
+    if (!ts.isImportDeclaration(statement) || !ts.isStringLiteral(statement.moduleSpecifier)) continue;
+    const { text } = statement.moduleSpecifier;
+    const target = posix.join(posix.dirname(path), text);
+    if (!text.startsWith('.')) continue;
+    if (!existsSync(at(target))) problems.push(`${path}: there is no ${text}`);
+    else if (text.endsWith('.js')) checkNames(path, statement, target);
+  }
+}
+
+/** @param {string} path @param {ts.ImportDeclaration} statement @param {string} target a module that is there */
+function checkNames(path, { importClause }, target) {
+  const bindings = importClause?.namedBindings;
+  const there = exportsOf(target);
+  if (!there || !bindings || !ts.isNamedImports(bindings)) return;
+  for (const { name, propertyName } of bindings.elements) {
+    const wanted = (propertyName ?? name).text;
+    if (!there.has(wanted)) problems.push(`${path}: ${target} does not export ${wanted}`);
+  }
+}
+
+/** @param {string} folder @param {RegExp} names @param {(file: string) => unknown} check */
+function each(folder, names, check) {
+  const files = readdirSync(at(folder), { recursive: true })
+    .map(String)
+    .filter((name) => names.test(name));
+  if (!files.length) problems.push(`${folder}/: no files to check`);
+  for (const file of files) {
+    const layers = LAYERS[folder];
+    if (layers && !(folderOf(folder, file) in layers)) problems.push(`${folder}/${file}: not in a layer`);
+    check(file);
+  }
+  return files.length;
+}
+
+const counts = {
+  src: each('src', /\.[ch]$/, checkC),
+  js: each('js', /\.js$/, checkPackage),
+  web: each('web', /\.js$/, checkWeb),
+  tests: each('tests', /^(c|e2e|fuzz|js|lab|support)\/[^/]*\.js$/, checkTest),
+};
+checkCircles();
+for (const problem of problems) console.log(problem);
+const files = Object.entries(counts)
+  .map(([folder, count]) => `${count} files in ${folder}`)
+  .join(', ');
+console.log(`${files}: ${problems.length || 'no'} problems`);
+process.exitCode = problems.length ? 1 : 0;
