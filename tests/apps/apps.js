@@ -28,8 +28,8 @@ function vite(version) {
     'main.js': MAIN,
     'vite.config.js': `const headers = ${HEADERS};\nexport default { server: { headers }, preview: { headers } };\n`,
   };
-  const packages = { vite: version },
-    folder = `vite${major}`;
+  const packages = { vite: version };
+  const folder = `vite${major}`;
   return [
     {
       name: `vite${major}`,

@@ -12,8 +12,8 @@ test('apps of other tools answer as Node does', async (t) => {
   await surrounded(async (given) => {
     for (const app of APPS.filter(({ quick }) => quick)) {
       await t.test(app.title, async () => {
-        const threads = app.base === 'cdn' ? 1 : undefined,
-          { ok, error, ...got } = await tryApp(app, given, browser);
+        const threads = app.base === 'cdn' ? 1 : undefined;
+        const { ok, error, ...got } = await tryApp(app, given, browser);
         assert.ok(ok, error);
         if (app.check) return;
         if (threads) assert.equal(got.threads, threads);

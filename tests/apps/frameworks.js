@@ -19,10 +19,10 @@ const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
 /** @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
 export function next(version, flags, how) {
-  const major = version.split('.')[0],
-    name = `next${major}-${how}`;
-  const packages = { next: version, react: '19.3.1', 'react-dom': '19.3.1' },
-    folder = `next${major}`;
+  const major = version.split('.')[0];
+  const name = `next${major}-${how}`;
+  const packages = { next: version, react: '19.3.1', 'react-dom': '19.3.1' };
+  const folder = `next${major}`;
   const files = {
     'app/layout.js': 'export default ({ children }) => <html><body>{children}</body></html>;\n',
     'app/page.js': `'use client';
@@ -44,8 +44,8 @@ export async function GET() {
 export default { headers: async () => [{ source: '/:path*', headers }] };
 `,
   };
-  const start = ['next', 'start', '-p', 'PORT'],
-    build = ['next', 'build', ...flags];
+  const start = ['next', 'start', '-p', 'PORT'];
+  const build = ['next', 'build', ...flags];
   const env = { NEXT_TELEMETRY_DISABLED: '1' };
   const title = `Next ${version}, ${how}`;
   const one = { packages, files, folder, env };
@@ -204,8 +204,8 @@ const STREAM = "for await (const piece of model.chat().send('Hello', { maxTokens
 /** What `npm create vite` makes, the lines that make it answer, and the headers.
  * @param {string} template @param {App['files']} files @returns {App[]} */
 function created(template, files) {
-  const name = `create-${template}`,
-    headers = `headers: ${HEADERS}`;
+  const name = `create-${template}`;
+  const headers = `headers: ${HEADERS}`;
   /** @type {Omit<App, 'name' | 'title'>} */
   const one = {
     folder: name,

@@ -5,8 +5,8 @@
  *
  *   node tests/apps/run.js [--table] [--rest] [NAME …]
  *
- * Without names all of them. --table writes what was found into docs/ecosystem.json, row by row, of which
- * `node tools/readme.js` makes the table; --rest leaves out what passed there with the package as it is now.
+ * Without names all of them. --table writes what was found into docs/reports/ecosystem.json, row by row, of which
+ * `node tools/release/readme.js` makes the table; --rest leaves out what passed there with the package as it is now.
  */
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -15,9 +15,9 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { loadModel, probe } from '../../js/index.node.js';
-import { at, isMain } from '../../tools/proc.js';
+import { at, isMain } from '../../tools/support/proc.js';
 import { serve } from '../../tools/serve.js';
-import { newerNode } from '../../tools/setup.js';
+import { newerNode } from '../../tools/build/setup.js';
 import { installPackage } from '../js/installed.js';
 import { testModel } from '../js/models.js';
 import { launch } from '../e2e/helpers.js';
@@ -28,8 +28,8 @@ import { APPS } from './apps.js';
 /** of: the package that it was. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
-const LONGEST = 400_000,
-  SHOWN = 60_000;
+const LONGEST = 400_000;
+const SHOWN = 60_000;
 /** What other origins need to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
@@ -73,8 +73,8 @@ function asItCame(path) {
 
 /** Once for each list of packages. @param {string} folder @param {App} app */
 async function installTools(folder, app) {
-  const { packages, create } = app,
-    stamp = join(folder, 'installed.json');
+  const { packages, create } = app;
+  const stamp = join(folder, 'installed.json');
   const wanted = JSON.stringify({ private: true, type: 'module', ...app.manifest, dependencies: packages });
   const known = existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted + (create ?? '');
   if (!known) {
@@ -107,9 +107,9 @@ function watched(page) {
 
 /** What a page says once it has an answer. @param {import('puppeteer-core').Browser} browser @param {string} url */
 async function shown(browser, url) {
-  const context = await browser.createBrowserContext(),
-    page = await context.newPage(),
-    troubles = watched(page);
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  const troubles = watched(page);
   try {
     await page.goto(url, { timeout: SHOWN, waitUntil: 'domcontentloaded' });
     if (/\/api$/.test(url)) return await page.evaluate(() => document.body.innerText);
@@ -125,14 +125,14 @@ async function shown(browser, url) {
 /** The same of a page that shows the answer while it comes, after its button was pressed, if it has one.
  * @param {import('puppeteer-core').Browser} browser @param {string} url @param {string} expected */
 async function streamed(browser, url, expected) {
-  const context = await browser.createBrowserContext(),
-    page = await context.newPage(),
-    troubles = watched(page);
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
+  const troubles = watched(page);
   try {
     await page.goto(url, { timeout: SHOWN, waitUntil: 'load' });
     await page.evaluate(() => {
-      const states = new Set(),
-        body = document.body;
+      const states = new Set();
+      const body = document.body;
       new MutationObserver(() => states.add(body.textContent)).observe(body, {
         subtree: true,
         childList: true,
@@ -245,8 +245,8 @@ async function said(app, folder, browser, expected) {
 /** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
 export async function tryApp(app, given, browser) {
   try {
-    const folder = await prepare(app, given),
-      text = await said(app, folder, browser, given.expected);
+    const folder = await prepare(app, given);
+    const text = await said(app, folder, browser, given.expected);
     if (app.check) return { ok: true };
     const answer = JSON.parse(text.match(/\{".*\}/)?.[0] ?? '{}');
     if (answer.text === given.expected) return { ok: true, threads: answer.threads };
@@ -259,8 +259,8 @@ export async function tryApp(app, given, browser) {
 
 /** Everything that the apps need around them. @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
-  const path = await testModel('tiny'),
-    installed = installPackage();
+  const path = await testModel('tiny');
+  const installed = installPackage();
   const models = await serve({ root: dirname(path), headers: OPEN, isolation: false });
   const cdn = await serve({ root: join(installed, 'node_modules', 'gemma-wasm'), headers: OPEN, isolation: false });
   const model = await loadModel(path, { threads: 1 });
@@ -278,8 +278,8 @@ export async function surrounded(f) {
 
 /** Which package it is. @param {string} installed */
 function digest(installed) {
-  const hash = createHash('sha256'),
-    folder = join(installed, 'node_modules', 'gemma-wasm');
+  const hash = createHash('sha256');
+  const folder = join(installed, 'node_modules', 'gemma-wasm');
   for (const name of [
     'package.json',
     ...readdirSync(join(folder, 'dist'))
@@ -298,8 +298,8 @@ async function tryAll(apps, results, { rest, keep }) {
     const of = digest(given.installed);
     for (const app of apps) {
       if (rest && results[app.name]?.ok && results[app.name].of === of) continue;
-      const { ok, threads, error } = await tryApp(app, given, browser),
-        line = error?.split('\n')[0].slice(0, 160);
+      const { ok, threads, error } = await tryApp(app, given, browser);
+      const line = error?.split('\n')[0].slice(0, 160);
       results[app.name] = { ok, threads, error: line, of };
       console.log(`${ok ? 'ok    ' : 'FAILED'} ${app.name}: ${app.title}: ${ok ? `${threads ?? ''} threads` : error}`);
       if (!ok) process.exitCode = 1;
@@ -318,7 +318,7 @@ if (isMain(import.meta.url)) {
     options: { table: { type: 'boolean' }, rest: { type: 'boolean' } },
   });
   const apps = APPS.filter(({ name }) => !positionals.length || positionals.includes(name));
-  const kept = at('docs', 'ecosystem.json');
+  const kept = at('docs', 'reports', 'ecosystem.json');
   const results = existsSync(kept) ? JSON.parse(readFileSync(kept, 'utf8')) : {};
   const known = () =>
     Object.fromEntries(APPS.filter(({ name }) => results[name]).map(({ name }) => [name, results[name]]));

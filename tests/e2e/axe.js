@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { isMain } from '../../tools/proc.js';
+import { isMain } from '../../tools/support/proc.js';
 import {
   ANSWERED,
   FAILED,
@@ -24,7 +24,7 @@ import {
   setOptions,
   until,
 } from './helpers.js';
-import { keep } from './tables.js';
+import { keep } from '../lab/tables.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
@@ -304,8 +304,8 @@ export const STATES = [
         /** @type {HTMLInputElement} */ (one).value = '';
       });
       await page.evaluate((text) => {
-        const data = new DataTransfer(),
-          field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+        const data = new DataTransfer();
+        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
         data.items.add(new File([text], 'all.json'));
         field.files = data.files;
         field.dispatchEvent(new Event('change'));
@@ -467,8 +467,8 @@ if (isMain(import.meta.url)) {
   const lines = ['| browser | states | looked at | findings |', '|---|---:|---:|---:|'];
   for (const name of values.browser.split(',')) {
     const browser = await launch(/** @type {any} */ (name));
-    let looks = 0,
-      found = 0;
+    let looks = 0;
+    let found = 0;
     await walk(browser, async (page, state) => {
       for (const theme of THEMES)
         for (const width of WIDTHS) {

@@ -109,8 +109,8 @@ for (const name of BROWSERS) {
 
     test('a chosen file, 32768 tokens of context', { timeout: 300000 }, async () => {
       await loadAndAnswer(name, profile, server.url, 32768, async (page) => {
-        const file = await testModel('oneb-q4_0'),
-          chooser = await page.$('#file');
+        const file = await testModel('oneb-q4_0');
+        const chooser = await page.$('#file');
         await load(page, () => /** @type {any} */ (chooser).uploadFile(file), 200000);
       });
     });

@@ -4,7 +4,7 @@
 import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { PARTS } from '../../tools/build-package.js';
+import { PARTS } from '../../tools/build/package.js';
 import { serve } from '../../tools/serve.js';
 import { root } from './helpers.js';
 
@@ -34,8 +34,8 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
       resolveDir: root,
       contents: `export * from "./js/index.js";
     export { environment } from "./js/platform/env.js"; export * as shared from "./js/shared.js";
-    export * as talking from "./tests/faults/talking.js"; export * as soaking from "./tests/faults/soaking.js";
-    export * as aborting from "./tests/faults/aborting.js"; ${more}`,
+    export * as talking from "./tests/lab/talking.js"; export * as soaking from "./tests/lab/soaking.js";
+    export * as aborting from "./tests/lab/aborting.js"; ${more}`,
     },
   });
   for (const name of readdirSync(path.join(root, 'js'))) {

@@ -19,8 +19,8 @@ const load = (page, url, cache = 'usual') =>
   page.evaluate(
     async (url, cache, ids) => {
       const { loadModel, openCache } = /** @type {any} */ (window).gemma;
-      const files = new Map(),
-        ends = new Map();
+      const files = new Map();
+      const ends = new Map();
       const store = {
         list: async () => [...files.keys()],
         size: async (/** @type {string} */ name) => ends.get(name) ?? 0,
@@ -57,7 +57,7 @@ const load = (page, url, cache = 'usual') =>
       });
       const logits = [...(await model.logits(ids))];
       await model.dispose();
-      const codes = model.info.notices.map((/** @type {any} */ notice) => notice.code + ': ' + notice.message);
+      const codes = model.info.notices.map((/** @type {any} */ notice) => `${notice.code}: ${notice.message}`);
       return {
         cache: model.info.cache,
         codes,
@@ -99,8 +99,8 @@ for (const name of BROWSERS) {
     /** @type {import('../../tools/serve.js').Running} */ let server;
     /** @type {number[]} */ let expected;
     /** @type {Buffer} */ let bytes;
-    let url = '',
-      folder = '';
+    let url = '';
+    let folder = '';
     const state = { gone: false, delay: 0, sent: 0, ranges: /** @type {string[]} */ ([]) };
 
     /** @type {import('../../tools/serve.js').Options['intercept']} */
@@ -314,9 +314,9 @@ for (const name of BROWSERS) {
       const flip = () =>
         page.evaluate(async (name) => {
           const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
-          const file = await folder.getFileHandle(name),
-            blob = await file.getFile(),
-            at = Math.floor(blob.size * 0.6);
+          const file = await folder.getFileHandle(name);
+          const blob = await file.getFile();
+          const at = Math.floor(blob.size * 0.6);
           const bytes = new Uint8Array(await blob.slice(at, at + 1).arrayBuffer());
           const writing = await file.createWritable({ keepExistingData: true });
           await writing.write({ type: 'write', position: at, data: Uint8Array.of(bytes[0] ^ 4) });
@@ -359,12 +359,12 @@ for (const name of BROWSERS) {
       const second = await page.evaluate(async (address) => {
         const { loadModel, modelCache } = /** @type {any} */ (window).gemma;
         const model = await loadModel(address, { threads: 1, contextLength: 512 });
-        const saved = await model.stateCache.get('draft'),
-          chat = model.chat({ saved });
+        const saved = await model.stateCache.get('draft');
+        const chat = model.chat({ saved });
         const restored = await chat.restored;
         const { tokens, usage } = await chat.send('Go on.').result();
-        const models = (await modelCache.list()).length,
-          [{ name, fits }] = await model.stateCache.list();
+        const models = (await modelCache.list()).length;
+        const [{ name, fits }] = await model.stateCache.list();
         await model.stateCache.clear();
         const left = (await model.stateCache.list()).length;
         await model.dispose();

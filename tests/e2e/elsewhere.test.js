@@ -17,6 +17,27 @@ const OPEN = {
 };
 const STORYTELLER = join(root, 'models', 'storyteller', 'storyteller.gguf');
 
+const MOUNTS = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
+const CSP = "default-src 'self'; script-src 'self' 'unsafe-inline'";
+
+/** Loads the storyteller in a page or frame and returns the first words, or the error.
+ * @param {import('puppeteer-core').Page | import('puppeteer-core').Frame} page
+ * @returns {Promise<{ text?: string, reason?: string, code?: string, message?: string }>} */
+const tryModel = (page) =>
+  page.evaluate(async () => {
+    const path = '/dist/index.js';
+    const { loadModel: load } = await import(path);
+    try {
+      const model = await load('/models/storyteller/storyteller.gguf', { cache: false });
+      const text = await model.generate('Once', { maxTokens: 4, seed: 1 }).text();
+      const { reason } = model.info;
+      await model.dispose();
+      return { text, reason };
+    } catch (/** @type {any} */ error) {
+      return { code: error.code, message: error.message };
+    }
+  });
+
 /** A folder with one page. @param {import('node:test').TestContext} t @param {string} html */
 function pageOf(t, html) {
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-elsewhere-'));
@@ -56,8 +77,8 @@ for (const name of BROWSERS) {
     t.after(() => site.close());
     const tab = await openTab(await sharedBrowser(name), site.url, { expected: /404|load|script/i });
     const said = await tab.page.evaluate(async () => {
-      const path = '/dist/index.js',
-        { loadModel: load } = await import(path);
+      const path = '/dist/index.js';
+      const { loadModel: load } = await import(path);
       return load('/x.gguf', { assets: '/nowhere' }).catch(
         (/** @type {any} */ error) => `${error.code} ${error.message}`,
       );
@@ -89,5 +110,96 @@ test('chromium: a host without headers gives threads once the service worker is 
   const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 });
   await model.dispose();
   assert.deepEqual(JSON.parse(await tab.page.title()), { isolated: true, threads: true, text });
+  await tab.close();
+});
+
+for (const name of BROWSERS) {
+  test(`${name}: a policy that requires Trusted Types takes the workers' addresses from the policy gemma-wasm`, async (t) => {
+    const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
+    const site = await serve({
+      root: pageOf(t, '<!doctype html><title></title>'),
+      mounts: MOUNTS,
+      headers: { 'Content-Security-Policy': policy },
+    });
+    t.after(() => site.close());
+    const tab = await openTab(await sharedBrowser(name), site.url);
+    assert.ok((await tryModel(tab.page)).text);
+    await tab.close();
+  });
+
+  test(`${name}: a policy that forbids WebAssembly is named with its remedy`, async (t) => {
+    const site = await serve({
+      root: pageOf(t, '<!doctype html><title></title>'),
+      mounts: MOUNTS,
+      headers: { 'Content-Security-Policy': CSP },
+    });
+    t.after(() => site.close());
+    const tab = await openTab(await sharedBrowser(name), site.url, { expected: /wasm|WebAssembly|eval/i });
+    const { code, message } = await tryModel(tab.page);
+    assert.equal(code, 'unsupported-platform');
+    assert.match(message ?? '', /^The content security policy forbids WebAssembly: add 'wasm-unsafe-eval'/);
+    await tab.close();
+  });
+
+  for (const shared of [true, false]) {
+    test(`${name}: a sandboxed frame ${shared ? 'loads a model' : 'says that the server must allow its origin'}`, async (t) => {
+      const folder = pageOf(t, '<!doctype html><iframe sandbox="allow-scripts" src="frame.html"></iframe>');
+      const load = "import('/dist/index.js')";
+      writeFileSync(
+        join(folder, 'frame.html'),
+        `<!doctype html><title></title><script type="module">window.ready = ${load}</script>`,
+      );
+      const headers = { 'Content-Security-Policy': '', 'Cross-Origin-Resource-Policy': 'cross-origin' };
+      const site = await serve({
+        root: folder,
+        mounts: MOUNTS,
+        isolation: false,
+        headers: { ...headers, 'Access-Control-Allow-Origin': '*' },
+        intercept: (request, response) => {
+          if (!shared && /worker\.js/.test(request.url ?? ''))
+            response.setHeader('Access-Control-Allow-Origin', 'https://x.test');
+          return false;
+        },
+      });
+      t.after(() => site.close());
+      const tab = await openTab(await sharedBrowser(name), site.url, { expected: /./ });
+      const frame = await tab.page.waitForFrame((one) => one.url().endsWith('frame.html'));
+      const told = await tryModel(frame);
+      if (shared) {
+        assert.ok(told.text, JSON.stringify(told));
+        assert.match(told.reason ?? '', /in a frame also on the page around it, and allow="cross-origin-isolated"/);
+      } else {
+        assert.match(told.message ?? '', /this frame is sandboxed, so the server must allow the origin null by CORS/);
+      }
+      await tab.close();
+    });
+  }
+}
+
+test('chromium: a service worker refuses to load a model, and probe() knows it', async (t) => {
+  const folder = pageOf(t, '<!doctype html><title></title>');
+  writeFileSync(
+    join(folder, 'sw.js'),
+    `import { loadModel, probe } from './dist/index.js';
+    self.onmessage = async ({ source }) => {
+      const error = await loadModel('/models/x.gguf').catch((error) => error);
+      source.postMessage({ code: error.code, message: error.message, probe: probe() });
+    };`,
+  );
+  const site = await serve({ root: folder, mounts: MOUNTS, headers: { 'Content-Security-Policy': '' } });
+  t.after(() => site.close());
+  const tab = await openTab(await sharedBrowser('chromium'), site.url);
+  const told = await tab.page.evaluate(async () => {
+    const { active, installing } = await navigator.serviceWorker.register('/sw.js', { type: 'module' });
+    const answer = new Promise((resolve) => {
+      navigator.serviceWorker.onmessage = ({ data }) => resolve(data);
+    });
+    await navigator.serviceWorker.ready;
+    (active ?? installing)?.postMessage('load');
+    return answer;
+  });
+  const { code, message, probe } = /** @type {any} */ (told);
+  assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
+  assert.match(message, /^Service workers and shared workers cannot start the worker/);
   await tab.close();
 });

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { serve } from '../../tools/serve.js';
 import { ANSWERED, BROWSERS, READY, launch, openTab, root, setOptions, until } from './helpers.js';
-import { keep } from './tables.js';
+import { keep } from '../lab/tables.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ paint: number, ready: number, word: number }} Visit */
@@ -35,9 +35,9 @@ if (!existsSync(join(SITE, 'index.html'))) throw new Error('there is no site/: n
 
 /** Between the two that are nearest to the place. @param {number[]} all @param {number} [share] */
 function quantile(all, share = 0.5) {
-  const sorted = all.toSorted((a, b) => a - b),
-    at = (all.length - 1) * share,
-    low = Math.floor(at);
+  const sorted = all.toSorted((a, b) => a - b);
+  const at = (all.length - 1) * share;
+  const low = Math.floor(at);
   return sorted[low] + (at - low) * (sorted[Math.ceil(at)] - sorted[low]);
 }
 

@@ -10,7 +10,7 @@ import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
 import { loadModel } from '../../js/index.node.js';
-import { storytellerTag } from '../../tools/build-page.js';
+import { storytellerTag } from '../../tools/build/page.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 
@@ -92,7 +92,7 @@ export function launch(name, options) {
  * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
 export async function servePage({ storyteller = '', intercept, ...options } = {}) {
-  assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing: node tools/setup.js serve');
+  assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing: node tools/build/setup.js serve');
   const models = path.dirname(await testModel('tiny'));
   const built = readFileSync(path.join(pageRoot, 'index.html'), 'utf8').replace(/<meta name="storyteller".*>/, '');
   const index = storyteller ? built.replace('</head>', `${storytellerTag(storyteller, 0)}</head>`) : built;
@@ -403,4 +403,11 @@ export async function chooseFiles(page, selector, ...files) {
     if (!one.dataset.told) one.dispatchEvent(new Event('change'));
     delete one.dataset.told;
   });
+}
+
+/** Presses Alt, Shift and a letter. @param {import('puppeteer-core').Page} page @param {import('puppeteer-core').KeyInput} key */
+export async function shortcut(page, key) {
+  for (const held of /** @type {const} */ (['Alt', 'Shift'])) await page.keyboard.down(held);
+  await page.keyboard.press(key);
+  for (const held of /** @type {const} */ (['Shift', 'Alt'])) await page.keyboard.up(held);
 }

@@ -1,11 +1,11 @@
-/* laboratory: a few runs of the laboratory of faults (tests/faults/) in browsers, and that what it breaks is broken. The
- * whole of it is `node tests/faults/run.js --side chromium`. */
+/* laboratory: a few runs of the laboratory of faults (tests/lab/) in browsers, and that what it breaks is broken. The
+ * whole of it is `node tests/lab/run.js --side chromium`. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { KINDS } from '../faults/faults.js';
-import { Laboratory, planOf } from '../faults/laboratory.js';
-import { browserPlace } from '../faults/place-browser.js';
+import { KINDS } from '../lab/faults.js';
+import { Laboratory, planOf } from '../lab/laboratory.js';
+import { browserPlace } from '../lab/place-browser.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 

@@ -1,7 +1,7 @@
 /** Workers and threads that die in browsers, and tabs that slept: a part of what deaths.js tries. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { moment, open, serveDoomed } from './deaths.js';
+import { moment, open, serveDoomed } from '../lab/deaths.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
 /** That calls end; in five seconds they do on a machine that is not busy with other tests, as deaths.js shows. */
@@ -23,12 +23,12 @@ for (const name of BROWSERS) {
     });
     after(() => context.close());
 
-    /** @param {object} [options] @returns {Promise<import('./deaths.js').Run>} */
+    /** @param {object} [options] @returns {Promise<import('../lab/deaths.js').Run>} */
     const page = async (options) => {
       const opened = await context.newPage();
       await opened.goto(server.url);
       await opened.waitForFunction('window.gemma', { polling: 20 });
-      const run = /** @type {import('./deaths.js').Run} */ ((f, ...args) => opened.evaluate(f, ...args));
+      const run = /** @type {import('../lab/deaths.js').Run} */ ((f, ...args) => opened.evaluate(f, ...args));
       await open(run, server, options);
       return run;
     };
@@ -53,8 +53,8 @@ for (const name of BROWSERS) {
       const run = await page({});
       const { codes, again } = await run(
         async (prompt, options) => {
-          const { lab } = /** @type {any} */ (window),
-            { model } = lab;
+          const { lab } = /** @type {any} */ (window);
+          const { model } = lab;
           const calls = [model.generate('y', { ...options, maxTokens: 400 }).result(), model.logits([2, 300])];
           lab.harm('throw');
           const errors = await Promise.all(calls.map((call) => call.catch((/** @type {any} */ error) => error)));

@@ -31,11 +31,11 @@ let folder;
 let expected;
 
 before(async () => {
-  assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist is missing: node tools/setup.js package');
+  assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist is missing: node tools/build/setup.js package');
   folder = installPackage();
   writeFileSync(join(folder, 'app.js'), APP);
-  const site = join(folder, 'site'),
-    dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
+  const site = join(folder, 'site');
+  const dist = join(folder, 'node_modules', 'gemma-wasm', 'dist');
   mkdirSync(site);
   buildSync({
     absWorkingDir: folder,

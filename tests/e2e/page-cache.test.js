@@ -265,8 +265,7 @@ for (const name of BROWSERS) {
       await until(tab.page, PICKING);
       await tab.page.evaluate(() => {
         const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
-        for (const [id, value] of Object.entries(fields))
-          /** @type {any} */ (document.getElementById(id)).value = value;
+        /** @type {any} */ for (const [id, value] of Object.entries(fields)) document.getElementById(id).value = value;
         /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
       });
       await until(tab.page, '#token-form:not([hidden])');

@@ -16,6 +16,7 @@ import {
   servePage,
   setOptions,
   sharedBrowser,
+  shortcut,
   shown,
   slowly,
   testedIn,
@@ -61,9 +62,9 @@ for (const name of BROWSERS) {
 
     test('button, Escape, Back and a click beside it close it; the focus goes back, and Back leads on', async () => {
       const tab = await asked();
-      const { page } = tab,
-        address = page.url(),
-        said = await shown(page);
+      const { page } = tab;
+      const address = page.url();
+      const said = await shown(page);
       /** @type {(() => Promise<unknown>)[]} */
       const ways = [
         () => page.keyboard.press('Enter'), // on “Close”
@@ -93,8 +94,8 @@ for (const name of BROWSERS) {
 
     test('what is open is open after a reload, conversation and models; Tab stays in them, shortcuts are off', async () => {
       const tab = await asked();
-      const { page } = tab,
-        said = await shown(page);
+      const { page } = tab;
+      const said = await shown(page);
       await page.click('#change-model');
       await page.waitForSelector(OPEN);
       await page.reload();
@@ -113,9 +114,9 @@ for (const name of BROWSERS) {
           ),
         );
       }
-      await page.keyboard.press('n');
+      await shortcut(page, 'n');
       await page.focus('#back');
-      await page.keyboard.press('n');
+      await shortcut(page, 'n');
       assert.deepEqual(await shown(page), said);
       await page.keyboard.press('Escape');
       await closed(page);

@@ -24,9 +24,29 @@ import {
   until,
 } from './helpers.js';
 
+/** Answers a range at 1 MB/s until a time, with status 503 afterwards.
+ * @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
+ * @param {Uint8Array} bytes @param {number} until */
+async function slowly(request, response, bytes, until) {
+  if (Date.now() > until) return void response.writeHead(503).end();
+  const [, start = 0, last = bytes.length - 1] =
+    /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '')?.map(Number) ?? [];
+  const range = `bytes ${start}-${last}/${bytes.length}`;
+  response.writeHead(206, { 'Content-Length': last + 1 - start, 'Content-Range': range, ETag: '"1"' });
+  for (let at = start; at <= last && Date.now() < until; at += 1 << 16) {
+    response.write(bytes.subarray(at, Math.min(at + (1 << 16), last + 1)));
+    await new Promise((resolve) => setTimeout(resolve, 60));
+  }
+  if (Date.now() < until) response.end();
+  else response.destroy();
+}
+
 /** A server that misbehaves on purpose. @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
 async function trouble() {
   const whole = readFileSync(await testModel('tiny'));
+  const embedding = readFileSync(await testModel('embed-small-q4_0'));
+  const large = readFileSync(await testModel('parity-f32'));
+  let since = 0;
   return async (request, response) => {
     const url = new URL(request.url ?? '/', 'http://localhost');
     if (url.pathname.startsWith('/status/')) {
@@ -34,6 +54,11 @@ async function trouble() {
     } else if (url.pathname === '/dropped') {
       response.writeHead(200, { 'Content-Length': whole.length });
       response.write(whole.subarray(0, whole.length >> 1), () => setTimeout(() => response.destroy(), 50));
+    } else if (url.pathname === '/stops') {
+      since ||= Date.now();
+      await slowly(request, response, large, since + 3000);
+    } else if (url.pathname === '/embedding') {
+      response.end(embedding);
     } else if (url.pathname.startsWith('/bad/')) {
       response.end((await badModel(decodeURIComponent(url.pathname.slice(5)))).bytes);
     } else {
@@ -57,6 +82,7 @@ const CASES = [
   ['/bad/unknown type', /cannot be read yet/, /^unsupported-type/],
   ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
   ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],
+  ['/embedding', /makes vectors of texts/, /^embedding-model/],
 ];
 
 for (const name of BROWSERS) {
@@ -89,6 +115,26 @@ for (const name of BROWSERS) {
       await loadAddress(tab.page, await modelAddress('tiny'));
       await assertReady(tab.page);
       assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
+      await tab.close();
+    });
+
+    test('while a server fails, no rate and no time left are shown', async () => {
+      const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+      const { page } = tab;
+      await page.evaluate((url) => {
+        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
+        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+      }, new URL('/stops', server.url).href);
+      await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+      await until(page, '#loading-notice:not([hidden])');
+      const shown = () =>
+        page.$eval(
+          '#loading-rate',
+          (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
+        );
+      assert.equal(await shown(), '');
+      await new Promise((resolve) => setTimeout(resolve, 1500));
+      assert.equal(await shown(), '');
       await tab.close();
     });
 

@@ -23,6 +23,7 @@ import {
   servePage,
   setOptions,
   sharedBrowser,
+  shortcut,
   testedIn,
   textOf,
   until,
@@ -71,8 +72,8 @@ function near(found, wanted, what, share = 1e-12) {
 function counting() {
   /** @type {{ asked: any[], listening: [WeakRef<any>, string][], watching: number, changes: number }} */
   const seen = Object.assign(window, { seen: { asked: [], listening: [], watching: 0, changes: 0 } }).seen;
-  const post = Worker.prototype.postMessage,
-    { addEventListener, removeEventListener } = EventTarget.prototype;
+  const post = Worker.prototype.postMessage;
+  const { addEventListener, removeEventListener } = EventTarget.prototype;
   Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
     if (message?.kind === 'call') seen.asked.push({ method: message.method, args: message.args });
     return post.call(this, message, ...more);
@@ -115,15 +116,15 @@ const burden = (page) =>
     };
   });
 
-const OPTION = '#inside .strip [role="option"]',
-  BAR = '#inside .bars li',
-  CELL = '#inside .lens tbody td';
+const OPTION = '#inside .strip [role="option"]';
+const BAR = '#inside .bars li';
+const CELL = '#inside .lens tbody td';
 
 /** @param {Page} page @param {number[]} ids */
 async function sameLayers(page, ids, /** @type {Model} */ model) {
   await turnTo(page, 'layers', '.lens');
-  const cells = await numbers(page, CELL),
-    span = Math.min(8, ids.length);
+  const cells = await numbers(page, CELL);
+  const span = Math.min(8, ids.length);
   const positions = Array.from({ length: span }, (_, i) => ids.length - span + i);
   const { layers } = await model.inside(ids, { positions, lens: 5 });
   assert.equal(cells.length, layers.length * span);
@@ -169,8 +170,8 @@ async function sameAttention(page, ids, model, at) {
 /** @param {Page} page @param {number[]} ids @param {Model} model */
 async function sameWalk(page, ids, model) {
   await turnTo(page, 'walk', '.walk .step');
-  const read = ids.slice(0, -1),
-    { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
+  const read = ids.slice(0, -1);
+  const { layers } = await model.inside(read, { positions: [-1], norms: true, heads: 'all', lens: 8 });
   const logits = await model.logits(read);
   await page.focus('#inside .step-next');
   const press = async (/** @type {number} */ step) => {
@@ -178,6 +179,8 @@ async function sameWalk(page, ids, model) {
     await page.waitForSelector(`#inside [data-step="${step}"]`);
   };
   for (let step = 1; step <= 3; step++) await press(step);
+  const title = await page.$eval('#inside .walk', (walk) => walk.textContent ?? '');
+  assert.match(title, new RegExp(`Layer 0 \\(0 to ${layers.length - 1}\\)`));
   const heat = (await numbers(page, '#inside .heat')).map(({ p }) => p);
   const first = Object.values(layers[0].attention ?? {});
   assert.deepEqual(
@@ -229,8 +232,7 @@ for (const name of BROWSERS) {
       const text = await answerText(page);
       const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
       assert.deepEqual(parts(), [], 'not fetched before it is opened');
-      await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement).blur());
-      await page.keyboard.press('i');
+      await shortcut(page, 'i');
       await seen(page, '.bars li');
       assert.ok(parts().length > 0);
       assert.equal(await page.evaluate(() => document.activeElement?.id), 'inside-words');
@@ -239,8 +241,8 @@ for (const name of BROWSERS) {
         const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
         const prompt = (await model.inside(told, { layers: [] })).tokens.map(({ id }) => id);
         const made = await model.generate(told, { temperature: 0, maxTokens: 24, logprobs: 8 }).result();
-        const words = await numbers(page, OPTION),
-          ids = [...prompt, ...made.tokens];
+        const words = await numbers(page, OPTION);
+        const ids = [...prompt, ...made.tokens];
         assert.equal(made.text, text);
         assert.deepEqual(
           words.map(({ id }) => id),
@@ -249,8 +251,8 @@ for (const name of BROWSERS) {
         // The draw reckons with fewer digits.
         words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
         await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
-        const bars = await numbers(page, BAR),
-          { top = [] } = made.logprobs?.[3] ?? {};
+        const bars = await numbers(page, BAR);
+        const { top = [] } = made.logprobs?.[3] ?? {};
         assert.deepEqual(
           bars.map(({ id }) => id),
           top.map(({ id }) => id),
@@ -279,8 +281,8 @@ for (const name of BROWSERS) {
         await until(page, '.from-model .versions');
         await until(page, ANSWERED);
         assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
-        const branch = await answerText(page),
-          begin = await model.detokenize(kept);
+        const branch = await answerText(page);
+        const begin = await model.detokenize(kept);
         assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
         await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
         await page.waitForFunction(
@@ -344,8 +346,8 @@ for (const name of BROWSERS) {
       assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*the context/);
       await setOptions(page, { temperature: 0, maxTokens: 30 });
       await page.evaluate(() => {
-        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note')),
-          notes = Object.assign(window, { notes: [''] });
+        const note = /** @type {HTMLElement} */ (document.querySelector('#inside .note'));
+        const notes = Object.assign(window, { notes: [''] });
         new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
       });
       await say(page, 'Hi');
@@ -390,8 +392,8 @@ for (const name of BROWSERS) {
     });
 
     test('closed again it is as if it had never been opened: the engine is asked the same, nothing listens or stands there', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting }),
-        { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting });
+      const { page } = tab;
       await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
       const story = async () => {
         await page.click('#new-chat');
@@ -402,8 +404,8 @@ for (const name of BROWSERS) {
         await ask(page, 'Once more');
         return page.evaluate(() => /** @type {any} */ (window).seen.asked);
       };
-      const before = await story(),
-        bare = await burden(page);
+      const before = await story();
+      const bare = await burden(page);
       await page.click('#look-toggle');
       await seen(page, '.bars li');
       for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');

@@ -19,6 +19,43 @@ const TEXTS = {
   breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
 };
 
+/** More that grows: what follows decides on what came before. */
+const GROWING = [
+  'You need:\n\n- 3 eggs\n- 200 g flour\n  - sifted\n    1. twice\n- milk\n\nThen:\n\n1. Mix.\n2. Wait.\n\n   An hour.\n3. Bake.\n',
+  '* a\n* b\n\n\n* c\n+ d\n',
+  '- [ ] open\n- [x] done\n  - [ ] part\n',
+  '> quote\n> - in it\n>\n> more\nlazy\n\nafter',
+  'Head\n====\n\nSub\n---\n\n***\n\n- - -\n',
+  '- a\n\n      code\n\n- b\n\n  ```js\n  x\n  ```\n',
+  '1) one\n2) two\n\n| a | b |\n|:-:|---|\n| `|` | **x** |\n| 3 |\n\ntext\n',
+  'a\r\n- b\r\n- c\r\n\r\nd\r\n',
+];
+
+/** What stops parsers of Markdown. */
+const WILD = [
+  '>'.repeat(4000),
+  '> '.repeat(4000),
+  '$'.repeat(60_000),
+  '$a'.repeat(30_000),
+  '['.repeat(50_000),
+  '*a '.repeat(30_000),
+  '**a '.repeat(20_000),
+  '_'.repeat(60_000),
+  `x${'`'.repeat(40_000)}`,
+  '`a'.repeat(30_000),
+  '<'.repeat(60_000),
+  '![a]('.repeat(10_000),
+  '- '.repeat(3000),
+  Array.from({ length: 500 }, (_, i) => `${'  '.repeat(i)}- a`).join('\n'),
+  'a'.repeat(1_000_000),
+  'word '.repeat(200_000),
+  '|a'.repeat(20_000),
+  '~~a'.repeat(20_000),
+  '\\['.repeat(20_000),
+  `[a]: ${'<'.repeat(50_000)}`,
+  '1. '.repeat(3000),
+];
+
 const HOSTILE = [
   '<script>window.hit = 1</script>',
   '<img src=x onerror="window.hit = 1">',
@@ -73,12 +110,15 @@ plain
 | a | b |
 |---|---|
 | 1 | 2 |
-`;
 
-/** @returns {Promise<Uint8Array>} web/markdown.js with its libraries */
+| אחת | שתיים |
+|---|---|
+| א | ב |`;
+
+/** @returns {Promise<Uint8Array>} web/rendering/markdown.js with its libraries */
 async function bundle() {
   const result = await build({
-    entryPoints: [`${root}web/markdown.js`],
+    entryPoints: [`${root}web/rendering/markdown.js`],
     bundle: true,
     format: 'esm',
     write: false,
@@ -131,6 +171,72 @@ for (const name of BROWSERS) {
         const whole = await tab.page.evaluate(render, [text]);
         assert.equal(await tab.page.evaluate(render, [...text]), whole, what);
         assert.ok(whole.length > text.length, what);
+      }
+      await tab.close();
+    });
+
+    test('every beginning of an answer looks as if it came at once', async () => {
+      const tab = await openTab(browser, server.url);
+      const { references, ...texts } = TEXTS; // links whose address comes later are mended at the end
+      const wrong = await tab.page.evaluate(
+        async (all) => {
+          const address = '/markdown-under-test.js';
+          const { MarkdownView } = await import(address);
+          const show = (/** @type {string[]} */ pieces, /** @type {(html: string, end: number) => void} */ each) => {
+            const place = document.createElement('div');
+            const view = new MarkdownView(place);
+            let end = 0;
+            for (const piece of pieces) {
+              view.add(piece);
+              view.flush();
+              const copy = /** @type {HTMLElement} */ (place.cloneNode(true));
+              copy.querySelectorAll('.md-part').forEach((part) => part.replaceWith(...part.childNodes));
+              each(copy.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
+            }
+          };
+          const found = [];
+          for (const text of all) {
+            for (const pieces of [[...text], text.match(/\s*\S+|\s+$/g) ?? [], text.match(/[^]{1,3}/g) ?? []]) {
+              show(pieces, (grown, end) =>
+                show([text.slice(0, end)], (whole) => {
+                  if (grown !== whole)
+                    found.push(JSON.stringify([text.slice(0, end).slice(-60), grown.slice(-200), whole.slice(-200)]));
+                }),
+              );
+            }
+          }
+          return found;
+        },
+        [...Object.values(texts), ...GROWING],
+      );
+      assert.deepEqual(wrong.slice(0, 3), []);
+      await tab.close();
+    });
+
+    test('what no one writes by hand is text, at once, and the answer after it comes', async () => {
+      const tab = await openTab(browser, server.url);
+      const took = await tab.page.evaluate(async (all) => {
+        const address = '/markdown-under-test.js';
+        const { MarkdownView } = await import(address);
+        return all.map((text) => {
+          const place = document.createElement('div');
+          const view = new MarkdownView(place);
+          const begun = performance.now();
+          view.add(`Before.\n\n${text}`);
+          view.flush();
+          view.finish();
+          return {
+            begins: text.slice(0, 20),
+            ms: performance.now() - begun,
+            first: place.querySelector('p')?.textContent,
+            letters: place.textContent?.length,
+          };
+        });
+      }, WILD);
+      for (const [i, { begins, ms, first, letters }] of took.entries()) {
+        assert.ok(ms < 5000, `${begins}: ${ms} ms`); // a watchdog: they took minutes, or broke the stack
+        assert.equal(first, 'Before.', begins);
+        assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
       }
       await tab.close();
     });
@@ -246,6 +352,8 @@ for (const name of BROWSERS) {
         'rtl',
       ]);
       assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
+      const tables = await page.$$eval('.wide-table', (all) => all.map((one) => getComputedStyle(one).direction));
+      assert.deepEqual(tables, ['ltr', 'rtl']);
       assert.equal(await parts(), 2);
       await tab.close();
     });

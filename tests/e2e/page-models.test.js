@@ -32,8 +32,8 @@ import {
 /** @typedef {import('puppeteer-core').Page} Page */
 
 /** Models come slowly; bytes that were sent of them. */
-let slow = false,
-  sent = 0;
+let slow = false;
+let sent = 0;
 
 const intercept = slowly(
   /^\/models\/medium/,
@@ -78,8 +78,8 @@ for (const name of BROWSERS) {
 
     /** With the storyteller, while another model comes slowly. */
     async function beside() {
-      const tab = await openTab(browser, server.url),
-        { page } = tab;
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
       await until(page, READY);
       await setOptions(page, { maxTokens: 4 });
       slow = true;
@@ -91,8 +91,8 @@ for (const name of BROWSERS) {
     }
 
     test('the model that a conversation is to go on with is there after a reload, though it has said nothing yet', async () => {
-      const tab = await openTab(browser, server.url),
-        { page } = tab;
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
       const named = (/** @type {string} */ part) =>
         page.waitForFunction(
           (text) =>
@@ -117,8 +117,8 @@ for (const name of BROWSERS) {
     });
 
     test('the storyteller answers while another model comes, in a pause and behind a cancel; what has come counts as it is', async () => {
-      const tab = await beside(),
-        { page } = tab;
+      const tab = await beside();
+      const { page } = tab;
       assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
       await ask(page, 'Meanwhile');
       assert.equal(await textOf(page, '#model-name'), 'Storyteller');
@@ -149,8 +149,8 @@ for (const name of BROWSERS) {
     });
 
     test('when it comes, what is being written goes along, and who writes elsewhere goes on', async () => {
-      const tab = await beside(),
-        { page } = tab;
+      const tab = await beside();
+      const { page } = tab;
       const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
       await ask(page, 'Meanwhile');
       await page.type('#input', 'half');
@@ -301,7 +301,8 @@ for (const name of BROWSERS) {
       });
       assert.ok(wrong.length > 5, wrong);
       assert.equal(await page.$$eval('.tag', (all) => all.length), 1);
-      for (const file of readdirSync(path.join(root, 'web'))) {
+      for (const file of readdirSync(path.join(root, 'web'), { recursive: true }).map(String)) {
+        if (!/\.(js|html|css)$/.test(file)) continue;
         assert.doesNotMatch(readFileSync(path.join(root, 'web', file), 'utf8'), /this computer/i, file);
       }
       await tab.close();

@@ -1,19 +1,30 @@
 /**
  * The page as hosts get it (site/): it opens without a network after one visit, the storyteller and stored models
- * answer; a new version arrives beside a running answer; a host that sends no headers at all gives threads; and the
- * storyteller is fetched once.
+ * answer; a new version arrives beside a running answer; a host that sends no headers at all gives threads; the
+ * storyteller is fetched once; and wrong answers of the host and damaged storage are never kept (site-worker.test.js has
+ * more of them).
  */
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { buildSite } from '../../tools/build-site.js';
+import { buildSite } from '../../tools/build/site.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
   BROWSERS,
+  FAILED,
   PICKING,
   READY,
   assertReady,
@@ -41,10 +52,14 @@ const NO_HEADERS = {
 };
 /** What browsers say of requests that no network answers. */
 const UNREACHED = /Failed to load|NetworkError|ERR_|reach|refused/i;
+const SIGN_IN = '<!doctype html><title>Sign in to the network</title>';
 const UPDATE = '#update:not([hidden])';
 
 /** @type {string} */
 let folder;
+
+/** @param {import('puppeteer-core').Page} page */
+const versionOf = (page) => page.evaluate(() => document.documentElement.dataset.version);
 
 /** Two versions of a site in a folder each, with a small storyteller, by the path that they are served from. */
 before(async () => {
@@ -55,7 +70,7 @@ before(async () => {
   const index = path.join(page, 'index.html');
   for (const version of ['first', 'second']) {
     const html = readFileSync(index, 'utf8')
-      .replace(/<title>.*<\/title>/, `<title>${version}</title>`)
+      .replace('<html', `<html data-version="${version}"`)
       .replace(/<meta name="storyteller".*>\n/, '')
       .replace('</head>', '<meta name="storyteller" content="storyteller.gguf" data-bytes="1">\n</head>');
     writeFileSync(index, html);
@@ -71,8 +86,8 @@ after(() => rmSync(folder, { recursive: true }));
 /** A host that has the page under /demo/, until it takes another version or stops; what it was asked for.
  * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
-  const place = mkdtempSync(path.join(folder, 'host-')),
-    live = path.join(place, 'live');
+  const place = mkdtempSync(path.join(folder, 'host-'));
+  const live = path.join(place, 'live');
   const take = (/** @type {string} */ version) => {
     rmSync(live, { force: true });
     symlinkSync(path.join(folder, version), live);
@@ -145,13 +160,19 @@ for (const name of BROWSERS) {
       browser = await sharedBrowser(name);
     });
 
+    /** Opens the page, which may load itself again, until the model is loaded.
+     * @param {import('puppeteer-core').Page} page @param {string} url */
+    async function open(page, url) {
+      await page.goto(url).catch((error) => {
+        if (!/abort/i.test(error.message)) throw error;
+      });
+      await until(page, READY);
+    }
+
     /** A visit that ends with the model loaded. @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
     async function visit(url, options) {
       const tab = await openTab(browser, 'about:blank', options);
-      await tab.page.goto(url).catch((error) => {
-        if (!/abort/i.test(error.message)) throw error;
-      }); // it reloads itself
-      await until(tab.page, READY);
+      await open(tab.page, url);
       return tab;
     }
 
@@ -175,8 +196,8 @@ for (const name of BROWSERS) {
       await assertReady(page);
       await page.waitForFunction(async () => {
         // what could wait until the page was open
-        const [name] = await caches.keys(),
-          kept = await (await caches.open(name)).keys();
+        const [name] = await caches.keys();
+        const kept = await (await caches.open(name)).keys();
         return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
           kept.some(({ url }) => part.test(url)),
         );
@@ -219,8 +240,8 @@ for (const name of BROWSERS) {
     });
 
     test('a first visit over a slow network goes on without: what is typed by then is not lost to a reload', async (t) => {
-      let visits = 0,
-        release = () => {};
+      let visits = 0;
+      let release = () => {};
       const gate = new Promise((open) => {
         release = () => open(false);
       });
@@ -251,8 +272,8 @@ for (const name of BROWSERS) {
 
     test('a new version comes beside a running answer; it is said when that has ended, and old tabs keep working', async (t) => {
       const site = await host(t);
-      const tab = await visit(site.url, { before: holdable }),
-        { page } = tab;
+      const tab = await visit(site.url, { before: holdable });
+      const { page } = tab;
       const other = await page.browserContext().newPage();
       await other.goto(site.url);
       await until(other, READY);
@@ -272,21 +293,21 @@ for (const name of BROWSERS) {
       const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
       assert.equal(await shown(), false, 'an answer runs');
       await page.evaluate(() => {
-        const all = /** @type {any} */ (window),
-          { held } = all;
+        const all = /** @type {any} */ (window);
+        const { held } = all;
         all.held = null;
         held.forEach((/** @type {() => void} */ handle) => handle());
       });
       await until(page, ANSWERED);
       await until(page, 'body[data-busy="false"]');
       assert.equal(await shown(), true);
-      assert.equal(await page.title(), 'first');
+      assert.equal(await versionOf(page), 'first');
       const before = await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent));
       assert.equal(before.length, 2);
 
       await Promise.all([page.waitForNavigation(), page.click('#update button')]);
       await until(page, READY);
-      assert.equal(await page.title(), 'second');
+      assert.equal(await versionOf(page), 'second');
       assert.deepEqual(await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent)), before);
       assert.equal(await page.$(UPDATE), null);
       assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
@@ -306,8 +327,131 @@ for (const name of BROWSERS) {
       await page.waitForFunction(async () => (await caches.keys()).length === 1);
       await tab.close();
     });
+
+    test('a host that answers with web pages: the page works when it stops, online and offline', async (t) => {
+      let lies = true;
+      const site = await host(t, {
+        ...NO_HEADERS,
+        intercept: ({ url = '' }, response) => {
+          if (!lies || !/worker-|template-|style-|\.wasm|\.gguf/.test(url)) return false;
+          response.writeHead(200, {
+            'Content-Type': 'text/html',
+            'Cache-Control': 'public, max-age=31536000, immutable',
+          });
+          response.end(SIGN_IN);
+          return true;
+        },
+      });
+      const tab = await openTab(browser, site.url, { expected: /./ });
+      const { page } = tab;
+      await until(page, FAILED);
+      assert.equal(
+        await page.evaluate(async () => {
+          const registration = await navigator.serviceWorker.getRegistration();
+          return Boolean(registration?.active);
+        }),
+        false,
+      );
+      lies = false;
+      await open(page, site.url);
+      await talk(page, 'Online again');
+      await page.waitForFunction(async () => {
+        const [name] = await caches.keys();
+        const kept = await (await caches.open(name)).keys();
+        return [/grammar-/, /storyteller-/].every((part) => kept.some(({ url }) => part.test(url)));
+      });
+      await site.close();
+      await open(page, site.url);
+      assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+      await talk(page, 'Offline');
+      await tab.close();
+    });
+
+    test('an update that the host spoils, and damaged storage: the old version works until the new one is whole', async (t) => {
+      /** @type {(url: string) => string | Buffer | undefined} */
+      let lie = () => undefined;
+      const site = await host(t, {
+        intercept: ({ url = '' }, response) => {
+          const body = lie(url);
+          if (body === undefined) return false;
+          response.writeHead(200, { 'Content-Type': url.includes('style') ? 'text/css' : 'text/html' }).end(body);
+          return true;
+        },
+      });
+      const tab = await visit(site.url, { expected: /./ });
+      const { page } = tab;
+      const update = () =>
+        page.evaluate(async () => {
+          const registration = await navigator.serviceWorker.ready;
+          await registration.update().catch(() => {});
+          const worker = registration.installing;
+          await new Promise((done) => {
+            const look = () => {
+              if (!worker || ['redundant', 'activated'].includes(worker.state)) done(undefined);
+            };
+            worker?.addEventListener('statechange', look);
+            look();
+          });
+        });
+      site.take('second');
+      const [sheet] = readdirSync(path.join(folder, 'second', 'assets')).filter((one) => one.startsWith('style-'));
+      const style = readFileSync(path.join(folder, 'second', 'assets', sheet));
+      for (const [title, wrong] of /** @type {[string, typeof lie][]} */ ([
+        ['a web page for everything, the service worker too', () => SIGN_IN],
+        [
+          'the old file',
+          (url) => (url.includes('style-') ? `/* first */${style.subarray('/* second */'.length)}` : undefined),
+        ],
+      ])) {
+        lie = wrong;
+        await update();
+        await open(page, site.url);
+        assert.equal(await versionOf(page), 'first', title);
+        assert.equal(await page.$(UPDATE), null, title);
+      }
+      await talk(page, 'The old version');
+
+      await page.evaluate(async (text) => {
+        // what earlier versions kept
+        for (const name of await caches.keys()) {
+          const cache = await caches.open(name);
+          for (const { url } of await cache.keys()) await cache.put(url, new Response(text));
+        }
+      }, SIGN_IN);
+      lie = () => undefined;
+      await update();
+      await open(page, site.url);
+      assert.equal(await versionOf(page), 'second');
+      await talk(page, 'The new version');
+
+      await page.evaluate(async () => {
+        for (const name of await caches.keys()) {
+          const cache = await caches.open(name);
+          for (const { url } of await cache.keys()) {
+            const response = await cache.match(url);
+            const bytes = new Uint8Array((await response?.arrayBuffer()) ?? 0);
+            bytes[bytes.length >> 1] ^= 1;
+            await cache.put(url, new Response(bytes, { headers: response?.headers }));
+          }
+        }
+      });
+      await open(page, site.url);
+      await talk(page, 'Repaired');
+      await tab.close();
+    });
   });
 }
+
+test('site/: a file that does not exist has status 404 and a page that says so', async (t) => {
+  const site = await serve({ root: path.join(root, 'site') });
+  t.after(() => site.close());
+  for (const missing of ['assets/gemma-simd128-0123456789.wasm', 'nothing/here']) {
+    const answer = await fetch(site.url + missing);
+    assert.deepEqual([answer.status, answer.headers.get('content-type')], [404, 'text/html; charset=utf-8']);
+    assert.equal(answer.headers.get('cache-control'), 'no-cache');
+    assert.match(await answer.text(), /Page not found[\s\S]*href="\.\/"/);
+  }
+});
 
 test('site/: each file but the ways in is named by its content, unchanging, and compressed where that helps', async (t) => {
   const site = await serve({ root: path.join(root, 'site') });

@@ -40,9 +40,9 @@ const WORDS = [
 const NOTES = WORDS.map((text, i) => `# Part ${i}\n\n${text}\n`).join('\n');
 const BOATS = 'A keel keeps a boat upright.';
 const QUESTION = 'when does the tide turn?';
-const FIELD = '#search input[type="search"]',
-  HITS = '#search .hits p',
-  TEXTS = '#search .texts .name';
+const FIELD = '#search input[type="search"]';
+const HITS = '#search .hits p';
+const TEXTS = '#search .texts .name';
 
 /** @type {string} */ let folder;
 before(() => {
@@ -59,8 +59,8 @@ function file(name, text) {
 /** The passages that Node finds, the nearest first. @param {string} name */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
-  const by = vectorsBy(model),
-    texts = new Texts(await openIndex({ dimensions: by.dimensions }));
+  const by = vectorsBy(model);
+  const texts = new Texts(await openIndex({ dimensions: by.dimensions }));
   texts.by = by;
   for (const [title, text] of [
     ['notes.md', NOTES],
@@ -125,8 +125,8 @@ for (const name of BROWSERS) {
       openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
 
     test('what the model that answers finds, what is asked about, and what stays', async () => {
-      const tab = await opened('tiny'),
-        { page } = tab;
+      const tab = await opened('tiny');
+      const { page } = tab;
       /** @type {string[]} */
       const fetched = [];
       page.on('request', (request) => fetched.push(request.url()));
@@ -174,8 +174,8 @@ for (const name of BROWSERS) {
     });
 
     test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async () => {
-      const tab = await opened('tiny'),
-        { page } = tab;
+      const tab = await opened('tiny');
+      const { page } = tab;
       await page.click('#library-toggle');
       await page.click('#library-keep');
       await open(page);

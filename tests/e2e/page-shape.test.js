@@ -70,8 +70,8 @@ for (const name of BROWSERS) {
     test('a list becomes a table; what is wrong with a schema is told by name and place', async () => {
       /** @type {string[]} */
       const fetched = [];
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')),
-        { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
+      const { page } = tab;
       page.on('request', (request) => fetched.push(request.url()));
       await setOptions(page, { temperature: 0, maxTokens: 200 });
       await page.click('#settings-toggle');
@@ -117,8 +117,8 @@ for (const name of BROWSERS) {
     });
 
     test('an answer is drawn while it comes, and can be stopped', async () => {
-      const tab = await openWithModel(browser, server.url, await modelAddress('tiny')),
-        { page } = tab;
+      const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
+      const { page } = tab;
       await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
       await page.click('#settings-toggle');
       await page.click('#shape-open');

@@ -3,7 +3,12 @@
  * click, and leads on to others.
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { storytellerTag } from '../../tools/build/page.js';
+import { testModel } from '../js/models.js';
 import {
   ANSWERED,
   BROWSERS,
@@ -15,6 +20,7 @@ import {
   loadAddress,
   modelAddress,
   openTab,
+  root,
   say,
   servePage,
   setOptions,
@@ -133,6 +139,40 @@ for (const name of BROWSERS) {
       await load(tab.page, () => tab.page.click('#presets li button'));
       await assertReady(tab.page);
       await tab.close();
+    });
+
+    test('a file with other bytes than the page was built with is refused, and loaded when the host has the right one', async () => {
+      const address = await modelAddress('tiny');
+      const file = readFileSync(await testModel('tiny'));
+      let lies = true;
+      const spoilt = Buffer.from(file);
+      spoilt[spoilt.length - 1] ^= 1; // a weight: nothing but the digest can tell
+      const index = readFileSync(path.join(root, 'build', 'page', 'index.html'), 'utf8')
+        .replace(/<meta name="storyteller".*>/, '')
+        .replace(
+          '</head>',
+          `${storytellerTag(address, file.length, createHash('sha256').update(file).digest('hex'))}</head>`,
+        );
+      const site = await servePage({
+        intercept: ({ url = '' }, response) => {
+          if (!/^\/(\?|$)/.test(url) && !(lies && url === address)) return false;
+          response.setHeader('Content-Type', url === address ? 'application/octet-stream' : 'text/html; charset=utf-8');
+          response.end(url === address ? spoilt : index);
+          return true;
+        },
+      });
+      try {
+        const tab = await openTab(browser, site.url);
+        await until(tab.page, FAILED);
+        assert.match(await textOf(tab.page, FAILED), /not the one it should be/);
+        lies = false;
+        await tab.page.reload();
+        await until(tab.page, READY);
+        assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
+        await tab.close();
+      } finally {
+        await site.close();
+      }
     });
 
     test('a host that left the file out: the picker, and no fuss', async () => {

@@ -124,8 +124,8 @@ for (const name of BROWSERS) {
     });
 
     test('what is being written outlasts an edit; “Skip to content” leaves the conversation', async () => {
-      const tab = await opened(),
-        { page } = tab;
+      const tab = await opened();
+      const { page } = tab;
       const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
       await ask(page, 'Hello there');
       await page.type('#input', 'half');
@@ -228,6 +228,14 @@ for (const name of BROWSERS) {
         dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
       }, words);
       await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+      await page.evaluate(() => {
+        const data = new DataTransfer();
+        data.items.add(new File(['%PDF-1.7\0'], 'paper.pdf'));
+        dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+      });
+      await until(page, '#failures .notice');
+      assert.match(await textOf(page, '#failures'), /only text files/);
+      assert.equal(await page.$('#chooser[open]'), null);
       assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
       await page.waitForFunction(() =>
         /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''),

@@ -1,14 +1,14 @@
 /* Somebody goes through the page in 45 steps, with reloads and kills at random moments; nothing is lost. With more of
- * them, and in Firefox: node tests/e2e/visitor.js. In WebKit, where it is, without those steps that need a store. */
+ * them, and in Firefox: node tests/lab/visitor.js. In WebKit, where it is, without those steps that need a store. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
-import { inWindow, visit, visitInWebKit } from './visitor.js';
+import { inWindow, visit, visitInWebKit } from '../lab/visitor.js';
 import { noWebKit } from './webkit.js';
 
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
-  const went = [],
-    browser = await launch('chromium'); // one of its own: all its pages are killed
+  const went = [];
+  const browser = await launch('chromium'); // one of its own: all its pages are killed
   t.after(() => browser.close());
   try {
     await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });

@@ -26,6 +26,7 @@ import {
   servePage,
   setOptions,
   sharedBrowser,
+  shortcut,
   textOf,
   until,
 } from './helpers.js';
@@ -95,6 +96,55 @@ for (const name of BROWSERS) {
       await tab.page.click('#new-chat');
       await until(tab.page, '.empty');
       assert.match(await textOf(tab.page, '#meter-text'), /^Context 0 of/);
+      await tab.close();
+    });
+
+    test('typing goes to the message, wherever the focus is; shortcuts take Alt and Shift', async () => {
+      const tab = await openWithModel(browser, server.url, address, { before: catchCopies });
+      const { page } = tab;
+      await say(page, 'Hello');
+      await until(page, ANSWERED);
+      await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur());
+      await page.keyboard.type('now make it shorter');
+      assert.equal(
+        await page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value),
+        'now make it shorter',
+      );
+      assert.equal((await page.$$('.from-model')).length, 1);
+      await shortcut(page, 'n');
+      await until(page, '.empty');
+      await shortcut(page, 'k');
+      await until(page, '#shortcuts[open]');
+      await tab.close();
+    });
+
+    test('with a touch keyboard Enter begins a line, and the list of conversations keeps it down', {
+      skip: name !== 'chromium' && 'Chromium alone can be told of a touch screen',
+    }, async () => {
+      const tab = await openTab(browser, server.url, { width: 390, height: 700, before: catchCopies });
+      const { page } = tab;
+      await page.setViewport({ width: 390, height: 700, hasTouch: true, isMobile: true });
+      await loadAddress(page, address);
+      await page.focus('#input');
+      await page.keyboard.type('one');
+      await page.keyboard.press('Enter');
+      await page.keyboard.type('two');
+      assert.equal(await page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value), 'one\ntwo');
+      await page.click('#library-toggle');
+      await until(page, '#library:not([hidden])');
+      assert.notEqual(await page.evaluate(() => document.activeElement?.id), 'library-search');
+      await tab.close();
+    });
+
+    test('the size of letters is the one that the browser is set to', async () => {
+      const tab = await openTab(browser, server.url);
+      const { page } = tab;
+      const size = () => page.evaluate(() => getComputedStyle(document.body).fontSize);
+      assert.equal(await size(), '16px');
+      await page.evaluate(() => {
+        document.documentElement.style.fontSize = '24px';
+      });
+      assert.equal(await size(), '24px');
       await tab.close();
     });
 

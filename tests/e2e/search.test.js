@@ -13,8 +13,8 @@ import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, chooseFiles, openTab, root, sharedBrowser } from './helpers.js';
 
-const DIMENSIONS = 256,
-  SHOWN = 5;
+const DIMENSIONS = 256;
+const SHOWN = 5;
 const TEXT = `# Gardens\n\n${[
   'Roses want sun, and water in the morning.',
   'Slugs come at night and eat lettuce.',
@@ -36,10 +36,10 @@ const QUESTION = 'when does the tide turn?';
 /** Passages, the nearest first. @type {string[]} */ let expected;
 
 before(async () => {
-  assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/setup.js package');
+  assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/build/setup.js package');
   model = await testModel('embed-q8_0');
-  const engine = await loadModel(model, { threads: 1 }),
-    index = await openIndex({ dimensions: DIMENSIONS });
+  const engine = await loadModel(model, { threads: 1 });
+  const index = await openIndex({ dimensions: DIMENSIONS });
   const passages = passagesOf(TEXT, 'notes.md');
   const vectors = await engine.embed(
     passages.map(({ text }) => text),
@@ -77,8 +77,8 @@ async function ask(page) {
 for (const name of BROWSERS) {
   describe(`${name}, the example of search`, () => {
     test('files become passages, the nearest are those of Node, and a reload keeps them', async (t) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-')),
-        notes = path.join(folder, 'notes.md');
+      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-'));
+      const notes = path.join(folder, 'notes.md');
       t.after(() => rmSync(folder, { recursive: true }));
       writeFileSync(notes, TEXT);
       const server = await serve({ root });
@@ -113,10 +113,10 @@ for (const name of BROWSERS) {
         expected: /favicon|404/,
       });
       const found = await tab.page.evaluate(async (script) => {
-        const { openIndex } = await import(script),
-          open = () => openIndex({ dimensions: 2, name: 'two' });
-        const [a, b] = [await open(), await open()],
-          vector = [1, 0];
+        const { openIndex } = await import(script);
+        const open = () => openIndex({ dimensions: 2, name: 'two' });
+        const [a, b] = [await open(), await open()];
+        const vector = [1, 0];
         await b.add([
           { id: 'b', vector },
           { id: 'gone', vector },

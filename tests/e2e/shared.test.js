@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
-import { Tabs, asksOf, serveModel } from './tabs.js';
+import { Tabs, asksOf, serveModel } from '../lab/tabs.js';
 
 /** @type {Awaited<ReturnType<typeof serveModel>>} */ let server;
-/** @type {import('./tabs.js').Ask[]} */ let asks;
+/** @type {import('../lab/tabs.js').Ask[]} */ let asks;
 
 before(async () => {
   const file = await testModel('tiny');
@@ -44,8 +44,8 @@ for (const name of BROWSERS) {
     for (const how of ['close', 'dispose']) {
       test(`the owner goes (${how}): the calls of the other one go on, where they had given text too`, async () => {
         await tabs.open(2 - tabs.pages.length);
-        const owner = await tabs.owner(),
-          other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));
+        const owner = await tabs.owner();
+        const other = /** @type {any} */ (tabs.pages.find((page) => page !== owner));
         await tabs.hold(other, asks[0]);
         await tabs.end(how);
         await tabs.ask(asks);
@@ -61,15 +61,15 @@ for (const name of BROWSERS) {
         tabs.pages.map((page) =>
           page.evaluate(async () => {
             const {
-                lab: { model },
-                gemma,
-              } = /** @type {any} */ (window),
-              pieces = [];
+              lab: { model },
+              gemma,
+            } = /** @type {any} */ (window);
+            const pieces = [];
             for await (const piece of model.generate('x', { maxTokens: 400, seed: 1 })) {
               if (pieces.push(piece) === 3) break;
             }
-            const controller = new AbortController(),
-              { signal } = controller;
+            const controller = new AbortController();
+            const { signal } = controller;
             const long = model.generate('y', { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 }, signal });
             for await (const _ of long) controller.abort();
             const { finishReason } = await long.result();
@@ -129,8 +129,8 @@ for (const name of BROWSERS) {
         (url) =>
           Promise.all(
             [0, 1, 3, 10, 30].map(async (ms) => {
-              const controller = new AbortController(),
-                { signal } = controller;
+              const controller = new AbortController();
+              const { signal } = controller;
               setTimeout(() => controller.abort(), ms);
               const options = { signal, contextLength: 300 + ms, threads: 1 };
               const model = await /** @type {any} */ (window).gemma.shared

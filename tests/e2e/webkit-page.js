@@ -5,7 +5,7 @@
 import { WebKit } from './webkit.js';
 
 /** Keys by their names in puppeteer. @type {Record<string, string>} */
-const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013' };
+const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013', Alt: '\uE00A', Shift: '\uE008' };
 const LONGEST = 30_000;
 
 /** An element, as long as it is there. */
@@ -34,6 +34,8 @@ export class WebKitPage {
   keyboard = {
     press: (/** @type {string} */ key) => this.#browser.keys([KEYS[key] ?? key]),
     type: (/** @type {string} */ text) => this.#browser.keys([...text]),
+    down: (/** @type {string} */ key) => this.#browser.keys([KEYS[key]], ['keyDown']),
+    up: (/** @type {string} */ key) => this.#browser.keys([KEYS[key]], ['keyUp']),
   };
 
   /** @param {WebKit} browser */

@@ -147,12 +147,9 @@ export class WebKit {
     await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
   }
 
-  /** To whatever has the focus. @param {string[]} keys */
-  async keys(keys) {
-    const actions = keys.flatMap((value) => [
-      { type: 'keyDown', value },
-      { type: 'keyUp', value },
-    ]);
+  /** To whatever has the focus. @param {string[]} keys @param {string[]} [types] of what is done with each */
+  async keys(keys, types = ['keyDown', 'keyUp']) {
+    const actions = keys.flatMap((value) => types.map((type) => ({ type, value })));
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
   }
 

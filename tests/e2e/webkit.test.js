@@ -74,8 +74,8 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
     const file = new File([await (await fetch('/storyteller.gguf')).blob()], 'storyteller.gguf');
     const model = await loadModel(file);
     const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 });
-    const stop = new AbortController(),
-      pieces = [];
+    const stop = new AbortController();
+    const pieces = [];
     const long = model.generate(prompt, { maxTokens: 400, signal: stop.signal, logitBias: { 1: -Infinity } });
     for await (const piece of long) {
       pieces.push(piece);
@@ -84,8 +84,8 @@ test('a File is read where it lies, and an abort ends an answer and a load', { s
     const { finishReason } = await long;
     const again = (await model.generate(prompt, { maxTokens: 30, seed: 5 })).text;
     await model.dispose();
-    const ended = new AbortController(),
-      load = loadModel('/storyteller.gguf', { cache: false, signal: ended.signal });
+    const ended = new AbortController();
+    const load = loadModel('/storyteller.gguf', { cache: false, signal: ended.signal });
     setTimeout(() => ended.abort());
     const name = await load.then(
       () => 'loaded',
@@ -121,9 +121,9 @@ for (const chosen of [false, true]) {
   test(`720 MB, ${chosen ? 'a chosen file' : 'fetched'}: what loading takes besides weights, KV cache and scratch`, {
     skip,
   }, async () => {
-    const path = await testModel('oneb-q4_0'),
-      { info } = await inspectModel(path),
-      fresh = await WebKit.open();
+    const path = await testModel('oneb-q4_0');
+    const { info } = await inspectModel(path);
+    const fresh = await WebKit.open();
     try {
       await fresh.goto(server.url);
       await fresh.until(() => 'gemma' in window);
@@ -136,9 +136,9 @@ for (const chosen of [false, true]) {
         },
         chosen ? '' : `/models/${basename(path)}`,
       );
-      const { total } = info.memory,
-        most = 1.2 * total + 250e6,
-        { peak } = fresh;
+      const { total } = info.memory;
+      const most = 1.2 * total + 250e6;
+      const { peak } = fresh;
       console.log(`WebKit: planned ${Math.round(total / 1e6)} MB; peak of the process ${Math.round(peak / 1e6)} MB`);
       assert.equal(tokens.length, 4);
       assert.ok(peak <= most, `took ${peak}, expected at most ${most}`);

@@ -2,7 +2,8 @@
  * answers: answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5: each is whole,
  * parses, and is valid by ajv, or was cut at the maximum of tokens.
  *
- *   node tests/js/answers.js [SCHEMAS]       the whole: 200 schemas, ten answers each; answers.test.js takes a part
+ *   node tests/js/answers.js [SCHEMAS]             the whole: 200 schemas, ten answers each; answers.test.js takes a part
+ *   node tests/js/answers.js --unbounded [COUNT]   2,000 answers under schemas without bounds
  */
 import assert from 'node:assert/strict';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -10,7 +11,7 @@ import ajvFormats from 'ajv-formats';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { GemmaError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
-import { randomSchemas } from './random-schemas.js';
+import { randomSchemas } from '../support/answer-schemas.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const ASKED = [
@@ -64,10 +65,63 @@ export async function answers(first, end, models, asked = ASKED) {
   return counts;
 }
 
+/** Schemas that leave their values unbounded; `number`: they must end by themselves. */
+const UNBOUNDED = [
+  { schema: { type: 'number' }, number: true },
+  { schema: { type: 'integer' }, number: true },
+  { schema: { type: 'number', minimum: 0 }, number: true },
+  { schema: { type: 'number', multipleOf: 0.25 }, number: true },
+  { schema: { type: ['number', 'null'], exclusiveMaximum: -3 }, number: true },
+  { schema: { type: 'integer', not: { multipleOf: 3 } }, number: true },
+  { schema: { type: 'string' } },
+  { schema: { type: 'array' } },
+  { schema: { type: 'object' } },
+  { schema: { type: 'array', items: { type: 'number' } } },
+  { schema: { type: 'string', pattern: '^[a-z]+' } },
+];
+
+/** Whether every number in a value is finite. @param {any} value @returns {boolean} */
+const isFinite = (value) =>
+  typeof value === 'number'
+    ? Number.isFinite(value)
+    : typeof value !== 'object' || value === null || Object.values(value).every(isFinite);
+
+/** Answers under schemas without bounds: numbers end within 1,000 tokens and are finite; the others end where the format
+ * brings bounds. Returns how many ended how. @param {number} count of answers @param {string[]} models paths */
+export async function unbounded(count, models) {
+  /** @type {Record<string, number>} */
+  const counts = {};
+  const opened = await Promise.all(models.map((path) => loadModel(path, { threads: 1, contextLength: 2048 })));
+  for (let seed = 0; seed < count; seed++) {
+    const model = opened[seed % opened.length];
+    const { schema, number } = UNBOUNDED[Math.floor(seed / opened.length) % UNBOUNDED.length];
+    const bounds = number ? {} : { maxLength: 40, maxItems: 4, maxProperties: 3 };
+    const options = {
+      format: { schema, ...bounds },
+      temperature: [0.7, 1, 5][seed % 3],
+      seed,
+      topK: 0,
+      topP: 1,
+      maxTokens: 1000,
+    };
+    const { text, value, finishReason } = await model.generate(`Number ${seed}: `, options).result();
+    const where = `${JSON.stringify(schema)}, seed ${seed}, ${finishReason}: ${text.slice(0, 300)}`;
+    counts[finishReason] = (counts[finishReason] ?? 0) + 1;
+    if (finishReason === 'length' && !number) continue; // an array may nest without end
+    assert.ok(finishReason === 'stop' && isFinite(value) && validatorOf(schema)(value), where);
+  }
+  await Promise.all(opened.map((model) => model.dispose()));
+  return counts;
+}
+
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const begun = performance.now();
-  const counts = await answers(0, Number(process.argv[2] ?? 200), await modelPaths());
+  const [first = '200', second = '2000'] = process.argv.slice(2);
+  const counts =
+    first === '--unbounded'
+      ? await unbounded(Number(second), await modelPaths())
+      : await answers(0, Number(first), await modelPaths());
   console.log(JSON.stringify(counts), `${((performance.now() - begun) / 1000).toFixed(0)} s`);
 }

@@ -1,7 +1,7 @@
 /* A part of the two thousand answers (answers.js): all parse, all are valid by ajv, and none hangs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answers, modelPaths } from './answers.js';
+import { answers, modelPaths, unbounded } from './answers.js';
 
 test('answers under random schemas parse and are valid by ajv, at temperatures 0, 1 and 5', async () => {
   const counts = await answers(0, 12, await modelPaths(), [
@@ -11,4 +11,9 @@ test('answers under random schemas parse and are valid by ajv, at temperatures 0
   ]);
   assert.ok(!counts.refused && counts.stop > 60, JSON.stringify(counts));
   assert.equal(counts.stop + (counts.length ?? 0), 72);
+});
+
+test('answers under schemas without bounds end, are finite and are valid by ajv', async () => {
+  const counts = await unbounded(66, await modelPaths());
+  assert.ok(counts.stop >= 60, JSON.stringify(counts));
 });

@@ -21,8 +21,8 @@ export async function bareEngine(path, variant = 'simd128') {
   try {
     for (let state = 0; state !== LOAD.PLAN; ) {
       const window = engine.window();
-      const bytes = Buffer.alloc(Math.min(window.length, 1 << 20)),
-        n = readSync(file, bytes, 0, bytes.length, null);
+      const bytes = Buffer.alloc(Math.min(window.length, 1 << 20));
+      const n = readSync(file, bytes, 0, bytes.length, null);
       window.set(bytes.subarray(0, n));
       state = engine.call('load_commit', n);
       if (!n) engine.call('load_end');
@@ -35,16 +35,16 @@ export async function bareEngine(path, variant = 'simd128') {
 
 /** With its weights. @param {string} path */
 export async function loadedEngine(path) {
-  const engine = await bareEngine(path),
-    file = await readFile(path);
+  const engine = await bareEngine(path);
+  const file = await readFile(path);
   engine.reserve(512);
   for (
     let state = engine.call('load_commit', 0), count;
     state !== LOAD.READY;
     state = engine.call('load_commit', count)
   ) {
-    const window = engine.window(),
-      bytes = file.subarray(engine.call('load_offset')).subarray(0, window.length);
+    const window = engine.window();
+    const bytes = file.subarray(engine.call('load_offset')).subarray(0, window.length);
     window.set(bytes);
     count = bytes.length;
     if (!count) engine.call('load_end');

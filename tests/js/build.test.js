@@ -22,9 +22,9 @@ const VARIANTS = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'];
 function interfaceOf(bytes) {
   let at = 8;
   const number = () => {
-    let value = 0,
-      shift = 0,
-      byte;
+    let value = 0;
+    let shift = 0;
+    let byte;
     do {
       byte = bytes[at++];
       value += (byte & 127) * 2 ** shift;
@@ -41,11 +41,11 @@ function interfaceOf(bytes) {
     number();
   };
   /** @type {string[]} */
-  const imports = [],
-    exports = [];
+  const imports = [];
+  const exports = [];
   while (at < bytes.length) {
-    const section = bytes[at++],
-      end = number() + at;
+    const section = bytes[at++];
+    const end = number() + at;
     for (let i = 0, n = section === 2 || section === 7 ? number() : 0; i < n; i++) {
       if (section === 7) {
         exports.push(name());
@@ -90,6 +90,15 @@ for (const variant of VARIANTS) {
     assert.deepEqual(imports, ['env.memory']);
   });
 }
+
+test('npm run fuzz runs every harness', () => {
+  const tool = fs.readFileSync(new URL('../../tools/check/fuzz.js', import.meta.url), 'utf8');
+  const listed = [...tool.matchAll(/^ {2}(\w+): \{ length/gm)].map(([, name]) => name).sort();
+  const harnesses = fs
+    .readdirSync(new URL('../fuzz/', import.meta.url))
+    .flatMap((name) => /^fuzz_(\w+)\.c$/.exec(name)?.[1] ?? []);
+  assert.deepEqual(listed, harnesses.sort());
+});
 
 test('byte ranges', () => {
   assert.deepEqual(byteRange('bytes=0-9', 100), [0, 9]);
@@ -153,6 +162,7 @@ test('the page is isolated, under its policy, with right types', async () => {
   assert.equal(headers['cross-origin-opener-policy'], 'same-origin');
   assert.equal(headers['cross-origin-embedder-policy'], 'require-corp');
   assert.equal(headers['content-security-policy'], contentSecurityPolicy);
+  assert.match(contentSecurityPolicy, /(^|; )frame-ancestors 'self'(;|$)/);
   assert.equal(headers['content-type'], 'text/html; charset=utf-8');
   assert.equal((await ask('/a.wasm')).headers['content-type'], 'application/wasm');
   const model = await ask('/models/m.gguf');
@@ -199,6 +209,66 @@ test('what is compressed is sent as the client can read it; what is named by its
   }
   const other = await ask('/a.wasm');
   assert.deepEqual([other.headers.vary, other.headers['cache-control']], [undefined, 'no-cache']);
+});
+
+test('a compressed copy that links out of the folder is not sent', async () => {
+  fs.writeFileSync(path.join(folder, 'page/linked.js'), 'plain');
+  for (const ending of ['br', 'gz']) fs.symlinkSync('../secret.txt', path.join(folder, `page/linked.js.${ending}`));
+  const { headers, body } = await ask('/linked.js', { headers: { 'accept-encoding': 'gzip, br' } });
+  assert.deepEqual([headers['content-encoding'], body], [undefined, 'plain']);
+});
+
+test('only the names and addresses of this machine are answered, so that no other site can read from it', async () => {
+  const port = server.port;
+  const own = os.hostname();
+  const status = async (/** @type {string} */ host) => (await ask('/', { headers: { host } })).status;
+  for (const host of [
+    `localhost:${port}`,
+    'LOCALHOST',
+    'a.localhost',
+    `127.0.0.1:${port}`,
+    `[::1]:${port}`,
+    '192.168.0.7',
+  ]) {
+    assert.equal(await status(host), 200, host);
+  }
+  for (const host of [
+    `rebound.example:${port}`,
+    'localhost.example',
+    '127.0.0.1.example',
+    '[::1].example',
+    'notlocalhost',
+    'localhost:80@rebound.example',
+  ]) {
+    assert.equal(await status(host), 421, host);
+  }
+  const refused = await ask('/', { headers: { host: 'rebound.example' } });
+  assert.deepEqual([refused.status, refused.body.includes('hello')], [421, false]);
+  assert.match(refused.body, /--host NAME/);
+  const everywhere = await serve({ root: path.join(folder, 'page'), host: '0.0.0.0' });
+  try {
+    for (const [host, wanted] of /** @type {const} */ ([
+      [own, 200],
+      [`${own}.local`, 200],
+      ['rebound.example', 421],
+    ])) {
+      assert.equal((await ask('/', { port: everywhere.port, headers: { host } })).status, wanted, host);
+    }
+  } finally {
+    await everywhere.close();
+  }
+});
+
+test('a folder that has a 404.html gets it for what is missing, with status 404', async () => {
+  fs.writeFileSync(path.join(folder, 'page/404.html'), '<p>not here</p>');
+  try {
+    const { status, headers, body } = await ask('/assets/gone-0123456789.wasm');
+    assert.deepEqual([status, headers['content-type'], body], [404, 'text/html; charset=utf-8', '<p>not here</p>']);
+    assert.equal(headers['cache-control'], 'no-cache');
+    assert.equal((await ask('/gone', { method: 'HEAD' })).body, '');
+  } finally {
+    fs.rmSync(path.join(folder, 'page/404.html'));
+  }
 });
 
 test('a long file arrives whole, also its middle; who leaves early does no harm', async () => {

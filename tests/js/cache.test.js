@@ -266,8 +266,8 @@ test('a journal that was torn: the state before it counts; two of them: all is f
   const name = join(folder, (await readdir(folder))[0]);
   server.state.faults = () => ({});
   const tear = async (slot) => {
-    const file = await open(name, 'r+'),
-      { size } = await file.stat();
+    const file = await open(name, 'r+');
+    const { size } = await file.stat();
     for (const half of [0, 4096]) await file.write('#', size - 16384 + slot * 8192 + half + 100);
     await file.close();
   };
@@ -406,8 +406,8 @@ test('no secret is kept: not the token, not what signs a URL; a new signature fi
 });
 
 test('an entry of the list is the copy itself, also where not all of its address is stored', async (t) => {
-  const { cache } = await emptyCache(t),
-    long = 'file=gemma-of-a-long-name.gguf';
+  const { cache } = await emptyCache(t);
+  const long = 'file=gemma-of-a-long-name.gguf';
   const server = await faultyServer(t, bytes, (_, { url }) =>
     url.includes(long) ? {} : { bytes: other, etag: '"two"' },
   );

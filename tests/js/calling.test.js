@@ -2,6 +2,7 @@
  * when they must. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { z } from 'zod';
 import { open, refuses } from './helpers.js';
 
 const ADD = {
@@ -71,8 +72,8 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       ]);
     }
     assert.equal(new Set(chat.messages.flatMap((m) => m.toolCalls ?? []).map(({ id }) => id)).size, 3);
-    const { content } = chat.messages.at(-1),
-      options = { toolChoice: 'none', seed: 1, maxTokens: 5 };
+    const { content } = chat.messages.at(-1);
+    const options = { toolChoice: 'none', seed: 1, maxTokens: 5 };
     await refuses(() => chat.continue(undefined, { seed: 1 }), 'bad-option');
     const { text, usage } = await chat.continue(undefined, options).result();
     assert.equal(chat.messages.at(-1).content, content + text);
@@ -140,8 +141,8 @@ for (const [name, dialect] of Object.entries(MODELS)) {
 
 /** @param {any} model @param {any} parameters */
 async function called(model, parameters) {
-  const tools = [{ name: 'f', parameters }],
-    toolChoice = { name: 'f' };
+  const tools = [{ name: 'f', parameters }];
+  const toolChoice = { name: 'f' };
   const { toolCalls } = await model
     .generate([{ role: 'user', content: 'x' }], { tools, toolChoice, ...WILD, seed: 1 })
     .result();
@@ -166,16 +167,16 @@ test('functiongemma: names with backslashes and control characters come as they 
 
 test('parameters that say no type are of an object', async (t) => {
   for (const name of ['functiongemma', 'qwen3-tools']) {
-    const model = await open(t, name),
-      { type, ...untyped } = closed({ a: { enum: ['x'] } });
+    const model = await open(t, name);
+    const { type, ...untyped } = closed({ a: { enum: ['x'] } });
     assert.deepEqual(await called(model, untyped), [{ a: 'x' }]);
     assert.deepEqual(await called(model, { maxProperties: 0 }), [{}]);
   }
 });
 
 test('tools that cannot be are refused by place; a format beside them, and a prompt without messages', async (t) => {
-  const model = await open(t, 'generic-tools'),
-    chat = model.chat();
+  const model = await open(t, 'generic-tools');
+  const chat = model.chat();
   const bad = { name: 'bad', parameters: { type: 'object', properties: { x: { type: 'wrong' } } } };
   const error = await refuses(chat.send('x', { tools: [ADD, bad] }).result(), 'bad-format');
   assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
@@ -214,4 +215,72 @@ test('leaving while something is done ends the answer; nothing of the turn is ke
   const chat = model.chat({ tools: [{ ...ADD, execute }], toolChoice: 'required', ...WILD, seed: 4 });
   const { finishReason } = await chat.send('Add', { signal: abort.signal }).result();
   assert.deepEqual([finishReason, told, chat.messages], ['aborted', true, []]);
+});
+
+test('a tool without parameters takes none, and those of a schema library are validated before it runs', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const seen = /** @type {any[]} */ ([]);
+  const now = {
+    name: 'now',
+    execute: (/** @type {any} */ args) => {
+      seen.push(args);
+      return 1;
+    },
+  };
+  const double = {
+    name: 'double',
+    parameters: z.object({
+      n: z
+        .int()
+        .min(1)
+        .max(9)
+        .transform((n) => 2 * n),
+    }),
+    execute: now.execute,
+  };
+  for (const tool of [now, double]) {
+    for (const seed of [1, 2, 3]) {
+      await model
+        .chat({ tools: [tool], ...WILD, seed, maxRounds: 1 })
+        .send('Now what?', { toolChoice: { name: tool.name } })
+        .result();
+    }
+  }
+  assert.deepEqual(seen.slice(0, 3), [{}, {}, {}]);
+  assert.ok(seen.length >= 6 && seen.slice(3).every(({ n }) => n % 2 === 0 && n <= 18), JSON.stringify(seen));
+  const never = {
+    ...double,
+    parameters: z.object({
+      n: z
+        .int()
+        .min(1)
+        .max(9)
+        .refine(() => false, 'not today'),
+    }),
+  };
+  const { toolCalls } = await model
+    .chat({ tools: [never], ...WILD, maxRounds: 1 })
+    .send('Now what?', { toolChoice: { name: 'double' } })
+    .result();
+  assert.match(String(toolCalls?.[0].error), /The arguments are invalid: not today/);
+});
+
+test('a result that JSON cannot hold is an error for the model and for the caller', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const loop = /** @type {any} */ ({});
+  loop.loop = loop;
+  for (const [result, what] of [
+    [loop, /circular/],
+    [{ n: 1n }, /`n` is a bigint/],
+    [() => 1, /it is a function/],
+    [new Map([[1, 2]]), /class Map/],
+    [{ n: NaN }, /`n` is NaN/],
+  ]) {
+    const chat = model.chat({ tools: [{ name: 'odd', execute: () => result }], ...WILD, maxRounds: 1 });
+    const { toolCalls } = await chat.send('Now what?', { toolChoice: { name: 'odd' } }).result();
+    const said = chat.messages.find(({ role }) => role === 'tool')?.content.error;
+    assert.match(said, /^JSON cannot hold the result of the tool odd: /);
+    assert.match(said, /** @type {RegExp} */ (what));
+    assert.equal(/** @type {any} */ (toolCalls?.[0].error).message, said);
+  }
 });

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { makeModel } from '../../tools/make-model.js';
+import { makeModel } from '../../tools/models/make-model.js';
 import { refuses } from './helpers.js';
 
 const SMALL = {
@@ -71,8 +71,8 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
     );
     // What a control token is called is longer than what it is.
     const control = text.match(/<\|?\w+\|?>/)[0];
-    const spelt = (await model.tokenize(`Hello ${control}`)).length,
-      said = (await model.tokenize('Hello')).length;
+    const spelt = (await model.tokenize(`Hello ${control}`)).length;
+    const said = (await model.tokenize('Hello')).length;
     assert.equal(await prompted(model, [{ role: 'user', content: `Hello ${control}` }]), ids.length + spelt - said);
     const chat = model.chat({ temperature: 0, maxTokens: 6 });
     await chat.send('Hello').result();
@@ -81,6 +81,19 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
     assert.ok(promptTokens > reusedTokens && reusedTokens >= ids.length, JSON.stringify(second.usage));
   });
 }
+
+test('Qwen3 reads messages in NFC, as its tokenizer.json says, other families as they are', async (t) => {
+  for (const [name, differ] of [
+    ['Qwen3', false],
+    ['Llama 3', true],
+  ]) {
+    const model = await open(t, name, FAMILIES[name][0]);
+    const [composed, apart] = await Promise.all(
+      ['\u00e9', 'e\u0301'].map((content) => model.countTokens([{ role: 'user', content }])),
+    );
+    assert.equal(composed !== apart, differ);
+  }
+});
 
 test("a Gemma file without a template has Gemma's form", async (t) => {
   for (const architecture of ['gemma2', 'gemma3']) {

@@ -198,8 +198,8 @@ test('an option of undefined keeps the default of the chat', async (t) => {
 });
 
 test('an answer that was cut goes on as if it had not been, and evaluates nothing again', async (t) => {
-  const model = await open(t),
-    options = { ...SHORT, temperature: 0 };
+  const model = await open(t);
+  const options = { ...SHORT, temperature: 0 };
   const whole = model.chat({ system: 'Be brief.', ...options });
   const { text, tokens } = await whole.send('Hello').result();
   const cut = model.chat({ system: 'Be brief.', ...options });
@@ -215,8 +215,8 @@ test('an answer that was cut goes on as if it had not been, and evaluates nothin
 });
 
 test('an answer begins with a given text, in place of the old one or where there was none', async (t) => {
-  const model = await open(t),
-    options = { ...SHORT, temperature: 0 };
+  const model = await open(t);
+  const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(() => model.chat(options).continue('x'), 'bad-state');
   assert.equal((await refuses(() => chat.continue('x', { format: 'json' }), 'bad-option')).got, '"json"');

@@ -34,7 +34,7 @@ function run(args, input = '', program = CLI) {
 
 /** A shell line; $0 is Node, $1 the command line, $2 a model. */
 function shell(line) {
-  return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model]);
+  return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model], { timeout: 60_000 });
 }
 
 /** One JSON object on stdout, nothing on stderr, status 0. */
@@ -109,8 +109,8 @@ test('generate: the package’s answer, as text and as JSON', async (t) => {
 });
 
 test('generate in a shape: a schema, an expression, a grammar, choices', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-')),
-    file = (name) => join(directory, name);
+  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
+  const file = (name) => join(directory, name);
   await writeFile(
     file('s.json'),
     '{"type":"object","properties":{"n":{"type":"integer","maximum":9,"minimum":0}},"required":["n"],' +
@@ -207,6 +207,20 @@ test('chat: reads lines, answers, knows its commands', async () => {
   assert.equal(answers[1], answers[0]);
   assert.match(stderr, /\/reset/);
   assert.equal((await run(args, 'Hello\n')).status, 0);
+});
+
+test('a named pipe as the model: it may begin late, and an abort ends the process', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-pipe-'));
+  t.after(() => rm(folder, { recursive: true }));
+  const pipe = join(folder, 'pipe');
+  const loads = (more) => `mkfifo '${pipe}' 2>/dev/null; "${process.execPath}" --input-type=module --eval "
+    import { loadModel } from '${new URL('../../js/index.node.js', import.meta.url)}';
+    const options = { threads: 1, cache: false, signal: AbortSignal.timeout(${more ? 60_000 : 300}) };
+    await loadModel('${pipe}', options).then((model) => { console.log('loaded'); return model.dispose(); },
+      (error) => console.log(error.code));" ${more}`;
+  assert.equal((await shell(loads(''))).stdout, 'aborted\n');
+  assert.equal((await shell(loads(`& sleep 0.3; cat "$2" > '${pipe}'; wait`))).stdout, 'loaded\n');
+  assert.equal((await shell('true | "$0" "$1" tokenize /dev/stdin Hello; true')).stdout, '');
 });
 
 test('a pipe as the model; a reader that goes away', async () => {

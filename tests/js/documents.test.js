@@ -25,13 +25,19 @@ async function run(t, page, results) {
 }
 
 test('formats.md', async (t) => {
-  const [person, animal, refused] = await run(t, 'formats', ['{ value, finishReason }', 'value', 'null']);
+  const [person, animal, bounded, refused] = await run(t, 'formats', [
+    '{ value, finishReason }',
+    'value',
+    'value',
+    'null',
+  ]);
   const { value, finishReason } = person.end;
   assert.equal(finishReason, 'stop');
   assert.ok(value.name.length <= 20 && value.age >= 0 && value.age <= 120);
   assert.deepEqual(person.shown.slice(-2), [[value], [value.age]]);
   assert.ok(['cat', 'dog', 'little bird'].includes(animal.end));
   assert.equal(animal.shown.map(([text]) => text).join(''), animal.end);
+  assert.ok(bounded.end.length <= 3 && bounded.end.every((/** @type {string} */ text) => text.length <= 8));
   assert.match(refused.shown.join(), /^bad-format,/);
 });
 

@@ -10,7 +10,8 @@ import { environment } from '../../js/platform/env.js';
 import { Remote, TUNING } from '../../js/download/http.js';
 import { CODES, inspectModel, loadModel } from '../../js/index.node.js';
 import { pumpOf } from '../../js/download/pump.js';
-import { faultyServer, randoms } from './faulty-server.js';
+import { faultyServer } from './faulty-server.js';
+import { randoms } from '../support/random.js';
 import { refuses, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -80,8 +81,8 @@ async function cutConnections(t, runs) {
   let cuts = [];
   let made = 0;
   // Large enough: of a connection that breaks, what has arrived and nobody has read yet is lost, up to 64 KB.
-  const large = await readFile(await testModel('medium')),
-    right = await logitsOf(new Uint8Array(large));
+  const large = await readFile(await testModel('medium'));
+  const right = await logitsOf(new Uint8Array(large));
   const server = await faultyServer(t, large, (_, { headers }) => {
     const [first, last] = /(\d+)-(\d+)/.exec(headers.range).slice(1).map(Number);
     const cut = cuts.findIndex((at) => at > first && at <= last);
@@ -99,8 +100,8 @@ async function cutConnections(t, runs) {
 }
 
 test('several ranges are fetched at once, at most three', async (t) => {
-  let now = 0,
-    most = 0;
+  let now = 0;
+  let most = 0;
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
   server.server.prependListener('request', (_, response) => {
     most = Math.max(most, ++now);
@@ -148,8 +149,8 @@ async function stalls(t, usual, every) {
 test('of a server that is silent whoever watches is told before it is asked again', async (t) => {
   tune(t, { stallMs: 3_600_000, toldMs: 60 });
   for (const fault of [{ wait: 3_600_000 }, { stallAt: 10_000 }]) {
-    const server = await faultyServer(t, bytes, () => fault),
-      control = new AbortController();
+    const server = await faultyServer(t, bytes, () => fault);
+    const control = new AbortController();
     const reports = [];
     const onProgress = (report) => {
       reports.push(report);
@@ -331,8 +332,8 @@ const PACED = { wait: 100, slow: 30 };
 
 test('long ranges: the next one is asked for while one comes', async (t) => {
   const server = await faultyServer(t, bytes, () => PACED);
-  let now = 0,
-    twice = 0;
+  let now = 0;
+  let twice = 0;
   server.server.prependListener('request', (_, response) => {
     if (++now > 1) twice++;
     assert.ok(now <= 2);

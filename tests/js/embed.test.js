@@ -7,12 +7,12 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { tensorBytes } from '../../tools/gguf-write.js';
-import { makeModel } from '../../tools/make-model.js';
+import { tensorBytes } from '../../tools/models/gguf-write.js';
+import { makeModel } from '../../tools/models/make-model.js';
 import { open, refuses } from './helpers.js';
 import { MODELS, readHeader, testModel } from './models.js';
 
-/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+/** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
 const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
@@ -38,15 +38,15 @@ function truthOf(name) {
 /** 1 - cosine, of vectors that are near each other. @param {Float32Array} a @param {Float32Array} b */
 function apart(a, b) {
   const length = (/** @type {Float32Array} */ v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
-  const x = length(a),
-    y = length(b);
+  const x = length(a);
+  const y = length(b);
   return a.reduce((sum, v, i) => sum + (v / x - b[i] / y) ** 2, 0) / 2;
 }
 
 /** @param {Buffer} bytes */
 function weightsSha256(bytes) {
-  const { dataOffset, tensors } = readHeader(bytes),
-    hash = createHash('sha256');
+  const { dataOffset, tensors } = readHeader(bytes);
+  const hash = createHash('sha256');
   for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const at = dataOffset + t.offset;
     hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
@@ -58,8 +58,8 @@ const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) /
 
 for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.entries(ABOUT.models)) {
   test(`${name} against transformers, no further from it than llama.cpp`, async (t) => {
-    const file = await testModel(name),
-      { ids } = ABOUT.texts[texts];
+    const file = await testModel(name);
+    const { ids } = ABOUT.texts[texts];
     const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
     const model = await open(t, name, { threads: 2 });
@@ -116,8 +116,8 @@ test('a cache of integers gives the same bits alone and among others', async (t)
 });
 
 test("tasks are the prompts of the model's card", async (t) => {
-  const model = await open(t, 'embed-q8_0'),
-    text = 'a text';
+  const model = await open(t, 'embed-q8_0');
+  const text = 'a text';
   const plain = async (/** @type {string} */ whole) => bitsOf([await model.embed(whole)]);
   for (const [options, before] of /** @type {[object, string][]} */ ([
     [{ task: 'query' }, 'task: search result | query: '],
@@ -156,14 +156,14 @@ test("tasks are the prompts of the model's card", async (t) => {
 });
 
 test('vectors have length 1, are cut and have length 1 again; or are as the model made them', async (t) => {
-  const model = await open(t, 'embed-f32'),
-    whole = await model.embed('some text', { normalize: false });
+  const model = await open(t, 'embed-f32');
+  const whole = await model.embed('some text', { normalize: false });
   const length = (/** @type {Float32Array} */ v) => Math.hypot(...v);
   assert.equal(whole.length, 256);
   assert.ok(Math.abs(length(whole) - 1) > 0.01, 'not normalised');
   for (const dimensions of [256, 128, 5]) {
-    const cut = await model.embed('some text', { dimensions }),
-      part = whole.subarray(0, dimensions);
+    const cut = await model.embed('some text', { dimensions });
+    const part = whole.subarray(0, dimensions);
     assert.equal(cut.length, dimensions);
     assert.ok(Math.abs(length(cut) - 1) < 1e-6);
     assert.ok(apart(cut, part) < 1e-12);
@@ -175,19 +175,19 @@ test('vectors have length 1, are cut and have length 1 again; or are as the mode
 });
 
 test('texts that are too long are refused, or cut so that their end stays', async (t) => {
-  const model = await open(t, 'embed-small-f32', { contextLength: 64 }),
-    text = 'etaoin'.repeat(30);
+  const model = await open(t, 'embed-small-f32', { contextLength: 64 });
+  const text = 'etaoin'.repeat(30);
   const error = await refuses(model.embed(['short', text]), 'context-exceeded');
   assert.match(error.message, /text 1: expected at most 64/);
-  const ids = await model.tokenize(text),
-    kept = await model.detokenize(ids.slice(0, 62));
+  const ids = await model.tokenize(text);
+  const kept = await model.detokenize(ids.slice(0, 62));
   assert.equal((await model.tokenize(kept)).length, 62);
   assert.deepEqual(await model.embed(text, { truncate: true }), await model.embed(kept));
 });
 
 test("users' text names no control tokens", async (t) => {
-  const model = await open(t, 'embed-f32'),
-    seen = await model.inside('a<eos>b');
+  const model = await open(t, 'embed-f32');
+  const seen = await model.inside('a<eos>b');
   assert.deepEqual(
     seen.tokens.filter(({ id }) => id < 3).map(({ text }) => text),
     ['<bos>', '<eos>'],
@@ -196,8 +196,8 @@ test("users' text names no control tokens", async (t) => {
 });
 
 test('embedding reports progress, can be aborted at any time, and the model goes on', async (t) => {
-  const model = await open(t, 'embed-q8_0'),
-    before = await model.embed('a text');
+  const model = await open(t, 'embed-q8_0');
+  const before = await model.embed('a text');
   /** @type {{ done: number, total: number }[]} */
   const seen = [];
   await model.embed(TEXTS, { onProgress: (progress) => seen.push(progress) });
@@ -235,8 +235,8 @@ test('others make vectors when they are told how', async (t) => {
     const told = await refuses(model.embed('a text'), 'bad-option');
     assert.match(told.message, /'mean' or 'last'/);
     await refuses(model.embed('a text', { pooling: 'mean', task: 'query' }), 'bad-option');
-    const text = 'a text of several words, '.repeat(8),
-      last = await model.embed(text, { pooling: 'last' });
+    const text = 'a text of several words, '.repeat(8);
+    const last = await model.embed(text, { pooling: 'last' });
     const both = await model.embed([text, 'a'], { pooling: 'mean' });
     assert.equal(last.length, model.info.width);
     assert.ok(apart(last, both[0]) > 1e-4);
@@ -269,15 +269,15 @@ test('texts go together through models that see earlier tokens only, and give th
       }
     }
     // Nothing of it is taken for a context.
-    const prompt = texts.slice(0, 3).join(''),
-      fresh = await open(t, name, options);
+    const prompt = texts.slice(0, 3).join('');
+    const fresh = await open(t, name, options);
     assert.deepEqual(
       await model.logits([...(await model.tokenize(prompt))]),
       await fresh.logits([...(await fresh.tokenize(prompt))]),
     );
   }
-  const small = await open(t, 'tiny', { contextLength: 24 }),
-    few = texts.slice(0, 4);
+  const small = await open(t, 'tiny', { contextLength: 24 });
+  const few = texts.slice(0, 4);
   const alone = [];
   for (const text of few) alone.push(await small.embed(text, { pooling: 'mean' }));
   assert.deepEqual(await small.embed(few, { pooling: 'mean' }), alone);
@@ -325,4 +325,22 @@ test('headers that say what no file of the kind says are refused by name', async
   assert.match((await refuses(withKey('attention.causal', 'bool', true), 'bad-metadata')).message, /causal/);
   const fine = await withKey('attention.causal', 'bool', false);
   await fine.dispose();
+});
+
+test('finite weights that overflow on the way are told, and the model stays usable', async (t) => {
+  const bytes = fs.readFileSync(await testModel('embed-f32'));
+  const { dataOffset, tensors } = readHeader(bytes);
+  const norm = tensors.find(({ name }) => name === 'output_norm.weight');
+  assert.ok(norm);
+  for (let i = 0; i < norm.shape[0]; i++) bytes.writeFloatLE(3e38, dataOffset + norm.offset + 4 * i);
+  const model = await loadModel(new Uint8Array(bytes), { threads: 1 });
+  t.after(() => model.dispose());
+  for (const normalize of [true, false]) {
+    const { message } = await refuses(model.embed('some words', { normalize }), 'not-finite');
+    assert.match(
+      message,
+      /^The vector of text 0 is not finite: the model's weights overflow float32\. Load another file/,
+    );
+  }
+  assert.ok((await model.tokenize('some words')).length > 0);
 });

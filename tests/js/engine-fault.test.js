@@ -14,15 +14,15 @@ import { barePlatform, idsOf, openLocal } from './local.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
-const JS = new URL('../../js/', import.meta.url),
-  THREAD = new URL('thread.node.js', JS);
+const JS = new URL('../../js/', import.meta.url);
+const THREAD = new URL('thread.node.js', JS);
 const { relaxed } = features();
 
 /** Instructions of kernels, by their order, which the start does not prove: all of them, for one kernel that is wrong may
  * have another one that takes its place. @param {Uint8Array} file */
 async function faultySites(file) {
-  const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS))),
-    sites = sitesOf(module);
+  const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
+  const sites = sitesOf(module);
   const refused = new Set();
   for (const code of new Set(sites.map((site) => site.code))) {
     const own = sites.filter((site) => site.code === code);
@@ -47,14 +47,14 @@ async function faultySites(file) {
 function faultyPlatform(faulty) {
   const threads = { started: 0, ended: 0 };
   const createThread = () => {
-    const port = nodePort(new Worker(THREAD, { execArgv: [] })),
-      { terminate } = port;
+    const port = nodePort(new Worker(THREAD, { execArgv: [] }));
+    const { terminate } = port;
     threads.started++;
     return Object.assign(port, { terminate: () => (threads.ended++, terminate()) });
   };
   const platform = barePlatform(async (name) => {
-    const bytes = new Uint8Array(await readFile(new URL(name, JS))),
-      sites = sitesOf(bytes);
+    const bytes = new Uint8Array(await readFile(new URL(name, JS)));
+    const sites = sitesOf(bytes);
     return WebAssembly.compile(
       /relaxed/.test(name)
         ? flipped(
@@ -79,8 +79,8 @@ function faultyPlatform(faulty) {
 describe('a kernel that is wrong, found while a model loads', {
   skip: !relaxed && 'this Node runs no relaxed SIMD',
 }, () => {
-  let path = '',
-    bytes = new Uint8Array(0);
+  let path = '';
+  let bytes = new Uint8Array(0);
   /** @type {number[]} */ let faulty;
   /** @type {Float32Array} */ let expected;
 
@@ -93,7 +93,7 @@ describe('a kernel that is wrong, found while a model loads', {
     await model.dispose();
   });
 
-  /** @param {any} source @param {import('../../js/model.js').LoadOptions} [options] */
+  /** @param {any} source @param {import('../../js/options.js').LoadOptions} [options] */
   async function load(source, options = {}) {
     const { platform, threads } = faultyPlatform(faulty);
     const { info, logits, close } = await openLocal(source, platform, { threads: 1, ...options });

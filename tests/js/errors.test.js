@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { CODES, GemmaError } from '../../js/errors.js';
-import { packError, unpackError } from '../../js/link/protocol.js';
+import { MAX_THREADS, packError, unpackError } from '../../js/protocol.js';
 
 test('every code of the engine has a line in CODES', async () => {
   const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
@@ -47,4 +47,9 @@ test('errors keep their parts between threads', () => {
   assert.equal(copy.expected, 10);
   assert.match(copy.cause.message, /why/);
   assert.equal(unpackError(packError(new TypeError('bug'))).code, 'worker-failed');
+});
+
+test('MAX_THREADS is the limit of the engine', async () => {
+  const header = await readFile(new URL('../../src/base/base.h', import.meta.url), 'utf8');
+  assert.equal(header.match(/GW_MAX_THREADS = (\d+)/)?.[1], String(MAX_THREADS));
 });

@@ -73,8 +73,8 @@ test('logits and perplexity can be aborted, which says why, and the model is rig
       (signal) => model.logits(someIds(800, 4096), { signal }),
       (signal) => model.perplexity('some words and more of them '.repeat(200), { signal }),
     ]) {
-      const controller = new AbortController(),
-        reason = new DOMException('too late', 'TimeoutError');
+      const controller = new AbortController();
+      const reason = new DOMException('too late', 'TimeoutError');
       const waiting = call(controller.signal);
       await sleep(50);
       controller.abort(reason);

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { features } from '../../js/platform/features.js';
-import { random } from '../../tools/vocab.js';
+import { random } from '../../tools/models/vocab.js';
 import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
@@ -32,7 +32,7 @@ function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
 }
 
 /** @param {import('node:test').TestContext} t @param {string} name
- * @param {import('../../js/model.js').LoadOptions} [options] */
+ * @param {import('../../js/options.js').LoadOptions} [options] */
 async function open(t, name, options = { threads: 2 }) {
   const model = await loadModel(await testModel(name), options);
   t.after(() => model.dispose());
@@ -57,8 +57,8 @@ function opener(name) {
 /** @param {Float32Array} a @param {Float32Array} b @param {string} what */
 function sameBits(a, b, what) {
   assert.equal(a.length, b.length, what);
-  const x = new Uint32Array(a.buffer, a.byteOffset, a.length),
-    y = new Uint32Array(b.buffer, b.byteOffset, b.length);
+  const x = new Uint32Array(a.buffer, a.byteOffset, a.length);
+  const y = new Uint32Array(b.buffer, b.byteOffset, b.length);
   const at = x.findIndex((v, i) => v !== y[i]);
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
@@ -72,7 +72,7 @@ async function fresh(model, ids) {
 
 /** Tokens drawn after ids; greedy unless options say otherwise.
  * @param {Model} model @param {number[]} ids @param {number} n
- * @param {import('../../js/model.js').GenerateOptions} [options] */
+ * @param {import('../../js/options.js').GenerateOptions} [options] */
 async function draw(model, ids, n, options = { temperature: 0 }) {
   return model.generate(ids, { maxTokens: n, ...options }).result();
 }
@@ -99,9 +99,9 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
     });
 
     test('a prompt in one go is the same as token by token', async () => {
-      const model = await opened(2),
-        ids = idsOf(model, 90, 2),
-        vocab = model.info.vocabSize;
+      const model = await opened(2);
+      const ids = idsOf(model, 90, 2);
+      const vocab = model.info.vocabSize;
       const rows = await model.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
         const row = await model.logits(ids.slice(0, k + 1));
@@ -110,8 +110,8 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
     });
 
     test('logits do not depend on where a batch begins', async () => {
-      const model = await opened(2),
-        ids = idsOf(model, 120, 3);
+      const model = await opened(2);
+      const ids = idsOf(model, 120, 3);
       const whole = await fresh(model, ids);
       for (const cuts of [
         [1, 120],
@@ -126,8 +126,8 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
     });
 
     test('going back, also past the window, is the same as a fresh start', async () => {
-      const model = await opened(2),
-        other = await opened(1);
+      const model = await opened(2);
+      const other = await opened(1);
       const next = random(5);
       let context = idsOf(model, 60, 6);
       let reused = 0;
@@ -163,10 +163,10 @@ for (const name of [...TYPES, ...Object.values(FAMILY).flat(), 'tiny-f32', 'tiny
 }
 
 test('the same seed draws the same tokens, another seed others', async (t) => {
-  const model = await open(t, 'tiny'),
-    ids = idsOf(model, 20);
-  const a = await draw(model, ids, 60, { seed: 7 }),
-    b = await draw(model, ids, 60, { seed: 7 });
+  const model = await open(t, 'tiny');
+  const ids = idsOf(model, 20);
+  const a = await draw(model, ids, 60, { seed: 7 });
+  const b = await draw(model, ids, 60, { seed: 7 });
   const c = await draw(model, ids, 60, { seed: 8 });
   assert.deepEqual(a.tokens, b.tokens);
   assert.equal(a.text, b.text);
@@ -174,8 +174,8 @@ test('the same seed draws the same tokens, another seed others', async (t) => {
 });
 
 test('two models side by side answer as each does alone', async (t) => {
-  const a = await open(t, 'tiny'),
-    b = await open(t, 'parity-q4_0');
+  const a = await open(t, 'tiny');
+  const b = await open(t, 'parity-q4_0');
   const prompts = [idsOf(a, 50), idsOf(b, 100)];
   const alone = [await draw(a, prompts[0], 60), await draw(b, prompts[1], 60)].map((r) => r.tokens);
   await a.logits([2]);
@@ -202,8 +202,8 @@ test('calls on one model at the same time answer as one after the other', async 
 for (const threads of [1, 2]) {
   test(`after an abort while decoding the model is as before (${threads} threads)`, async (t) => {
     // in this model no end of answer can win: it goes on until it is stopped
-    const model = await open(t, 'medium', { threads }),
-      ids = idsOf(model, 30, 9);
+    const model = await open(t, 'medium', { threads });
+    const ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);
     assert.equal(whole.finishReason, 'length');
     const controller = new AbortController();
@@ -218,8 +218,8 @@ for (const threads of [1, 2]) {
   });
 
   test(`after an abort while the prompt is read the model is as before (${threads} threads)`, async (t) => {
-    const model = await open(t, 'medium', { threads }),
-      ids = idsOf(model, 900, 10);
+    const model = await open(t, 'medium', { threads });
+    const ids = idsOf(model, 900, 10);
     const controller = new AbortController();
     const cut = model.generate(ids, {
       maxTokens: 5,
@@ -240,11 +240,11 @@ for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: greedy draws are those from all logits`, async (t) => {
     // simd128 where there is no relaxed SIMD, relaxed elsewhere: the tests run in a Node of each kind.
     const model = await open(t, name, { threads: 2, variant: 'auto' });
-    const bias = { logitBias: { 7: 3, 9: -Infinity } },
-      penalty = { repetitionPenalty: 1.3 };
+    const bias = { logitBias: { 7: 3, 9: -Infinity } };
+    const penalty = { repetitionPenalty: 1.3 };
     for (const options of [{}, bias, penalty, { ...bias, ...penalty, penaltyWindow: 3 }]) {
-      const ids = idsOf(model, 12),
-        greedy = { temperature: 0, ...options };
+      const ids = idsOf(model, 12);
+      const greedy = { temperature: 0, ...options };
       const some = await draw(model, ids, 40, greedy);
       assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...greedy, logprobs: 0 })).tokens);
       sameBits(await model.logits([...ids, ...some.tokens]), await fresh(model, [...ids, ...some.tokens]), 'after it');

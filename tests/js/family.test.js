@@ -7,12 +7,12 @@ import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { makeModel } from '../../tools/make-model.js';
+import { makeModel } from '../../tools/models/make-model.js';
 import { open, refuses } from './helpers.js';
 import { MODELS, testModel } from './models.js';
 import { splitModel } from './split.js';
 
-/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+/** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
 const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'llama', 'qwen3'];
 const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
@@ -20,8 +20,8 @@ const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (
 
 for (const family of FAMILY) {
   test(`${family}: what inspecting plans is what loading takes`, async (t) => {
-    const name = modelOf(family),
-      { info } = await inspectModel(await testModel(name), { contextLength: 100 });
+    const name = modelOf(family);
+    const { info } = await inspectModel(await testModel(name), { contextLength: 100 });
     const model = await open(t, name, { contextLength: 100 });
     assert.equal(info.architecture, family);
     assert.equal(model.info.architecture, family);
@@ -40,8 +40,8 @@ for (const family of FAMILY) {
   });
 
   test(`${family}: answers, says the same again, and gives its text back`, async (t) => {
-    const model = await open(t, modelOf(family)),
-      options = { maxTokens: 24, temperature: 0 };
+    const model = await open(t, modelOf(family));
+    const options = { maxTokens: 24, temperature: 0 };
     const text = 'A text: 1234, ünï\u{1F600}  \n\n and more.';
     assert.equal(await model.detokenize(await model.tokenize(text)), text);
     const first = await model.generate(text, options).result();
@@ -75,8 +75,8 @@ test('a text gets its BOS where the file wants one', async (t) => {
     ['gpt2-q4_0', false],
     ['qwen3-q4_0', false],
   ])) {
-    const model = await open(t, name),
-      ids = await model.tokenize('some words');
+    const model = await open(t, name);
+    const ids = await model.tokenize('some words');
     const { usage } = await model.generate('some words', { maxTokens: 1 }).result();
     assert.equal(usage.promptTokens - ids.length, wants ? 1 : 0, name);
   }
@@ -122,9 +122,9 @@ test('keys of a wrong type, or with a meaning that the recipe does not have, are
 });
 
 test('which layers have a window may be listed in any whole numbers', async (t) => {
-  const ids = idsOf(60),
-    key = 'gemma3.attention.sliding_window_pattern',
-    local = [1, 1, 1, 1, 1, 0];
+  const ids = idsOf(60);
+  const key = 'gemma3.attention.sliding_window_pattern';
+  const local = [1, 1, 1, 1, 1, 0];
   const whole = await (await open(t, 'tiny-f32')).logits(ids);
   for (const [of, list] of /** @type {[string, any[]][]} */ ([
     ['bool', local.map(Boolean)],
@@ -141,8 +141,8 @@ test('which layers have a window may be listed in any whole numbers', async (t) 
 });
 
 test('a file without a window has none', async (t) => {
-  const ids = idsOf(60),
-    whole = await (await open(t, 'tiny-f32')).logits(ids);
+  const ids = idsOf(60);
+  const whole = await (await open(t, 'tiny-f32')).logits(ids);
   const model = await edited('tiny-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'gemma3.attention.sliding_window');
   });

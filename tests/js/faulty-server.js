@@ -7,8 +7,6 @@ import { createServer } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { byteRange } from '../../tools/serve.js';
 
-export { randoms } from '../faults/randoms.js';
-
 /** What to do with one request; everything is optional.
  * @typedef {object} Fault
  * @property {number} [status]        answer this, and nothing else

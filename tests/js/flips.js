@@ -18,9 +18,9 @@ export const FLIPS = {
 
 /** A number in LEB128, and where it ends. @param {Uint8Array} bytes @param {number} at */
 function numberAt(bytes, at) {
-  let value = 0,
-    shift = 0,
-    byte = 0;
+  let value = 0;
+  let shift = 0;
+  let byte = 0;
   do {
     byte = bytes[at++];
     value += (byte & 127) * 2 ** shift;
@@ -32,8 +32,8 @@ function numberAt(bytes, at) {
 /** Bounds of a module's functions: of section 10. @param {Uint8Array} module */
 function functionsOf(module) {
   for (let at = 8; at < module.length; ) {
-    const id = module[at],
-      section = numberAt(module, at + 1);
+    const id = module[at];
+    const section = numberAt(module, at + 1);
     if (id === 10) {
       const count = numberAt(module, section.at);
       let next = count.at;

@@ -12,7 +12,7 @@ import { testModel } from './models.js';
 const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 
 /** @param {import('node:test').TestContext} t @param {string} name
- * @param {import('../../js/model.js').LoadOptions} [options] */
+ * @param {import('../../js/options.js').LoadOptions} [options] */
 async function load(t, name, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options });
   t.after(() => model.dispose());
@@ -21,8 +21,8 @@ async function load(t, name, options = {}) {
 }
 
 test('a file with quantised layers: its F16 embedding stays unless it is to be packed as Q8_0', async (t) => {
-  const auto = await load(t, 'mqa-q4_0'),
-    packed = await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0' });
+  const auto = await load(t, 'mqa-q4_0');
+  const packed = await load(t, 'mqa-q4_0', { floatMatrices: 'q8_0' });
   for (const options of [
     { floatMatrices: 'auto' },
     { floatMatrices: 'keep' },
@@ -41,8 +41,8 @@ test('a file with quantised layers: its F16 embedding stays unless it is to be p
 });
 
 test('a file of floats stays as it is unless it is to be packed', async (t) => {
-  const auto = await load(t, 'parity-f16'),
-    kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
+  const auto = await load(t, 'parity-f16');
+  const kept = await load(t, 'parity-f16', { floatMatrices: 'keep' });
   const packed = await load(t, 'parity-f16', { floatMatrices: 'q8_0' });
   assert.deepEqual(auto.logits, kept.logits);
   assert.notDeepEqual(packed.logits, kept.logits);

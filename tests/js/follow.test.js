@@ -1,14 +1,14 @@
 /* The page's way of keeping the newest text in view, on a box that has no browser: the order of events is the test's. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Follow } from '../../web/follow.js';
+import { Follow } from '../../web/chat/follow.js';
 
 /** A box of 100 pixels that clamps as a browser does; scrolled() is the event, which comes later. */
 function makeBox() {
-  let top = 0,
-    height = 500,
-    room = 100,
-    listener = () => {};
+  let top = 0;
+  let height = 500;
+  let room = 100;
+  let listener = () => {};
   const clamp = (value) => Math.max(0, Math.min(value, height - room));
   return {
     get scrollTop() {
@@ -44,13 +44,13 @@ function following() {
       observe() {}
     }
   );
-  const box = makeBox(),
-    button = {
-      hidden: true,
-      addEventListener(_, click) {
-        this.click = click;
-      },
-    };
+  const box = makeBox();
+  const button = {
+    hidden: true,
+    addEventListener(_, click) {
+      this.click = click;
+    },
+  };
   const follow = new Follow(/** @type {any} */ (box), /** @type {any} */ (button));
   follow.toEnd();
   return { box, button, follow };
@@ -99,4 +99,17 @@ test('what the browser moves by itself lets nobody go: shorter text, a field tha
   box.grow(20);
   follow.update();
   assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
+});
+
+test('what has no newest text is shown from its beginning, without the button', () => {
+  const { box, button, follow } = following();
+  follow.toStart();
+  assert.deepEqual([box.scrollTop, button.hidden], [0, true]);
+  box.scrollTop = 12;
+  box.scrolled();
+  assert.equal(button.hidden, true);
+  follow.toEnd();
+  box.scrollTop -= 60;
+  box.scrolled();
+  assert.equal(button.hidden, false);
 });

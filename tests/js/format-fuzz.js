@@ -11,8 +11,8 @@ import { Grammar } from '../../js/engine/grammar.js';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { bareEngine } from './bare-engine.js';
 import { testModel } from './models.js';
-import { randomOf } from './random-grammars.js';
-import { randomSchema } from './support/random-schemas.js';
+import { randomOf } from '../support/random-grammars.js';
+import { randomSchema } from '../support/keyword-schemas.js';
 
 /** @typedef {(n: number) => number} Random */
 
@@ -174,8 +174,8 @@ function schemaOf(random, depth) {
   if (typeof schema !== 'object') return schema;
   for (let n = random(4); n >= 0; n--) {
     const value = depth && random(2) ? schemaOf(random, depth - 1) : VALUES[random(VALUES.length)];
-    const word = WORDS[random(WORDS.length)],
-      form = random(4);
+    const word = WORDS[random(WORDS.length)];
+    const form = random(4);
     schema[word] = form === 0 ? [value, value] : form === 1 ? { a: value, $ref: value } : value;
   }
   return schema;
@@ -196,15 +196,15 @@ function formatOf(random) {
  * matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
-    const mask = matcher.mask(),
-      words = [...mask.keys()].filter((i) => mask[i]);
+    const mask = matcher.mask();
+    const words = [...mask.keys()].filter((i) => mask[i]);
     assert.ok(
       words.length || matcher.finished || matcher.complete,
       'no token is allowed, and the text is no whole one',
     );
     if (!words.length) return;
-    const at = words[random(words.length)],
-      id = 32 * at + 31 - Math.clz32(mask[at]);
+    const at = words[random(words.length)];
+    const id = 32 * at + 31 - Math.clz32(mask[at]);
     assert.ok(matcher.allows(id) && matcher.accept(id), `token ${id} of the mask is not taken`);
     if (matcher.ended) return;
     matcher.forced();
@@ -213,10 +213,10 @@ function follow(matcher, random) {
 
 /** @param {any} engine @param {number} seed @returns {'taken' | 'refused'} */
 function tryOne(engine, seed) {
-  const random = randomOf(seed),
-    format = formatOf(random);
-  const said = () => `seed ${seed}: ${JSON.stringify(format)}`,
-    start = performance.now();
+  const random = randomOf(seed);
+  const format = formatOf(random);
+  const said = () => `seed ${seed}: ${JSON.stringify(format)}`;
+  const start = performance.now();
   let bytes;
   try {
     bytes = toBytes(format, { matching: random(2) === 0 });
@@ -241,14 +241,14 @@ function tryOne(engine, seed) {
 
 /** How many were taken and refused. @param {number} first seed @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
-  const engine = await bareEngine(await testModel('tiny')),
-    counts = { taken: 0, refused: 0 };
+  const engine = await bareEngine(await testModel('tiny'));
+  const counts = { taken: 0, refused: 0 };
   for (let n = 0; more(n); n++) counts[tryOne(engine, first + n)]++;
   return counts;
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [minutes = '1', seed = '1'] = process.argv.slice(2),
-    end = performance.now() + 60_000 * Number(minutes);
+  const [minutes = '1', seed = '1'] = process.argv.slice(2);
+  const end = performance.now() + 60_000 * Number(minutes);
   console.log(JSON.stringify(await fuzzFormats(Number(seed), () => performance.now() < end)));
 }

@@ -10,8 +10,8 @@ test('formats at random compile to what the engine takes, or are refused by name
 });
 
 test('contains without a value that fits, beside unevaluatedItems', () => {
-  const contains = false,
-    unevaluatedItems = { maxItems: 1 };
+  const contains = false;
+  const unevaluatedItems = { maxItems: 1 };
   assert.ok(toBytes({ schema: { contains, minContains: 0, unevaluatedItems } }).length > 0);
   assert.throws(() => toBytes({ schema: { contains, oneOf: [{ const: [[]] }], unevaluatedItems } }), Unsupported);
 });

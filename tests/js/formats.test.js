@@ -2,6 +2,7 @@
  * log probabilities, stop sequences and every sampler. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { z } from 'zod';
 import { open, refuses } from './helpers.js';
 
 const WILD = { temperature: 5, topK: 0, topP: 1, maxTokens: 400 };
@@ -26,8 +27,8 @@ test('a schema: the value has its shape, at every temperature, and the text is i
     [4, 5],
   ]) {
     const out = model.generate('A card:', { format: { schema: CARD }, ...WILD, temperature, seed });
-    let seen = '',
-      before = {};
+    let seen = '';
+    let before = {};
     for await (const piece of out) {
       seen += piece;
       const part = out.partial() ?? {};
@@ -66,8 +67,8 @@ test('choices, regular expressions, grammars, any JSON', async (t) => {
 });
 
 test('tokens that a grammar names come as these tokens, also one that ends other answers', async (t) => {
-  const model = await open(t),
-    [end] = await model.tokenize('<end_of_turn>', { special: true });
+  const model = await open(t);
+  const [end] = await model.tokenize('<end_of_turn>', { special: true });
   for (const [name, id] of [
     ['<unused0>', 5],
     ['<[9]>', 9],
@@ -84,10 +85,10 @@ test('tokens that a grammar names come as these tokens, also one that ends other
 });
 
 test('a number at the end of a whole answer is whole', async (t) => {
-  const model = await open(t),
-    schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
-  const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 }),
-    { value } = await out.result();
+  const model = await open(t);
+  const schema = { type: 'integer', minimum: 1e9, maximum: 2e9 };
+  const out = model.generate('So:', { format: { schema }, ...WILD, seed: 1 });
+  const { value } = await out.result();
   assert.ok(value >= 1e9);
   assert.equal(out.partial(), value);
   const begun = model.generate('So:', { format: { schema }, ...WILD, maxTokens: 1 });
@@ -136,8 +137,8 @@ test('the same seed gives the same answer, with log probabilities too; a bias an
   assert.equal(told.logprobs.length, told.tokens.length);
   assert.ok(told.logprobs.every(({ logprob, top }) => logprob <= 0 && top.every((one) => one.logprob <= 0)));
   for (const liked of ['a', 'b']) {
-    const [id] = await model.tokenize(liked),
-      format = { choices: ['a', 'b'] };
+    const [id] = await model.tokenize(liked);
+    const format = { choices: ['a', 'b'] };
     const { value } = await model.generate('So:', { format, logitBias: { [id]: 1000 }, temperature: 0 }).result();
     assert.equal(value, liked);
   }
@@ -154,8 +155,8 @@ test('greedy answers with forced spans and without differ first where forced tex
   ]) {
     const options = { format, temperature: 0, maxTokens: 300 };
     const drawn = await model.generate('A card:', { ...options, forcedSpans: false }).result();
-    const out = model.generate('A card:', options),
-      steps = [];
+    const out = model.generate('A card:', options);
+    const steps = [];
     for await (const step of out.steps()) steps.push(step);
     const { text, tokens, value } = await out.result();
     assert.deepEqual(
@@ -196,4 +197,33 @@ test('with a tokenizer that puts a blank in front: the text is what the format t
   }
   const { value } = await model.generate('', { format: { schema: CARD }, maxTokens: 400, seed: 5 }).result();
   assert.equal(value.email, null);
+});
+
+test('a schema of a library holds the answer to what it says, and its value is what the library makes of it', async (t) => {
+  const model = await open(t);
+  const person = z.object({
+    name: z.string().max(5),
+    age: z
+      .number()
+      .int()
+      .min(1)
+      .max(99)
+      .transform((age) => ({ years: age })),
+  });
+  const { value, text } = await model.generate('A person: ', { format: { schema: person }, seed: 3 }).result();
+  const { name, age } = JSON.parse(text);
+  assert.deepEqual(value, { name, age: { years: age } });
+  const never = z.object({
+    n: z
+      .int()
+      .max(9)
+      .min(1)
+      .refine(() => false, 'never'),
+  });
+  const refused = await model.generate('A number: ', { format: { schema: never }, seed: 3 }).result();
+  assert.deepEqual([refused.value, refused.issues?.[0].message], [undefined, 'never']);
+  await refuses(
+    model.generate('x', { format: { schema: { '~standard': { vendor: 'valibot', validate() {} } } } }).result(),
+    'bad-option',
+  );
 });

@@ -253,8 +253,8 @@ test('an answer can be a stream; cancelling it ends generating', async (t) => {
   const model = await open(t);
   const out = model.generate('Hello', { ...LONG, maxTokens: 40 });
   assert.equal(await new Response(out.stream().pipeThrough(new TextEncoderStream())).text(), (await out).text);
-  const cut = model.generate('Hello', { ...LONG, maxTokens: 400 }),
-    reader = cut.stream().getReader();
+  const cut = model.generate('Hello', { ...LONG, maxTokens: 400 });
+  const reader = cut.stream().getReader();
   await reader.read();
   await reader.cancel();
   assert.equal((await cut).finishReason, 'aborted');
@@ -291,8 +291,8 @@ test('an answer that is left before its first piece was asked for, or while that
 test('many calls with one signal: no warning, and each of them hears of it', async (t) => {
   const model = await open(t);
   const stop = new AbortController();
-  const warnings = [],
-    hear = (warning) => warnings.push(String(warning));
+  const warnings = [];
+  const hear = (warning) => warnings.push(String(warning));
   process.on('warning', hear);
   t.after(() => process.off('warning', hear));
   const options = { ...LONG, maxTokens: 400, signal: stop.signal };
@@ -327,7 +327,7 @@ for (const threads of [1, 2]) {
     const model = await open(t, 'tiny', { threads });
     const out = model.generate('Hello', { ...LONG, maxTokens: 450 });
     const iterator = out[Symbol.asyncIterator]();
-    let text = (await iterator.next()).value;
+    const text = (await iterator.next()).value;
     await sleep(300);
     const controller = new AbortController();
     // Its consumer is asleep, so the engine must have stopped at the credit: far from 450.

@@ -13,13 +13,14 @@ import { Generation } from '../../js/generation.js';
 import { answersOf } from '../../js/link/answers.js';
 import { Connection } from '../../js/link/connection.js';
 import { Line } from '../../js/link/line.js';
-import { faultyServer, randoms } from './faulty-server.js';
+import { faultyServer } from './faulty-server.js';
+import { randoms } from '../support/random.js';
 import { memoryStore } from './memory-store.js';
 
-const LANE = 1 << 16,
-  TOTAL = 1 << 20;
-const random = randoms(7),
-  FILE = Uint8Array.from({ length: TOTAL }, (_, i) => (i < 4 ? 'GGUF'.charCodeAt(i) : random() * 256));
+const LANE = 1 << 16;
+const TOTAL = 1 << 20;
+const random = randoms(7);
+const FILE = Uint8Array.from({ length: TOTAL }, (_, i) => (i < 4 ? 'GGUF'.charCodeAt(i) : random() * 256));
 const hash = (/** @type {string} */ text) => createHash('sha256').update(text).digest('hex');
 
 /** A promise, and how it is kept. */
@@ -58,11 +59,11 @@ async function begun(server, store, stallMs = 300) {
 }
 
 test('a write that comes late has the bytes that it was given, and nothing wrong is kept with sums that fit', async (t) => {
-  const memory = memoryStore(),
-    late = gate(),
-    done = gate();
-  let held = false,
-    written = false;
+  const memory = memoryStore();
+  const late = gate();
+  const done = gate();
+  let held = false;
+  let written = false;
   const write = async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
     const mine = !held && at > 3 * LANE && at < TOTAL;
     held ||= mine;
@@ -83,18 +84,18 @@ test('a write that comes late has the bytes that it was given, and nothing wrong
   for (const name of await memory.list()) {
     const [entry] = await Entry.find(memory, name, { sum: checksum, readOnly: true });
     for (const [from, to] of entry?.journal.have ?? []) {
-      const into = new Uint8Array(to - from),
-        count = await entry.read(from, into);
+      const into = new Uint8Array(to - from);
+      const count = await entry.read(from, into);
       assert.deepEqual(into.subarray(0, count), FILE.subarray(from, from + count));
     }
   }
 });
 
 test('a read that comes late is not put where others read by now', async (t) => {
-  const memory = memoryStore(),
-    late = gate(),
-    done = gate(),
-    server = await faultyServer(t, FILE);
+  const memory = memoryStore();
+  const late = gate();
+  const done = gate();
+  const server = await faultyServer(t, FILE);
   const first = await begun(server, memory, 5000);
   while (await first.download.next());
   await first.download.close();
@@ -139,10 +140,10 @@ test('a read that comes late is not put where others read by now', async (t) => 
 });
 
 test('pieces that come while another lane mends one are written', async () => {
-  const piece = 1 << 14,
-    memory = memoryStore(),
-    slow = gate(),
-    means = { sum: checksum, readOnly: false };
+  const piece = 1 << 14;
+  const memory = memoryStore();
+  const slow = gate();
+  const means = { sum: checksum, readOnly: false };
   const how = { journalEvery: Infinity, same: true };
   const lane = (/** @type {number} */ i, n = 1) => ({
     start: i * piece,
@@ -191,16 +192,16 @@ for (const [what, length] of /** @type {const} */ ([
     t.mock.timers.enable({ apis: ['setTimeout'] }); // nobody's patience ends
     const answer = await new Remote({ url: server.url }, TUNING).ask();
     while (answer.at < length) await answer.read(FILE.length);
-    const end = () => assert.rejects(answer.read(1), { code: 'truncated' }),
-      ends = [end(), end()];
+    const end = () => assert.rejects(answer.read(1), { code: 'truncated' });
+    const ends = [end(), end()];
     answer.close();
     await Promise.all([...ends, end()]);
   });
 }
 
 test('a lock that comes late is freed', async () => {
-  const late = gate(),
-    freed = gate();
+  const late = gate();
+  const freed = gate();
   const lock = async () => {
     await late.closed;
     return { lost: false, free: freed.open };
@@ -213,8 +214,8 @@ test('a lock that comes late is freed', async () => {
 });
 
 test('a kernel that is wrong here says nothing against the copy', async (t) => {
-  const memory = memoryStore(),
-    server = await faultyServer(t, FILE);
+  const memory = memoryStore();
+  const server = await faultyServer(t, FILE);
   const first = await begun(server, memory, 5000);
   while (await first.download.next());
   await first.download.close(new GemmaError('engine-fault', 'a kernel'));
@@ -279,8 +280,8 @@ test('what waits for a restart, or comes later, says that the model was disposed
 });
 
 test('where a restart comes by itself, who waits for `lost` again and again hears of each loss once', async () => {
-  const ports = /** @type {any[]} */ ([]),
-    reopened = gate();
+  const ports = /** @type {any[]} */ ([]);
+  const reopened = gate();
   const connect = () => new Connection(ports[ports.push(fakePort(true)) - 1]);
   const line = new Line(
     connect(),
@@ -317,8 +318,8 @@ test('a signal that fired before ends the wait for a new worker', async () => {
     kill() {},
     close: async () => {},
   });
-  const line = new Line(connection, () => new Promise(() => {}), true),
-    control = new AbortController();
+  const line = new Line(connection, () => new Promise(() => {}), true);
+  const control = new AbortController();
   const asked = line.ask(
     () =>
       new Promise((_, reject) => {
@@ -361,8 +362,8 @@ test('what waits for a worker that is started again is told when the model is di
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
     });
-  const line = new Line(connection, /** @type {any} */ (opening), true),
-    again = line.restart();
+  const line = new Line(connection, /** @type {any} */ (opening), true);
+  const again = line.restart();
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   const answer = new Generation(/** @type {any} */ ({ line, prepare })).result();
   const ended = [again, answer, line.ask(ask)].map((call) => assert.rejects(call, { code: 'disposed' }));
@@ -419,9 +420,9 @@ test('steps that somebody has are not given again by the next worker', async () 
 
 test("what a store of one's own gives and cannot be posted is told as an error", async () => {
   /** @type {any[]} */
-  const sent = [],
-    port = fakePort(false, sent),
-    connection = new Connection(port);
+  const sent = [];
+  const port = fakePort(false, sent);
+  const connection = new Connection(port);
   const answers = answersOf(
     /** @type {any} */ ({ next() {} }),
     /** @type {any} */ ({ ...memoryStore(), write: async () => ({ f() {} }) }),

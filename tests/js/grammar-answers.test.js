@@ -10,7 +10,7 @@ import { compile } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
 import { postable } from '../../js/options.js';
 import { testModel } from './models.js';
-import { accepts } from './support/acceptor.js';
+import { accepts } from '../support/acceptor.js';
 
 /** @type {(method: string, args: any) => Promise<{ value: any, steps: any[] }>} */
 let call;
@@ -87,8 +87,8 @@ const SCHEMA = {
 
 /** @param {object} options @param {boolean} forced */
 async function answer(options, forced) {
-  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' }),
-    bytes = lower(grammar, { spelling: 'shortest' });
+  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' });
+  const bytes = lower(grammar, { spelling: 'shortest' });
   const args = { ...postable({ maxTokens: 200, ...options }), prompt: { text: 'Hello' }, grammar: bytes, forced };
   const { value, steps } = await call('generate', args);
   assert.equal(value.finishReason, 'stop', value.text);
@@ -147,11 +147,11 @@ async function greedy(schema, forced, bias = []) {
 }
 
 test('a greedy answer is the same with forced spans and without until the model would cut them otherwise', async () => {
-  let whole = 0,
-    apart = 0;
+  let whole = 0;
+  let apart = 0;
   for (const schema of SHAPES) {
-    const on = await greedy(schema, true),
-      off = await greedy(schema, false);
+    const on = await greedy(schema, true);
+    const off = await greedy(schema, false);
     assert.ok(on.forced.includes(true) && !off.forced.includes(true), on.text);
     const at = on.ids.findIndex((id, i) => id !== off.ids[i]);
     if (at < 0) {
@@ -175,8 +175,8 @@ test("a greedy answer is the same with forced spans and without where the model 
       const { ids, forced, lengths } = round ? await greedy(schema, true, bias) : first;
       bias = [...new Map([...bias, ...ids.flatMap((id, i) => (forced[i] ? [[id, 40 * lengths[i]]] : []))])];
     }
-    const on = await greedy(schema, true, bias),
-      off = await greedy(schema, false, bias);
+    const on = await greedy(schema, true, bias);
+    const off = await greedy(schema, false, bias);
     assert.deepEqual(off.ids, on.ids, on.text);
     assert.ok(on.forced.filter(Boolean).length > 3 && !off.forced.includes(true));
   }
@@ -185,8 +185,8 @@ test("a greedy answer is the same with forced spans and without where the model 
 test('what is forced goes along with the prompt or with the token before it: no step is its own', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
   for (const schema of SHAPES) {
-    const before = settle.callCount(),
-      { forced } = await greedy(schema, true);
+    const before = settle.callCount();
+    const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
     // The prompt, and each token that is drawn but the last, behind which nothing is drawn any more.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
@@ -195,8 +195,8 @@ test('what is forced goes along with the prompt or with the token before it: no 
 
 test('a greedy answer is the one that all logits give', async () => {
   for (const schema of SHAPES) {
-    const grammar = lower(compile({ schema }), { spelling: 'shortest' }),
-      args = { prompt: { text: 'Hello' }, grammar };
+    const grammar = lower(compile({ schema }), { spelling: 'shortest' });
+    const args = { prompt: { text: 'Hello' }, grammar };
     const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ temperature: 0, maxTokens: 200, ...more }));
     const {
       value: { tokens },

@@ -9,8 +9,8 @@ import { lower } from '../../js/grammar/lower.js';
 import { Unsupported } from '../../js/grammar/refusal.js';
 import { bareEngine, loadedEngine } from './bare-engine.js';
 import { testModel } from './models.js';
-import { LETTERS, randomGrammar, randomOf } from './random-grammars.js';
-import { accepts } from './support/acceptor.js';
+import { LETTERS, randomGrammar, randomOf } from '../support/random-grammars.js';
+import { accepts } from '../support/acceptor.js';
 
 /** @type {import('../../js/engine/engine.js').Engine} */
 let engine;
@@ -48,8 +48,8 @@ function textOf(bytes) {
 
 /** Tokens that the mask allows, all of which were tried. @param {any} matcher @param {string} where */
 function allowed(matcher, where) {
-  const mask = matcher.mask(),
-    ids = [];
+  const mask = matcher.mask();
+  const ids = [];
   for (let id = 0; id < size; id++) {
     assert.equal(has(mask, id), matcher.allows(id), `${where}: token ${id}`);
     if (has(mask, id)) ids.push(id);
@@ -77,31 +77,31 @@ test('over a large vocabulary, too: rules that may end anywhere have places at m
 
 test('a token that a grammar names is that one only, not another one of the same bytes', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
-  const line = engine.encode('\n', false)[0],
-    same = [];
+  const line = engine.encode('\n', false)[0];
+  const same = [];
   for (let id = 0; id < 1000; id++) if (String(engine.decode(id, false, 5)) === '10') same.push(id);
   assert.ok(same.length === 2 && same.includes(line), `${same}`);
   const grammarOf = (/** @type {any} */ start) =>
     new Grammar(engine, lower({ rules: { root: start }, start: 'root' })).matcher();
   for (const id of same) {
-    const matcher = grammarOf({ token: id }),
-      mask = matcher.mask();
+    const matcher = grammarOf({ token: id });
+    const mask = matcher.mask();
     assert.deepEqual(
       same.map((one) => [has(mask, one), matcher.allows(one)]),
       same.map((one) => [one === id, one === id]),
     );
     matcher.dispose();
   }
-  const matcher = grammarOf({ literal: '\n' }),
-    mask = matcher.mask();
+  const matcher = grammarOf({ literal: '\n' });
+  const mask = matcher.mask();
   assert.ok(same.every((one) => has(mask, one)));
   matcher.dispose();
 });
 
 test("a text that is matched and forgotten meanwhile leaves an answer's own format alone", async () => {
   const engine = await loadedEngine(await testModel('gemma-vocab-tiny'));
-  const ids = Array.from({ length: 10 }, (_, i) => 300 + ((i * 7919) % 200000)),
-    drawn = [];
+  const ids = Array.from({ length: 10 }, (_, i) => 300 + ((i * 7919) % 200000));
+  const drawn = [];
   engine.resetSampler();
   engine.setOption('temperature', 0);
   for (const other of [false, true]) {
@@ -119,20 +119,20 @@ test("a text that is matched and forgotten meanwhile leaves an answer's own form
 });
 
 test('masks are what each token tried alone says, and a text is complete where another acceptor says so', () => {
-  let masks = 0,
-    complete = 0,
-    refused = 0;
+  let masks = 0;
+  let complete = 0;
+  let refused = 0;
   for (let seed = 1; seed <= 160; seed++) {
-    const random = randomOf(seed),
-      grammar = randomGrammar(random),
-      matcher = tried(grammar);
+    const random = randomOf(seed);
+    const grammar = randomGrammar(random);
+    const matcher = tried(grammar);
     refused += Number(!matcher);
     if (!matcher) continue;
     /** @type {number[]} */
     const bytes = [];
     for (let step = 0; step < 12; step++, masks++) {
-      const ids = allowed(matcher, `seed ${seed}, step ${step}`),
-        text = textOf(bytes);
+      const ids = allowed(matcher, `seed ${seed}, step ${step}`);
+      const text = textOf(bytes);
       if (text !== null)
         assert.equal(matcher.complete, accepts(grammar, text), `seed ${seed}: ${JSON.stringify(text)}`);
       complete += Number(matcher.complete);
@@ -148,20 +148,20 @@ test('masks are what each token tried alone says, and a text is complete where a
 });
 
 test('texts are taken and refused as the other acceptor does', () => {
-  let yes = 0,
-    no = 0;
+  let yes = 0;
+  let no = 0;
   for (let seed = 1000; seed < 1180; seed++) {
-    const random = randomOf(seed),
-      grammar = randomGrammar(random),
-      matcher = tried(grammar);
+    const random = randomOf(seed);
+    const grammar = randomGrammar(random);
+    const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
       // What masks lead to, and the same with a letter changed, put in or left out.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];
       for (let step = 0; step < 8 && !matcher.finished; step++) {
-        const mask = matcher.mask(),
-          start = random(size);
+        const mask = matcher.mask();
+        const start = random(size);
         let id = start;
         do id = (id + 1) % size;
         while (id !== start && !has(mask, id));
@@ -196,8 +196,8 @@ test('memory that runs full is emptied, and nothing is lost', () => {
       word: { repeat: { chars: [[97, 122]] }, min: 900, max: 100000 },
     },
   };
-  const matcher = matcherOf(list),
-    letters = 'abcdefghij'.repeat(40);
+  const matcher = matcherOf(list);
+  const letters = 'abcdefghij'.repeat(40);
   let text = '[';
   for (let round = 0; round < 60; round++) text += `[${letters.repeat(3 + (round % 3))}[`;
   for (let at = 0; at < text.length; at += 64) {
@@ -215,8 +215,8 @@ test('nesting is as deep as the text is long', () => {
     start: 'list',
     rules: { list: sequence({ literal: '[' }, { repeat: { rule: 'list' }, min: 0, max: Infinity }, { literal: ']' }) },
   };
-  const matcher = matcherOf(grammar),
-    deep = 200_000;
+  const matcher = matcherOf(grammar);
+  const deep = 200_000;
   assert.ok(matcher.acceptBytes(bytesOf('['.repeat(deep))));
   matcher.mask();
   assert.ok(matcher.acceptBytes(bytesOf(']'.repeat(deep - 1))));

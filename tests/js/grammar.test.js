@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { Unsupported, compile } from '../../js/grammar/index.js';
 import { Languages } from '../../js/grammar/language.js';
 import { numberNode } from '../../js/grammar/numbers.js';
+import { ordered } from '../../js/grammar/ordered.js';
 import { Budget } from '../../js/grammar/refusal.js';
 import { searchNode } from '../../js/grammar/regex.js';
-import { accepts } from './support/acceptor.js';
+import { accepts } from '../support/acceptor.js';
 
 /** @param {any} format @param {string[]} good @param {string[]} bad @param {object} [options] */
 function judges(format, good, bad, options) {
@@ -96,10 +97,10 @@ const PATTERNS = [
 
 test('patterns judge as the platform does', () => {
   for (const pattern of PATTERNS) {
-    const budget = new Budget(),
-      languages = new Languages(budget),
-      node = searchNode(pattern, budget),
-      own = new RegExp(pattern, 'u');
+    const budget = new Budget();
+    const languages = new Languages(budget);
+    const node = searchNode(pattern, budget);
+    const own = new RegExp(pattern, 'u');
     for (const word of WORDS) assert.equal(languages.matches(node, word), own.test(word), `/${pattern}/ of '${word}'`);
   }
 });
@@ -198,4 +199,39 @@ test('choices, and formats that are none', () => {
   for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
     refuses(format, /expected/, '');
   }
+});
+
+test('numbers of answers are finite and end, texts that are judged may have any', () => {
+  const held = (/** @type {any} */ schema) => {
+    const grammar = ordered(compile({ schema }));
+    return (/** @type {string} */ text) => accepts(grammar, text);
+  };
+  const number = held({ type: 'number' });
+  const integer = held({ type: 'integer' });
+  for (const text of ['0', '-0.5', '3.14159265358979', '123456789012345', '1e307', '9.99e-307', '-1.5E+20'])
+    assert.ok(number(text), text);
+  for (const text of ['1e308', '764e717', '1234567890123456', '1234567.890123456', '0.1234567890123456', '1e0001']) {
+    assert.ok(!number(text), text);
+  }
+  assert.ok(integer('9999999999999999') && !integer('10000000000000000') && !integer('1.0'));
+  const large = held({ type: 'integer', minimum: 1e20 });
+  const narrow = held({ exclusiveMinimum: 1e-20, exclusiveMaximum: 2e-20 });
+  assert.ok(large('100000000000000000000') && !large(`1${'0'.repeat(30)}`));
+  assert.ok(narrow('0.000000000000000000015'));
+  const judged = compile({ schema: { type: 'number' } }, { matching: true });
+  for (const text of ['764e717', '12345678901234567890.5']) assert.ok(accepts(judged, text), text);
+});
+
+test('bounds of the format hold what the schema leaves open, and nothing else', () => {
+  const bounds = { maxLength: 3, maxItems: 2, maxProperties: 1 };
+  const held = (/** @type {any} */ schema) => ordered(compile({ schema, ...bounds }));
+  const all = held(true);
+  for (const text of ['"abc"', '[1,2]', '{"a":"abc"}', '[["abc"]]']) assert.ok(accepts(all, text), text);
+  for (const text of ['"abcd"', '[1,2,3]', '{"a":1,"b":2}', '{"abcd":1}', '["abcd"]'])
+    assert.ok(!accepts(all, text), text);
+  assert.ok(
+    accepts(held({ type: 'string', maxLength: 5 }), '"abcde"') && accepts(held({ const: 'abcdef' }), '"abcdef"'),
+  );
+  assert.ok(accepts(held({ type: 'array', minItems: 4, items: { const: 1 } }), '[1,1,1,1]'));
+  assert.ok(accepts(held({ required: ['longer', 'names'], type: 'object' }), '{"longer":1,"names":1}'));
 });

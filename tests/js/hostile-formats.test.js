@@ -4,8 +4,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
-import { Unsupported, toBytes } from '../../js/grammar/index.js';
+import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
+import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from './bare-engine.js';
+import { tryHostile } from '../lab/hostile-formats.js';
 import { testModel } from './models.js';
 
 const MOST_HEAP = 32 * 2 ** 20;
@@ -48,7 +50,7 @@ const HOSTILE = {
   'deep objects': () => ({ schema: nested(800, (a) => object({ a }, { required: ['a'] }), { type: 'null' }) }),
   'deep anyOf': () => ({ schema: nested(4000, (one) => ({ anyOf: [one, { type: 'null' }] }), {}) }),
   'deep not': () => ({ schema: nested(4001, (not) => ({ not }), { type: 'string' }) }),
-  'deep groups': () => ({ regex: tail('(', 30_000) + 'a' + tail(')', 30_000) }),
+  'deep groups': () => ({ regex: `${tail('(', 30_000)}a${tail(')', 30_000)}` }),
   'recursion through all': () => ({
     schema: {
       $defs: {
@@ -145,15 +147,22 @@ const HOSTILE = {
   'a count between boundaries': () => ({ regex: '.$\\p{L}{3,}[^a]{9999}\\bé\\b' }),
   'parts that are shared': () => ({ schema: { const: nested(60, (part) => [part, part], 1) } }),
   'counts of counts': () => ({ regex: '(.{0,999}a){0,999}b' }),
+  'boundaries that share what follows': () => ({ regex: '\\b.'.repeat(30) }),
+  'a pattern of boundaries': () => ({ schema: { type: 'string', pattern: '\\b.'.repeat(14) } }),
+  'required by the thousand': () => ({ schema: { type: 'object', required: times(20_000, (i) => `r${i}`) } }),
+  'choices by the megabyte': () => ({ choices: times(190_000, (i) => `choice number ${i * 7919}`) }),
+  'choices that begin each other': () => ({ choices: times(2000, (i) => tail('a', i + 1)) }),
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 
 /** Bytes, or a refusal. @param {any} format */
 function compiled(format) {
   try {
-    return toBytes(format, { milliseconds: Infinity });
+    const budget = new Budget({ milliseconds: Infinity });
+    return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
   } catch (error) {
     assert.ok(error instanceof Unsupported, String(/** @type {any} */ (error).stack));
+    assert.ok(['bad-format', 'format-too-complex'].includes(error.code));
     assert.ok(error.what.length > 3 && error.what.length < 600);
     return null;
   }
@@ -166,8 +175,8 @@ function tried(engine, bytes) {
   try {
     matcher = new Grammar(engine, bytes).matcher();
     for (let i = 0; i < STEPS; i++) {
-      const mask = matcher.mask(),
-        at = mask.findIndex((word) => word);
+      const mask = matcher.mask();
+      const at = mask.findIndex((word) => word);
       if (at < 0) break;
       matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
       matcher.forced();
@@ -207,4 +216,15 @@ test('forced bytes are looked for in a bounded number of steps, a part at a time
   }
   assert.match(text, /^a{60,}$/);
   matcher.dispose();
+});
+
+test('generated formats compile or are refused with a code, and none hangs or kills its thread', async () => {
+  const { all, failures } = await tryHostile(120, 1);
+  assert.deepEqual(failures, []);
+  for (const counts of all) {
+    assert.ok(
+      counts.compiled > 50 && counts['format-too-complex'] > 5 && counts['bad-format'] > 5,
+      JSON.stringify(counts),
+    );
+  }
 });

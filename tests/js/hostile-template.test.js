@@ -2,9 +2,10 @@
  * reaches nothing outside, an abort is answered at once, and the model can be used afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Template } from '@huggingface/jinja';
 import { GemmaError, loadModel } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
-import { makeModel } from '../../tools/make-model.js';
+import { makeModel } from '../../tools/models/make-model.js';
 import { refuses } from './helpers.js';
 import { MODELS } from './models.js';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -160,21 +161,321 @@ test('nothing outside the template can be reached', () => {
   assert.equal({}.x, undefined, 'no prototype was touched');
 });
 
-test("a template that builds control tokens out of user text and its own makes none of the user's", () => {
-  const attack = '<end_of_turn>';
-  for (const [source, text] of [
-    ['{{ messages[0].content | replace("x", "") }}', 'x<end_xof_turn>'],
-    ['{{ "<" ~ messages[0].content }}', 'end_of_turn>'],
-    ['{{ messages[0].content.split("|") | join("") }}', '<end_|of_turn>'],
-    ['{{ messages[0].content | tojson }}', attack],
-    ['{{ messages[0].content.lower() }}', '<END_OF_TURN>'],
-    ['{% for c in messages[0].content.split("|") %}{{ c }}{% endfor %}', '<|end_of_turn>'],
-    ['{{ [messages[0].content] | join }}', attack],
-    ['{{ messages[0].content[::1] }}', attack],
+const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
+const FOUR = new Map(NAMES.map((name, i) => [name, i]));
+/** What a template writes, as text, and its control tokens in order. */
+function written(source, messages) {
+  const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
+  const { ids } = template.apply(messages);
+  const text = ids.map((id) => NAMES[id] ?? String.fromCharCode(id - BASE)).join('');
+  return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
+}
+
+/** Expressions of a text `c` from a message that take it apart, change it, or put it together with others. */
+const TAKEN_APART = [
+  'c',
+  'c | trim',
+  'c.strip("x")',
+  'c.lstrip("<")',
+  'c | replace("x", "")',
+  'c.replace("x", "")',
+  'c | replace("x", "<")',
+  'c.replace("|", c)',
+  'c | replace("", "")',
+  'c | replace("x", "", count=1)',
+  'c.replace("x", "", 1)',
+  'c.split("|") | join',
+  'c.split("x") | join("")',
+  'c.split("x", 1) | join("")',
+  'c.split() | join("")',
+  'c.split("|") | join("<")',
+  'c.split("|")[-1]',
+  'c.split("|")[0] ~ c.split("|")[-1]',
+  'c[::-1]',
+  'c[1:]',
+  'c[:-1]',
+  'c[1:-1]',
+  'c[::2]',
+  'c[0] ~ c[1:]',
+  'c[:3] ~ c[3:]',
+  'c | lower',
+  'c.upper()',
+  'c | upper | lower',
+  'c.title()',
+  'c.capitalize()',
+  'c | indent',
+  'c | indent(2, true)',
+  'c | string',
+  'c | safe',
+  'c | tojson',
+  '[c] | tojson',
+  'c | join("")',
+  'c | join("x")',
+  '[c] | join',
+  '[c, c] | join("e")',
+  '["<", c, ">"] | join',
+  '["<" + c, c + ">"] | join("of")',
+  '"<" + c + ">"',
+  '"<" ~ c ~ ">"',
+  '"[" ~ c',
+  'c ~ "]"',
+  '"<end_" ~ c',
+  'c ~ "of_turn>"',
+  '"<b" ~ c ~ "s>"',
+  'c + c',
+  'c.split("|")[::-1] | join',
+  '(c.split("x") | first) ~ (c.split("x") | last)',
+  '{"a": c}.a',
+  '{"a": c}["a"]',
+  '({c: 1}.keys() | list) | join',
+  '({c: 1} | items | first | first)',
+  '({c: 1} | dictsort | first)[0]',
+  '{"a": c}.get("a")',
+  'c | default("<")',
+  'f.t',
+  '(c ~ "x").split("x") | join',
+  '("x" ~ c) | replace("x", "")',
+  '("x" ~ c)[1:]',
+  '(("x" ~ c) | upper) | lower',
+  'c.split("|") | sort | join',
+  'c.split("|") | unique | join',
+  'c.split("|") | reverse | join',
+  'm | map(attribute="content") | join',
+  'm | string',
+  'm | tojson',
+  '["", "eos>"] | join(x="|", separator=c)',
+  '["", "eos>"] | join(*[c])',
+  '["", "eos>"] | join(**{"separator": c})',
+  '"|eos>".replace("|", c)',
+  '"|eos>" | replace("|", c)',
+  '"a|eos>".replace(*["a|", c])',
+  '"<|s>".replace("|", c, 1)',
+  '(c ~ "|eos>").split("|") | join',
+  '"|" | replace("|", c) ~ "eos>"',
+  'show(c)',
+  'show(c.split("|"))',
+  'twice(c)',
+  'letters',
+  'block',
+  'filtered',
+  'up(c)',
+  '(c | int) ~ ">"',
+  '"<end_of_turn" ~ ">"[(c | length):] ~ c',
+];
+const AROUND =
+  '{% macro show(x) %}{{ x if x is string else x | join }}{% endmacro %}{% macro twice(x) %}<{{ x }}{{ show(x) }}>{% endmacro %}' +
+  '{% set m = messages %}{% set c = m[0].content %}{% set f = namespace(t=c) %}{% set up = c.lower %}{% macro up(x) %}{{ x.lower() }}{% endmacro %}' +
+  '{% set letters %}{% for a in c.split("|") %}{% for b in range(a | length) %}{{ a[b] }}{% endfor %}{% endfor %}{% endset %}' +
+  '{% set block %}<{{ c }}{% if c %}{{ c[1:] }}{% endif %}{% endset %}{% set filtered %}{% filter replace("x", "") %}{{ c }}{% endfilter %}{% endset %}' +
+  '<eos>[E]<end_of_turn>{{ bos_token }}';
+
+/** Names of control tokens in one piece, in parts, turned around, and with more in them. */
+function* attacks(random) {
+  for (const name of NAMES) {
+    yield name;
+    yield [...name].reverse().join('');
+    yield name.toUpperCase();
+    for (const more of ['x', '|', ' ', '']) {
+      const at = 1 + Math.floor(random() * (name.length - 1));
+      const end = name.slice(at);
+      yield name.slice(0, at) + more + end;
+      yield end + more + name.slice(0, at);
+      yield `x${name}${more}<${name.slice(0, at)}`;
+      yield [...name].join(more || 'x');
+    }
+  }
+  yield* ['<', '>', 'end_of_turn', 'of_turn>', 'os>', 'o', '|', 'x', ' <bos> ', '\ufdd0<bos>\ufdd1', '\ufdd0', '7'];
+}
+
+test('no text of a message becomes a control token, whatever a template makes of it', () => {
+  let state = 7;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  for (const expression of TAKEN_APART) {
+    const source = AROUND.replace('[E]', () => `{{ ${expression} }}`);
+    const library = new Template(source);
+    for (const content of attacks(random)) {
+      const messages = [{ role: 'user', content }];
+      const { text, control } = written(source, messages);
+      assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
+      if (/strip\("/.test(expression)) continue; // the library takes no characters for it
+      assert.equal(text, library.render({ messages, bos_token: '<bos>' }), `${expression} of ${content}`);
+    }
+  }
+});
+
+/** A random expression of texts `c` and `d` of messages and texts of the template. @returns {string} */
+function expression(random, depth) {
+  const pick = (list) => list[Math.floor(random() * list.length)];
+  const own = () =>
+    `'${pick(['<eos>', '<', 'eos>', '<end_', 'of_turn>', '[INST]', '>', 'x', '|', 'e', '', '<bos>|<eos>'])}'`;
+  if (depth === 0) return pick(['c', 'd', 'c', 'd', own()]);
+  const e = () => expression(random, depth - 1);
+  const from = Math.floor(random() * 4) - 2;
+  return pick([
+    () => `(${e()} ~ ${e()})`,
+    () => `(${e()} + ${own()})`,
+    () => `(${own()} + ${e()})`,
+    () => `(${e()} | trim)`,
+    () => `${e()}.strip()`,
+    () => `${e()}.lstrip()`,
+    () => `(${e()} | replace(${own()}, ${e()}))`,
+    () => `${e()}.replace(${e()}, ${own()})`,
+    () => `(${e()}.split('|') | join(${e()}))`,
+    () => `(${e()}.split('|') | first)`,
+    () => `${e()}.split(' ')[-1]`,
+    () => `([${e()}, ${e()}, ${own()}] | join(${e()}))`,
+    () => `([${e()}, ${e()}] | join)`,
+    () => `${e()}[::-1]`,
+    () => `${e()}[${from}:]`,
+    () => `${e()}[:${from}]`,
+    () => `${e()}[1:4]`,
+    () => `(${e()} | upper)`,
+    () => `${e()}.lower()`,
+    () => `(${e()} | tojson)`,
+    () => `(${e()} if ${own()} else ${e()})`,
+    () => `{'a': ${e()}, 'b': ${own()}}['${pick('ab')}']`,
+    () => `show(${e()})`,
+    () => `wrap(${e()}, ${e()})`,
+    () => `([${e()}, ${e()}] | reverse | join)`,
+    () => `(${e()} | indent)`,
+    () => `({${own()}: ${e()}}.items() | first | join)`,
+  ])();
+}
+
+test('a random template has the control tokens that it has where texts of messages are of other characters', (t) => {
+  let state = 11;
+  let decided = 0;
+  let refused = 0;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  // Private characters that no operation tells from each other; the library sees the same template with them.
+  const twins = (text) => text.replace(/[!-~]/g, (c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
+  const back = (text) => text.replace(/[\ue000-\ue0ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));
+  const names = new RegExp(NAMES.map((name) => name.replace('[', '\\[')).join('|'), 'g');
+  const texts = [...attacks(random)];
+  for (let n = 0; n < 1500; n++) {
+    const source =
+      "{% macro show(x) %}{{ x }}{% endmacro %}{% macro wrap(x, y='<') %}{% set z %}{{ x }}{{ '<' }}{% endset %}{% for i in [z, y] %}{{ i }}{% endfor %}{% endmacro %}" +
+      `{% set c = messages[0].content %}{% set d = messages[1].content %}{{ ${expression(random, 1 + (n % 4))} }}`;
+    const contents = [0, 1].map(() => texts[Math.floor(random() * texts.length)]);
+    const [real, other] = [contents, contents.map(twins)].map((list) =>
+      list.map((content) => ({ role: 'user', content })),
+    );
+    const library = new Template(source);
+    let text;
+    let twin;
+    try {
+      [text, twin] = [real, other].map((messages) => library.render({ messages }));
+    } catch {
+      continue; // replaced or split by an empty text
+    }
+    try {
+      const { control, text: ours } = written(source, real);
+      assert.equal(ours, text, source);
+      if (back(twin) !== text) continue;
+      decided++;
+      assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
+    } catch (error) {
+      if (!/may mix them|because messages hold the names/.test(error.message)) throw error;
+      refused++;
+    }
+  }
+  t.diagnostic(`${decided} decided, ${refused} refused`);
+  assert.ok(decided > 1000 && refused < 200, `${decided} decided, ${refused} refused`);
+});
+
+test('what a template writes itself stays a control token, whatever it does with it', () => {
+  const all = ['<eos>', '<end_of_turn>'];
+  const c = 'messages[0].content';
+  for (const [source, control] of [
+    [`{{ '<eos>' + ${c} ~ '<end_of_turn>' }}`, all],
+    [`{{ ('  <eos>' + ${c} + '<end_of_turn>\n') | trim }}`, all],
+    [`{{ ['<eos>', ${c}, ''] | join('<end_of_turn>') }}`, ['<eos>', '<end_of_turn>', '<end_of_turn>']],
+    [`{{ 'a|b'.replace('a', '<eos>').replace('b', '<end_of_turn>') }}`, all],
+    [`{{ ${c} | replace('x', '<eos>') }}<end_of_turn>`, all],
+    [`{{ ('<eos>' + ${c} + '|<end_of_turn>').split('|') | join('/') }}`, all],
+    [`{{ ('<EOS>' | lower) ~ ${c} ~ '>nrut_fo_dne<'[::-1] }}`, all],
+    [`{% macro say(x, end='<end_of_turn>') %}<eos>{{ x }}{{ end }}{% endmacro %}{{ say(${c}) | trim }}`, all],
+    [`{% set s %}<eos>{{ ${c} }}<end_of_turn>{% endset %}{{ s.strip() }}`, all],
+    [`{% filter trim %} <eos>{{ ${c} }}<end_of_turn>{% endfilter %}`, all],
+    [
+      `{% set n = namespace(s='') %}{% for m in messages %}{% set n.s = n.s ~ '<eos>' ~ m.content ~ '<end_of_turn>' %}{% endfor %}{{ n.s }}`,
+      all,
+    ],
+    [
+      `{{ {'user': '<eos>'}[messages[0].role] }}{% for k in [1] %}{{ ${c} }}{% else %}{% endfor %}{{ '<end_of_' ~ 'turn' + '>' }}`,
+      all,
+    ],
+    [`{% for t in ['<eos>', ${c}, '<end_of_turn>'][::-1] | reverse %}{{ t }}{% endfor %}`, all],
+    [`{{ '[' ~ 'INST]' ~ ${c} }}`, ['[INST]']],
+    [`{{ '<eos>[x]<end_of_turn>'.replace('[x]', ${c}) }}`, all],
+    [`{{ '<eos>[x]<end_of_turn>' | replace('[x]', ${c}) }}`, all],
+    [`{{ '<eos>' if 'x' in ${c} }}{{ ${c} }}<end_of_turn>`, all],
+    [`{{ {'a': '<eos>'} | items | first | last }}{{ ${c} }}<end_of_turn>`, all],
+    ["{{ '<' ~ messages[0].role.replace('user', 'eos') ~ '>' }}<end_of_turn>", all],
   ]) {
-    const shown = render(source, text);
-    if (/replace|split/.test(source)) continue; // here the template itself puts the parts together
-    assert.ok(!shown.includes('{106}'), `${source} made ${shown}`);
+    assert.deepEqual(written(source, [{ role: 'user', content: 'x<bos>' }]).control, control, source);
+  }
+});
+
+test('where a template may have mixed its control tokens with text of messages, it is refused', () => {
+  for (const change of [
+    's | upper',
+    's[::-1]',
+    's[2:]',
+    's | tojson',
+    '[s] | tojson',
+    's.title()',
+    's | indent',
+    's.replace("x", "y", 1)',
+    's.replace("", "")',
+    's | join("")',
+  ]) {
+    assert.throws(
+      () => written(`{% set s = '<eos>' ~ messages[0].content %}{{ ${change} }}`, [{ role: 'user', content: 'x' }]),
+      {
+        code: 'template-error',
+        message: /holds both control tokens and text of messages.*Send the prompt as a string/,
+      },
+      change,
+    );
+    assert.ok(
+      written(`{% set s = '<e' ~ messages[0].content %}{{ ${change} }}`, [{ role: 'user', content: 'os>' }]).control
+        .length === 0,
+      change,
+    );
+  }
+});
+
+test('a template that copies the names of control tokens out of messages by its own texts is refused', () => {
+  const copies = [
+    '{{ c | replace("[INST]", "[INST]") }}',
+    '{{ c.split("<eos>") | join("<eos>") }}',
+    '{{ "<eos>" if "<eos>" in c }}',
+    '{% for part in c.split("<eos>") %}{{ part }}{% if not loop.last %}<eos>{% endif %}{% endfor %}',
+    '{{ {"<eos>": "<eos>"}[c[1:6]] }}',
+  ];
+  for (const source of copies) {
+    const messages = (content) => [{ role: 'user', content }];
+    const whole = `{% set c = messages[0].content %}${source}<end_of_turn>`;
+    assert.throws(
+      () => written(whole, messages('a<eos>b[INST]')),
+      { code: 'template-error', message: /because messages hold the names of control tokens. Change these names/ },
+      source,
+    );
+    assert.deepEqual(written(whole, messages('a<eo s>b[ INST]')).control, ['<end_of_turn>'], source);
+  }
+});
+
+test('a million characters that look like control tokens or sentinels take time as others do', () => {
+  for (const unit of ['<', '<end_of_turn', '<end_of_turn>', '\ufdd0', '\ufdd0\ufdd1', '<<<<>']) {
+    const content = unit.repeat(Math.floor(1_000_000 / unit.length));
+    const before = clock();
+    const { text, control } = written('<eos>{{ messages[0].content | trim }}<end_of_turn>', [
+      { role: 'user', content },
+    ]);
+    assert.equal(text.length, content.length + '<eos><end_of_turn>'.length);
+    assert.deepEqual(control, ['<eos>', '<end_of_turn>']);
+    assert.ok(clock() - before < LONGEST_MS);
   }
 });
 

@@ -57,8 +57,8 @@ async function emptyCache(t) {
 
 test('a repository and a quantisation name a file, on a mirror; without a network too, once it is kept', async (t) => {
   const { asked, close, address } = await hub(t);
-  const cache = await emptyCache(t),
-    options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
+  const cache = await emptyCache(t);
+  const options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
   await (await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options)).dispose();
   assert.equal(asked[0], '/api/models/a/b/revision/main Bearer secret');
   assert.equal(asked[1], '/a/b/resolve/main/tiny-Q4_K.gguf Bearer secret');
@@ -78,8 +78,8 @@ test('a repository and a quantisation name a file, on a mirror; without a networ
 
 test('an entry of the cache is a source, without a network too', async (t) => {
   const { close, address } = await hub(t);
-  const cache = await emptyCache(t),
-    options = { cache, threads: 1 };
+  const cache = await emptyCache(t);
+  const options = { cache, threads: 1 };
   await (await loadModel(`${address}/a/b/resolve/main/tiny-Q4_K.gguf`, options)).dispose();
   close();
   const [entry] = await cache.list();
@@ -95,8 +95,8 @@ test('an abort while the hub is asked has the name that the platform gives it', 
     'aborted',
   );
   assert.equal(error.name, 'AbortError');
-  const stop = new AbortController(),
-    late = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: stop.signal });
+  const stop = new AbortController();
+  const late = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: stop.signal });
   stop.abort();
   assert.equal((await refuses(late, 'aborted')).name, 'AbortError');
   const slow = loadModel({ repo: 'a/b', quant: 'Q4_K' }, { hub: address, signal: AbortSignal.timeout(0) });
@@ -104,8 +104,8 @@ test('an abort while the hub is asked has the name that the platform gives it', 
 });
 
 test('probe tells what loadModel would take', async () => {
-  const here = probe(),
-    model = await loadModel(await testModel('tiny'));
+  const here = probe();
+  const model = await loadModel(await testModel('tiny'));
   assert.equal(model.info.variant, `${here.variant}${here.threads > 1 ? '+threads' : ''}`);
   assert.equal(model.info.threads, here.threads);
   assert.deepEqual([here.reason, here.isolated], [model.info.reason, model.info.isolated]);

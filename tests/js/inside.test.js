@@ -16,15 +16,15 @@ const ALL = new Float32Array(BYTES.buffer.slice(BYTES.byteOffset, BYTES.byteOffs
 const farthest = (a, b) => Array.from(a).reduce((far, x, i) => Math.max(far, Math.abs(x - b[i])), 0);
 
 for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.entries(MODELS)) {
-  const n = ids.length,
-    lengths = first + layers * heads * n * n,
-    pooled = lengths + (layers + 1) * n;
+  const n = ids.length;
+  const lengths = first + layers * heads * n * n;
+  const pooled = lengths + (layers + 1) * n;
   /** @param {number} layer @param {number} head */
   const attention = (layer, head) => ALL.subarray(first + (layer * heads + head) * n * n).subarray(0, n * n);
 
   test(`${name}: attention weights are transformers', and add up to 1`, async (t) => {
-    const model = await open(t, name, { threads: 2 }),
-      seen = await model.inside(ids, { heads: 'all' });
+    const model = await open(t, name, { threads: 2 });
+    const seen = await model.inside(ids, { heads: 'all' });
     assert.deepEqual(
       seen.tokens.map(({ id }) => id),
       ids,
@@ -46,16 +46,16 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
   });
 
   test(`${name}: the lens finds what transformers' head finds in its hidden states`, async (t) => {
-    const model = await open(t, name, { threads: 2 }),
-      seen = await model.inside(ids, { lens: 8 });
+    const model = await open(t, name, { threads: 2 });
+    const seen = await model.inside(ids, { lens: 8 });
     let compared = 0;
     for (const [l, { lens = [] }] of seen.layers.entries()) {
       assert.equal(lens.length, n);
       for (let row = 0; row < n; row++) {
         for (const [k, [id, probability]] of tops[l][row].slice(0, 5).entries()) {
-          const mine = lens[row][k],
-            next = tops[l][row][k + 1][1],
-            before = k ? tops[l][row][k - 1][1] : Infinity;
+          const mine = lens[row][k];
+          const next = tops[l][row][k + 1][1];
+          const before = k ? tops[l][row][k - 1][1] : Infinity;
           assert.ok(Math.abs(mine.probability - probability) < 1e-4, `layer ${l}, row ${row}, place ${k}`);
           if (probability - next < 1e-3 || before - probability < 1e-3) continue;
           assert.equal(mine.id, id, `layer ${l}, row ${row}, place ${k}`);
@@ -68,13 +68,13 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
   });
 
   test(`${name}: lengths of the residual stream; pooled tokens`, async (t) => {
-    const model = await open(t, name, { threads: 2 }),
-      seen = await model.inside(ids, { norms: true });
+    const model = await open(t, name, { threads: 2 });
+    const seen = await model.inside(ids, { norms: true });
     for (const [l, { norms = new Float32Array() }] of seen.layers.entries()) {
       assert.equal(norms.length, 3 * n);
       for (let row = 0; row < n; row++) {
-        const before = ALL[lengths + l * n + row],
-          behind = ALL[lengths + (l + 1) * n + row];
+        const before = ALL[lengths + l * n + row];
+        const behind = ALL[lengths + (l + 1) * n + row];
         assert.ok(Math.abs(norms[3 * row] / before - 1) < 1e-5, `before layer ${l}, row ${row}`);
         assert.ok(Math.abs(norms[3 * row + 2] / behind - 1) < 1e-5, `behind layer ${l}, row ${row}`);
       }
@@ -93,8 +93,8 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
 }
 
 test('what is asked for comes, in that order, and nothing else', async (t) => {
-  const model = await open(t, 'tiny'),
-    ids = Array.from({ length: 150 }, (_, i) => 300 + ((i * 37) % 700));
+  const model = await open(t, 'tiny');
+  const ids = Array.from({ length: 150 }, (_, i) => 300 + ((i * 37) % 700));
   const whole = await model.inside(ids, { heads: [0, 2], norms: true, lens: 2 });
   const some = await model.inside(ids, { layers: [5, 1], heads: [2], positions: [-1, 70, 0], lens: 1 });
   assert.deepEqual(some.positions, [149, 70, 0]);
@@ -129,8 +129,8 @@ test('of no layer: the tokens of any prompt, also of one that the context has no
 
 test("the last layer's lens is the model's own answer; looking changes nothing", async (t) => {
   for (const name of ['tiny', 'gemma2-q8_0', 'qwen3-q4_k_m']) {
-    const model = await open(t, name, { threads: 2 }),
-      text = 'some words, and more of them';
+    const model = await open(t, name, { threads: 2 });
+    const text = 'some words, and more of them';
     const before = await model.generate(text, { maxTokens: 1, temperature: 0, logprobs: 4 }).result();
     const { layers } = await model.inside(text, { layers: [model.info.layers - 1], positions: [-1], lens: 4 });
     const [lens] = layers[0].lens ?? [];
@@ -164,10 +164,10 @@ test("weights have the same bits with any number of threads, and are those of th
 });
 
 test('models that make vectors show what tokens see on both sides', async (t) => {
-  const model = await open(t, 'embed-f32', { threads: 2 }),
-    text = 'etaoin '.repeat(12);
-  const { tokens, layers } = await model.inside(text, { heads: [1], norms: true }),
-    n = tokens.length;
+  const model = await open(t, 'embed-f32', { threads: 2 });
+  const text = 'etaoin '.repeat(12);
+  const { tokens, layers } = await model.inside(text, { heads: [1], norms: true });
+  const n = tokens.length;
   assert.ok(n > 64, 'more than a batch');
   for (const { kind, attention = {}, norms = [] } of layers) {
     for (let i = 0; i < n; i++) {
@@ -197,8 +197,8 @@ test('what cannot be looked at is refused; a look can be aborted', async (t) => 
     await refuses(model.inside('a text', /** @type {any} */ (options)), 'bad-option');
   }
   assert.match((await refuses(model.inside([5, 6], { positions: [2] }), 'bad-option')).message, /-2 to 1/);
-  const abort = new AbortController(),
-    ids = Array.from({ length: 500 }, (_, i) => 300 + i);
+  const abort = new AbortController();
+  const ids = Array.from({ length: 500 }, (_, i) => 300 + i);
   setTimeout(() => abort.abort(), 20);
   await refuses(model.inside(ids, { heads: 'all', lens: 8, signal: abort.signal }), 'aborted');
   assert.ok((await model.generate('x', { maxTokens: 2 }).result()).tokens.length > 0);
@@ -209,12 +209,12 @@ test('what cannot be looked at is refused; a look can be aborted', async (t) => 
 for (const name of ['tiny', 'llama-f32']) {
   test(`${name}: a look and vectors leave the conversation where it was, bit for bit`, async (t) => {
     const [model, other] = await Promise.all([open(t, name), open(t, name)]);
-    const options = { seed: 3, maxTokens: 30, logprobs: 2, logitBias: { 1: -Infinity } },
-      long = someIds(120, model.info.vocabSize);
+    const options = { seed: 3, maxTokens: 30, logprobs: 2, logitBias: { 1: -Infinity } };
+    const long = someIds(120, model.info.vocabSize);
     /** @param {typeof model} one @param {() => Promise<unknown>} between */
     const talk = async (one, between) => {
-      const answers = [],
-        ids = long.slice(0, 60);
+      const answers = [];
+      const ids = long.slice(0, 60);
       for (let turn = 0; turn < 4; turn++) {
         const { tokens, logprobs, usage } = await one.generate(ids, options).result();
         answers.push({ tokens, logprobs, usage });
@@ -223,8 +223,8 @@ for (const name of ['tiny', 'llama-f32']) {
       }
       return answers;
     };
-    const expected = await talk(model, async () => {}),
-      heap = await other.heapBytes();
+    const expected = await talk(model, async () => {});
+    const heap = await other.heapBytes();
     assert.ok(
       expected.slice(1).every(({ usage }) => usage.reusedTokens >= 59),
       JSON.stringify(expected.map(({ usage }) => usage)),
@@ -232,8 +232,8 @@ for (const name of ['tiny', 'llama-f32']) {
     const found = await talk(other, async () => {
       await other.inside(long, { heads: [0], lens: 2, norms: true });
       await other.embed(['one text', 'and another one, which is longer'], { pooling: 'mean' });
-      const end = new AbortController(),
-        aborted = other.inside(long, { lens: 2, signal: end.signal });
+      const end = new AbortController();
+      const aborted = other.inside(long, { lens: 2, signal: end.signal });
       end.abort();
       await refuses(aborted, 'aborted');
     });

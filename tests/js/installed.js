@@ -23,8 +23,8 @@ const QUIET = { encoding: /** @type {const} */ ('utf8'), stdio: /** @type {const
 
 /** dist/ made anew, as `npm pack` does before it packs; the wasm files are there. */
 export function buildPackage() {
-  execFileSync(process.execPath, ['tools/build-package.js'], { ...QUIET, cwd: ROOT });
-  execFileSync(process.execPath, ['tools/build-types.js'], { ...QUIET, cwd: ROOT });
+  execFileSync(process.execPath, ['tools/build/package.js'], { ...QUIET, cwd: ROOT });
+  execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
 /** A new folder with the package in its node_modules; whoever asks removes it. It is a copy: npm packs and installs

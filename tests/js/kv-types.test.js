@@ -41,8 +41,8 @@ for (const kvType of KV_TYPES) {
   });
 
   test(`${kvType}: going back, within the window and past it, is as a fresh start`, async (t) => {
-    const model = await open(t, 'parity-q4_0', { kvType }),
-      fresh = await open(t, 'parity-q4_0', { kvType });
+    const model = await open(t, 'parity-q4_0', { kvType });
+    const fresh = await open(t, 'parity-q4_0', { kvType });
     const long = idsOf(150);
     await model.logits(long);
     for (const kept of [149, 140, 60, 5]) {
@@ -100,7 +100,7 @@ test('the plan knows the type: q8_0 takes 34 bytes for 32 items, i16 two for one
 
 test('auto keeps what the weights are worth: floats in a file of floats, unless it is packed', async () => {
   const path = await testModel('mqa-f32');
-  /** @param {import('../../js/model.js').LoadOptions} options */
+  /** @param {import('../../js/options.js').LoadOptions} options */
   const kv = async (options) => (await inspectModel(path, options)).info.memory.kv;
   assert.equal(await kv({}), await kv({ kvType: 'f32' }));
   assert.ok((await kv({ floatMatrices: 'q8_0' })) < (await kv({ kvType: 'f32' })));

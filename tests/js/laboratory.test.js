@@ -1,12 +1,12 @@
-/* A part of the laboratory of faults (tests/faults/): every third kind, without those that take long. The whole of it is
- * `node tests/faults/run.js`. A run that broke a rule says how it is made again. */
+/* A part of the laboratory of faults (tests/lab/): every third kind, without those that take long. The whole of it is
+ * `node tests/lab/run.js`. A run that broke a rule says how it is made again. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { KINDS } from '../faults/faults.js';
-import { experiment, planOf } from '../faults/laboratory.js';
-import { NodePlace } from '../faults/place-node.js';
-import { tableOf } from '../faults/table.js';
+import { KINDS } from '../lab/faults.js';
+import { experiment, planOf } from '../lab/laboratory.js';
+import { NodePlace } from '../lab/place-node.js';
+import { tableOf } from '../lab/table.js';
 import { testModel } from './models.js';
 
 const SLOW = /silent|never answers|later|late|slowly|connection|chunks/;

@@ -7,7 +7,7 @@ import { Passing, Silences, TUNING, patiently } from '../../js/download/http.js'
 import { Identity, compare, keyOf } from '../../js/download/identity.js';
 import { Lanes } from '../../js/download/lanes.js';
 import { Shelf } from '../../js/download/shelf.js';
-import { randoms } from './faulty-server.js';
+import { randoms } from '../support/random.js';
 import { sleep } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
@@ -85,8 +85,8 @@ function lanesOf(total, pause = async () => {}, size = 100) {
 test('ranges are filled side by side and given in order, however long each takes', async () => {
   const random = randoms(3);
   const { lanes, seen } = lanesOf(950, () => sleep(random() * 2));
-  let many = 1,
-    at = 0;
+  let many = 1;
+  let at = 0;
   for (let piece; (piece = await lanes.next(0, () => ({ lanes: many, end: 950 }))); at += piece.length) {
     assert.ok(
       [...piece].every((value, i) => value === (at + i) % 256),
@@ -131,16 +131,16 @@ test('a range that fails is told when its turn comes, after the bytes that came'
 /** An entry of 10 bytes, of which there are the first 4: 0 to 3. @param {object} broken */
 async function shelfWith(broken) {
   /** @type {string[]} */
-  const told = [],
-    removed = [];
+  const told = [];
+  const removed = [];
   const memory = memoryStore();
   await memory.write('a', 0, Uint8Array.of(0, 1, 2, 3, 0, 0, 0, 0, 0, 0));
   const remove = async (/** @type {string} */ name) => {
     removed.push(name);
     await memory.remove(name);
   };
-  const store = { ...memory, remove, ...broken },
-    means = { sum: checksum, readOnly: false };
+  const store = { ...memory, remove, ...broken };
+  const means = { sum: checksum, readOnly: false };
   const shelf = new Shelf({ ...means, store, notice: (code) => told.push(code) }, 1000);
   const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
   return { shelf, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
@@ -194,8 +194,8 @@ test('a connection that falls silent again and again gets its attempts back only
     [false, 1, 9],
     [false, 0, 3],
   ]) {
-    let at = 0,
-      asked = 0;
+    let at = 0;
+    let asked = 0;
     const receive = async () => {
       at += gained;
       if (++asked < 9) throw Object.assign(new Passing('truncated', 'it ended'), { stalled });
@@ -233,8 +233,8 @@ test("a server that falls silent again and again is not waited for longer than t
 });
 
 test('silences of a file: as many as attempts, one more for four ranges that came; of several connections at once, one', () => {
-  const file = { lanes: 1, total: 720e6 },
-    { segment, stallMs, attempts } = TUNING;
+  const file = { lanes: 1, total: 720e6 };
+  const { segment, stallMs, attempts } = TUNING;
   assert.deepEqual(endured(TUNING, 0, file), { ms: attempts * stallMs, whole: false });
   assert.deepEqual(endured(TUNING, segment, file), { ms: (attempts + 3) * stallMs, whole: false });
   assert.ok(endured(TUNING, 4 * segment, file).whole);

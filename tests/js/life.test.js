@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
-import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -94,9 +94,39 @@ test('a process ends by itself, whether a model was disposed of or not', async (
   }
 });
 
+test('dispose ends a worker whose port has no close(), as in Deno, without an error', async () => {
+  const path = await testModel('tiny');
+  const entry = new URL('../../js/index.node.js', import.meta.url).href;
+  const script = `const { Worker, isMainThread, parentPort } = require('node:worker_threads'), { emit } = Worker.prototype;
+    Worker.prototype.emit = function (name, ...rest) {
+      if (name === 'error') console.error(rest[0]);
+      return emit.call(this, name, ...rest);
+    };
+    if (!isMainThread) {
+      globalThis.close = parentPort.close.bind(parentPort);
+      delete Object.getPrototypeOf(parentPort).close;
+      delete Object.getPrototypeOf(Object.getPrototypeOf(parentPort)).close;
+    } else {
+      import('${entry}').then(async ({ loadModel }) => {
+        await (await loadModel(${JSON.stringify(path)}, { threads: 1 })).dispose();
+      });
+    }`;
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-deno-'));
+  const file = join(folder, 'deno.cjs');
+  try {
+    await writeFile(file, script);
+    // Workers preload this file too.
+    const env = { ...process.env, NODE_OPTIONS: `--require ${file}` };
+    const { stderr } = await promisify(execFile)(process.execPath, ['-e', '0'], { timeout: 20000, env });
+    assert.equal(stderr, '');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
 test('a worker ends by itself after dispose: one that is terminated while V8 compiles for it aborts Node 20', async (t) => {
-  const file = await testModel('medium'),
-    { url } = await faultyServer(t, await readFile(file));
+  const file = await testModel('medium');
+  const { url } = await faultyServer(t, await readFile(file));
   const script = `const { Worker } = await import('node:worker_threads');
     const { emit } = Worker.prototype, statuses = [];
     Worker.prototype.emit = function (name, ...rest) {
@@ -224,8 +254,8 @@ test('dispose waits for the end of the worker, the second time too, and leaves n
 });
 
 test('a part that is not there is told by its name, and ends its call alone', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-')),
-    js = fileURLToPath(new URL('../../js/', import.meta.url));
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-assets-'));
+  const js = fileURLToPath(new URL('../../js/', import.meta.url));
   t.after(() => rm(folder, { recursive: true }));
   for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
   const model = await open(t, 'tiny', { assets: folder, variant: 'simd128', threads: 1 });
@@ -235,9 +265,9 @@ test('a part that is not there is told by its name, and ends its call alone', as
 });
 
 test('dispose ends what is computed, for a worker thread ends when its work does', async () => {
-  const port = fakePort(),
-    connection = new Connection(port),
-    reason = new Error('over');
+  const port = fakePort();
+  const connection = new Connection(port);
+  const reason = new Error('over');
   const call = assert.rejects(connection.call('perplexity', {}).answer, reason);
   const closed = connection.close(reason);
   assert.deepEqual(
@@ -250,8 +280,8 @@ test('dispose ends what is computed, for a worker thread ends when its work does
 
 test('the end of a worker is heard where it came in the same moment as its last message, before anybody waited', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
-  const worker = new EventEmitter(),
-    { leave } = nodePort(/** @type {any} */ (worker));
+  const worker = new EventEmitter();
+  const { leave } = nodePort(/** @type {any} */ (worker));
   worker.emit('exit', 0);
   await leave?.();
 });
@@ -288,8 +318,8 @@ test('a worker that gives no sign is given up after so many beats: more while it
     assert.equal(connection.broken, true, `after ${beats + 1} beats`);
   };
   const opened = () => {
-    const port = fakePort(),
-      connection = new Connection(port);
+    const port = fakePort();
+    const connection = new Connection(port);
     connection
       .open(
         [],
@@ -329,8 +359,8 @@ test('a machine that is slow while the model loads is not taken for dead afterwa
     [5, 30],
     [100, 48],
   ]) {
-    const port = fakePort(),
-      connection = new Connection(port);
+    const port = fakePort();
+    const connection = new Connection(port);
     connection
       .open(
         [],
@@ -353,8 +383,8 @@ test('a thread that was busy itself does not take its worker for dead, whose sig
   let now = 0;
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.mock.method(performance, 'now', () => now);
-  const port = fakePort(),
-    connection = new Connection(port);
+  const port = fakePort();
+  const connection = new Connection(port);
   const busy = (/** @type {number} */ ms) => {
     now += ms;
     t.mock.timers.tick(750);

@@ -35,7 +35,7 @@ export function barePlatform(compile) {
 }
 
 /** @param {any} source as loadModel takes it; a string is an address or, where the platform opens files, a path
- * @param {Platform} platform @param {import('../../js/model.js').LoadOptions} [options] */
+ * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options] */
 export async function openLocal(source, platform, options = {}) {
   /** @type {(message: any) => void} */
   let receive = () => {};
@@ -80,8 +80,8 @@ async function digest(rows) {
 /** Of logits: of a prompt in one go, then token by token.
  * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
 export async function digestsOf(logits) {
-  const ids = idsOf(37),
-    rows = [await digest(await logits(ids, true))];
+  const ids = idsOf(37);
+  const rows = [await digest(await logits(ids, true))];
   for (let n = 1; n <= 6; n++) rows.push(await digest(await logits(ids.slice(0, n))));
   return rows.join(' ');
 }

@@ -12,9 +12,9 @@ const encoder = new TextEncoder();
 /** Ids of a text in windows of some bytes. */
 function inPieces(engine, bytes, window, special) {
   const ids = [];
-  let begun = false,
-    at = 0,
-    most = 0;
+  let begun = false;
+  let at = 0;
+  let most = 0;
   for (let end = 0; end < bytes.length; ) {
     end = Math.min(bytes.length, Math.max(end, at) + window);
     const { ids: some, taken } = engine.encodePart(bytes.slice(at, end), { special, begun, more: end < bytes.length });
@@ -47,14 +47,14 @@ const HARD = [
 
 for (const name of ['gemma-vocab-tiny', 'gpt2-f32', 'llama3-tools', 'qwen3-bf16', 'llama-q4_0', 'parity-q4_0']) {
   test(`in pieces of any size the ids are those of the whole: ${name}`, async () => {
-    const engine = await bareEngine(await testModel(name)),
-      some = [...texts({ count: 40, seed: 9 })];
+    const engine = await bareEngine(await testModel(name));
+    const some = [...texts({ count: 40, seed: 9 })];
     for (let n = 0; n < 24; n++) {
       const text = Array.from({ length: 40 }, (_, i) =>
         i % 2 ? some[(n * 7 + i * 3) % some.length].slice(0, 90) : HARD[(n + i * 5) % HARD.length],
       ).join('');
-      const bytes = encoder.encode(text),
-        special = n % 2 === 1;
+      const bytes = encoder.encode(text);
+      const special = n % 2 === 1;
       const whole = [...engine.encode(text, special)];
       for (const window of [1 + n, 64, 211, 700]) {
         const { ids, most } = inPieces(engine, bytes, window, special);
@@ -67,10 +67,10 @@ for (const name of ['gemma-vocab-tiny', 'gpt2-f32', 'llama3-tools', 'qwen3-bf16'
 }
 
 test('a long text is what its parts are, halves of characters too', async (t) => {
-  const model = await open(t, 'gemma-vocab-tiny'),
-    half = `${[...texts({ count: 60, seed: 3 })].join(' ')} 👩 \ud83d\n`;
-  const text = half.repeat(Math.ceil(400_000 / half.length)),
-    engine = await bareEngine(await testModel('gemma-vocab-tiny'));
+  const model = await open(t, 'gemma-vocab-tiny');
+  const half = `${[...texts({ count: 60, seed: 3 })].join(' ')} 👩 \ud83d\n`;
+  const text = half.repeat(Math.ceil(400_000 / half.length));
+  const engine = await bareEngine(await testModel('gemma-vocab-tiny'));
   const ids = await model.tokenize(text, { bos: true });
   assert.deepEqual(ids, [2, ...engine.encode(text, false)]);
   assert.equal(await model.countTokens(text), ids.length);
@@ -91,12 +91,12 @@ for (const [what, call] of Object.entries({
   },
 })) {
   test(`${what} of very much is ended by an abort, and other calls are answered meanwhile`, async (t) => {
-    const model = await open(t),
-      text = 'The quick brown fox. '.repeat(1_500_000);
+    const model = await open(t);
+    const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
     if (what === 'matches') await model.matches({ regex: '[^]*' }, 'x'); // automata have memory that stays
-    const before = await model.heapBytes(),
-      control = new AbortController();
+    const before = await model.heapBytes();
+    const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');
     await sleep(150);
     assert.ok((await model.heapBytes()) <= before + (8 << 20));
@@ -108,8 +108,61 @@ for (const [what, call] of Object.entries({
 }
 
 test('a text that nothing parts is refused with a code, and the model lives', async (t) => {
-  const model = await open(t),
-    before = await model.tokenize('Hello');
+  const model = await open(t);
+  const before = await model.tokenize('Hello');
   await refuses(model.tokenize('a'.repeat(40_000_000)), ['bad-count', 'bad-option']);
   assert.deepEqual(await model.tokenize('Hello'), before);
+});
+
+const huge = () => 'Hello big world. '.repeat(9_000_000);
+for (const [what, call] of Object.entries({
+  'a prompt': (model) => model.generate(huge()).result(),
+  'a message': (model) => model.generate([{ role: 'user', content: huge() }]).result(),
+  'many messages': (model) =>
+    model.generate(Array(3001).fill({ role: 'user', content: 'Hello '.repeat(9000) })).result(),
+  'a system message': (model) => model.chat({ system: huge() }).send('Hello').result(),
+  'a question': (model) => model.chat().send(huge()).result(),
+  'a text to tokenise': (model) => model.tokenize(huge()),
+  'a text to count': (model) => model.countTokens(huge()),
+  'a text to embed': (model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
+  'texts to embed': (model) => model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
+  'a text to score': (model) => model.perplexity(huge()),
+  'a text to match': (model) => model.matches({ regex: '[^]*' }, huge()),
+  'a regular expression': (model) => model.matches({ regex: huge() }, 'Hello'),
+  'a choice': (model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
+  'a stop sequence': (model) => model.generate('Hello', { stop: huge() }).result(),
+  'many stop sequences': (model) => model.generate('Hello', { stop: Array.from({ length: 1025 }, String) }).result(),
+  'ids to detokenise': (model) => model.detokenize(new Uint32Array(40_000_000)),
+  'a prompt of ids': (model) => model.generate(new Uint32Array(40_000_000)).result(),
+})) {
+  test(`${what} of 150 MB is refused before any work, and the model lives`, async (t) => {
+    const model = await open(t);
+    const before = await model.heapBytes();
+    const { rss } = process.memoryUsage();
+    const { message } = await refuses(() => call(model), 'bad-option');
+    assert.match(message, /at most [\d,]+|\d+ at most/);
+    assert.ok(process.memoryUsage().rss - rss < 300e6, 'the text was not copied');
+    assert.equal(await model.heapBytes(), before);
+    assert.ok((await model.generate('Hello', { maxTokens: 2 }).result()).tokens.length);
+  });
+}
+
+test('a text of more tokens than any context holds is refused, and the model lives', async (t) => {
+  const model = await open(t);
+  const text = '7 '.repeat(9_000_000);
+  const before = await model.tokenize('Hello');
+  const { message } = await refuses(model.tokenize(text), 'bad-count');
+  assert.equal(message, 'The text has more than 16777216 tokens. Split it into shorter texts.');
+  for (const call of [() => model.generate(text).result(), () => model.countTokens(text)])
+    await refuses(call, 'context-exceeded');
+  assert.deepEqual(await model.tokenize('Hello'), before);
+});
+
+test('messages larger than a chat template takes are refused as such', async (t) => {
+  const model = await open(t);
+  const { message } = await refuses(
+    model.generate([{ role: 'user', content: 'Hello '.repeat(1_000_000) }]).result(),
+    'template-error',
+  );
+  assert.match(message, /^The messages and tools are too large for a chat template, which takes 4194304 characters/);
 });

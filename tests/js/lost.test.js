@@ -78,8 +78,8 @@ for (const how of ['terminate', 'exit', 'throw', 'freeze']) {
 for (const how of ['terminate', 'exit', 'freeze']) {
   test(`${how} while nobody waits: the model says so by itself, and with restart it is back for the next call`, async (t) => {
     const model = await open(t, { restart: true });
-    const expected = essence(await model.generate('x', SHORT).result()),
-      before = performance.now();
+    const expected = essence(await model.generate('x', SHORT).result());
+    const before = performance.now();
     doomed.harm(how);
     assert.equal((await model.lost).code, 'worker-failed');
     assert.ok(performance.now() - before < WITHIN_MS);
@@ -91,8 +91,8 @@ test('threads that die in the middle of their work end the calls; when they have
   const model = await open(t, { threads: 3 });
   let lost = 0;
   for (let i = 0; i < 4; i++) {
-    const call = model.perplexity('some words and more words '.repeat(60)),
-      before = performance.now();
+    const call = model.perplexity('some words and more words '.repeat(60));
+    const before = performance.now();
     await sleep(5 + 10 * i);
     doomed.harm(i % 2 ? 'thread' : 'threads');
     const error = await call.then(
@@ -157,8 +157,8 @@ test('a call that kills two workers fails; aborts and dispose end what waits for
 });
 
 test('what is read once cannot be read again, and bytes only where that was asked for', async (t) => {
-  const path = await testModel('tiny'),
-    bytes = readFileSync(path);
+  const path = await testModel('tiny');
+  const bytes = readFileSync(path);
   for (const [source, options, code] of [
     [createReadStream(path), { restart: true }, 'unsupported-source'],
     [bytes, {}, 'unsupported-source'],
@@ -179,8 +179,8 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
   const expected = essence(await model.generate('a prompt of some length', SHORT).result());
   const harms = ['terminate', 'thread', 'exit', 'throw', 'thread', 'terminate', 'threads', 'freeze'];
   for (let i = 0; i < MOMENTS; i++) {
-    const { harm } = doomed,
-      how = harms[i % harms.length];
+    const { harm } = doomed;
+    const how = harms[i % harms.length];
     const calls = [model.generate('y', { ...LONG, maxTokens: 3000 }), model.generate('z', SHORT)].map((g) =>
       g.result(),
     );

@@ -42,10 +42,23 @@ test('a text is accepted, or refused where it goes wrong', async () => {
   assert.equal((await model.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
 });
 
+test('a format that answers can be held to can also be judged', async () => {
+  // Addresses by their whole RFC, of a length: an intersection of too many states; as answers have them it is not.
+  const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
+  const fine = await model.matches(format, ' "lily@example.org"');
+  assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
+  assert.equal((await model.matches(format, '"lily"')).accepted, false);
+  assert.equal((await model.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
+  assert.equal(
+    (await model.matches({ choices: Array.from({ length: 200_000 }, (_, i) => `c ${i * 7919}`) }, 'c 0')).compiled,
+    false,
+  );
+});
+
 /* Members in any order, and objects told apart by what they lack: there are more ways back out of one than 512. */
 test('a text is judged where very many ways lead on', async () => {
-  const whole = { type: 'integer', minimum: 0 },
-    some = { type: 'string', minLength: 1 };
+  const whole = { type: 'integer', minimum: 0 };
+  const some = { type: 'string', minLength: 1 };
   const one = (/** @type {string} */ kind) => ({ enum: [kind] });
   const named = { type: 'object', required: ['name'], properties: { name: { type: 'string' } } };
   const sent = {
@@ -173,8 +186,8 @@ test('docs/schemas.md lists what is held', () => {
     .flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
     .map(([, name]) => name);
   const held = { const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' };
-  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
-    maps = /^(properties|patternProperties|dependent|dependencies)/;
+  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
+  const maps = /^(properties|patternProperties|dependent|dependencies)/;
   for (const name of keywords.filter((each) => !/^(uniqueItems|integer|format|definitions|\$defs)$/.test(each))) {
     const given =
       name in held

@@ -13,8 +13,8 @@ export function memoryStore() {
       return bytes.length;
     },
     write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
-      const old = files.get(name) ?? new Uint8Array(),
-        file = new Uint8Array(Math.max(old.length, at + bytes.length));
+      const old = files.get(name) ?? new Uint8Array();
+      const file = new Uint8Array(Math.max(old.length, at + bytes.length));
       file.set(old);
       file.set(bytes, at);
       files.set(name, file);

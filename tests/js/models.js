@@ -1,5 +1,5 @@
 /**
- * The models that tests run on: made by tools/make-model.js when first asked for, kept in
+ * The models that tests run on: made by tools/models/make-model.js when first asked for, kept in
  * build/models/ under a name that changes with the spec and with the tool, so that none is ever stale.
  * Two processes may ask at once: each writes its own file and renames it into place.
  * Also files that must be refused, each with the error codes that may be given.
@@ -8,10 +8,10 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { PRESETS, makeModel } from '../../tools/make-model.js';
+import { PRESETS, makeModel } from '../../tools/models/make-model.js';
 import * as templates from './tool-templates.js';
 
-/** @typedef {import('../../tools/make-model.js').ModelSpec} ModelSpec */
+/** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
@@ -346,7 +346,7 @@ function keyOf(/** @type {ModelSpec} */ spec) {
     'quantise-formats.js',
     'vocab.js',
   ]) {
-    hash.update(fs.readFileSync(path.join(ROOT, 'tools', file)));
+    hash.update(fs.readFileSync(path.join(ROOT, 'tools', 'models', file)));
   }
   return hash.digest('hex').slice(0, 12);
 }
@@ -394,21 +394,21 @@ export function readHeader(bytes) {
   const widths = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
   let alignment = 32;
   u32();
-  const tensors = u64(),
-    entries = u64();
+  const tensors = u64();
+  const entries = u64();
   for (let i = 0; i < entries; i++) {
-    const key = string(),
-      type = u32();
+    const key = string();
+    const type = u32();
     if (key === 'general.alignment') alignment = bytes.readUInt32LE(at);
-    const of = type === 9 ? u32() : type,
-      count = type === 9 ? u64() : 1;
+    const of = type === 9 ? u32() : type;
+    const count = type === 9 ? u64() : 1;
     if (of === 8) for (let k = 0; k < count; k++) string();
     else at += widths[of] * count;
   }
   const list = [];
   for (let i = 0; i < tensors; i++) {
-    const name = string(),
-      start = at;
+    const name = string();
+    const start = at;
     const shape = Array.from({ length: u32() }, u64);
     list.push({ name, at: start, shape, type: u32(), offset: u64() });
   }
@@ -454,8 +454,8 @@ export const BAD_MODELS = {
   'last byte missing': {
     codes: ['truncated'],
     patch: (b) => {
-      const { dataOffset, tensors } = readHeader(b),
-        last = tensors[tensors.length - 1];
+      const { dataOffset, tensors } = readHeader(b);
+      const last = tensors[tensors.length - 1];
       return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1); // the last tensor is a norm, F32
     },
   },

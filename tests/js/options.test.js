@@ -1,8 +1,11 @@
 /* Options: ranges of each, unknown names, and that the engine takes whatever JavaScript lets through. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { z } from 'zod';
+import { compile } from '../../js/grammar/index.js';
 import { loadModel } from '../../js/index.node.js';
-import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions } from '../../js/options.js';
+import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions, postable } from '../../js/options.js';
+import { schemaOf } from '../../js/schemas.js';
 import { open, refuses } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -39,14 +42,6 @@ const bad = {
     { schema: {}, whitespace: 'wide' },
     { toString: 1 },
     [],
-    {
-      schema: {
-        get a() {
-          throw new Error('no');
-        },
-      },
-    },
-    { schema: () => {} },
   ],
   forcedSpans: [0, 'yes'],
   tools: [
@@ -116,7 +111,7 @@ test('each option of generate: its range is checked', async () => {
   }
   for (const [name, values] of Object.entries(good)) {
     for (const value of values) checkOptions({ [name]: value }, GENERATE_OPTIONS);
-    checkOptions({ [name]: undefined }, GENERATE_OPTIONS);
+    for (const none of [undefined, null]) checkOptions({ [name]: none }, GENERATE_OPTIONS);
   }
 });
 
@@ -247,8 +242,8 @@ test('options of the smaller calls are checked', async (t) => {
 });
 
 test('an object without a prototype is refused like any other', async (t) => {
-  const none = Object.create(null),
-    known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
+  const none = Object.create(null);
+  const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
     if (name === 'logitBias' || name === 'headers') continue; // there it is an empty one
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
@@ -270,4 +265,90 @@ test('a list of ids that claims any length is refused before it is copied', asyn
   await refuses(model.detokenize({ length: 2 ** 40 }), 'bad-option');
   assert.equal(await model.detokenize({ length: 0 }), '');
   assert.equal(await model.detokenize({ 0: 300, 1: 301, length: 2 }), await model.detokenize([300, 301]));
+});
+
+/** A Standard Schema of no library, as valibot 1 has them. */
+const bare = {
+  '~standard': { version: 1, vendor: 'valibot', validate: (/** @type {unknown} */ value) => ({ value }) },
+};
+
+test('a schema is JSON Schema, or is converted by its library, or is refused with the remedy', () => {
+  class Person {
+    name = 'x';
+  }
+  const loop = /** @type {any} */ ({ type: 'object' });
+  loop.properties = { loop };
+  for (const schema of [
+    new Person(),
+    { type: 'object', properties: { a: new Person() } },
+    loop,
+    { type: 'object', properties: { a: () => 1 } },
+    () => {},
+    { type: 'string', default: 1n },
+    { minimum: NaN },
+    { properties: new Map() },
+    {
+      get a() {
+        throw new Error('no');
+      },
+    },
+  ]) {
+    assert.throws(
+      () => schemaOf('schema', schema),
+      (error) =>
+        /** @type {any} */ (error).code === 'bad-option' &&
+        /^`schema` must be a JSON Schema: .* Pass plain JSON, or an object of a schema library/.test(
+          /** @type {Error} */ (error).message,
+        ),
+    );
+  }
+  assert.throws(
+    () => schemaOf('schema', bare),
+    /is a schema of valibot that does not convert itself .* toStandardJsonSchema\(\)/,
+  );
+  const typebox = { [Symbol('Kind')]: 'Object', type: 'object', properties: {} };
+  assert.deepEqual(
+    [true, {}, typebox].map((schema) => schemaOf('schema', schema)),
+    [true, {}, { type: 'object', properties: {} }],
+  );
+  const person = z.object({
+    name: z.string().max(5),
+    pets: z.array(z.object({ age: z.number() })).optional(),
+    note: z.looseObject({}).optional(),
+  });
+  const { properties, required, additionalProperties } = schemaOf('schema', person);
+  assert.deepEqual(
+    [properties.name, required, additionalProperties],
+    [{ type: 'string', maxLength: 5 }, ['name'], false],
+  );
+  assert.deepEqual([properties.pets.items.additionalProperties, properties.note.additionalProperties], [false, {}]);
+  assert.throws(
+    () => schemaOf('parameters of f', z.object({ at: z.date() })),
+    /^GemmaError: `parameters of f` must be .* Date/,
+  );
+});
+
+test('objects without a keyword of JSON Schema hold nothing, and are refused', () => {
+  for (const schema of [{ name: 'string' }, { typ: 'object' }, { foo: 1, bar: { type: 'string' } }]) {
+    assert.throws(() => compile({ schema }), /no keyword of JSON Schema/);
+  }
+  for (const schema of [{}, { title: 'x' }, { $comment: 'x' }, { type: 'string', foo: 1 }])
+    assert.ok(compile({ schema }));
+});
+
+test('schemas and biases that are too large are refused before they are copied to the worker', async (t) => {
+  const properties = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [`member ${i}`, { type: 'string' }]));
+  await refuses(() => schemaOf('schema', { type: 'object', properties }), 'format-too-complex');
+  const logitBias = new Map(Array.from({ length: 1_000_001 }, (_, i) => [i, 1]));
+  const model = await open(t);
+  await refuses(() => model.generate('x', { logitBias }), 'bad-option');
+});
+
+test('null is the same as an option that is not given', () => {
+  const nulls = Object.fromEntries(Object.keys(GENERATE_OPTIONS).map((name) => [name, null]));
+  checkOptions(nulls, GENERATE_OPTIONS);
+  const { seed, ...some } = postable(/** @type {any} */ (nulls));
+  const { seed: other, ...none } = postable({});
+  assert.ok(Number.isInteger(seed) && Number.isInteger(other));
+  assert.deepEqual(some, none);
 });

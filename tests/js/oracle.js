@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { gemma3TokenizerPath } from '../../tools/vocab.js';
+import { gemma3TokenizerPath } from '../../tools/models/vocab.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
 const VOCABULARY = gemma3TokenizerPath();

@@ -7,8 +7,8 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
-import { MODULES, PAGE_SCRIPTS, PARTS } from '../../tools/build-package.js';
-import { builds, goals } from '../../tools/setup.js';
+import { MODULES, PAGE_SCRIPTS, PARTS } from '../../tools/build/package.js';
+import { builds, goals } from '../../tools/build/setup.js';
 import { essence, open } from './helpers.js';
 import { buildPackage, installPackage } from './installed.js';
 import { testModel } from './models.js';
@@ -34,15 +34,15 @@ function write(name, source) {
 test('npm pack makes it anew', () => {
   assert.equal(
     JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack,
-    'node tools/setup.js package',
+    'node tools/build/setup.js package',
   );
   for (const step of [builds.package, builds.types]) assert.ok(goals.package.includes(step) && !step.done());
   assert.ok(!existsSync(STALE), 'dist/ is emptied first');
 });
 
 test('it holds what it says, and needs no other package', () => {
-  const installed = join(folder, 'node_modules', 'gemma-wasm'),
-    files = readdirSync(join(installed, 'dist'));
+  const installed = join(folder, 'node_modules', 'gemma-wasm');
+  const files = readdirSync(join(installed, 'dist'));
   const about = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
   assert.deepEqual(
     [about.dependencies, about.peerDependencies, about.optionalDependencies],
@@ -59,6 +59,14 @@ test('it holds what it says, and needs no other package', () => {
       `bundlers see ${name}`,
     );
   }
+});
+
+test('an uncaught error in Node shows a short line, and names of classes and functions', () => {
+  const program = write('uncaught.mjs', "import { loadModel } from 'gemma-wasm'; await loadModel('nowhere.gguf');");
+  const { stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
+  assert.match(stderr, /^GemmaError: /m);
+  assert.match(stderr, /at unpackError /);
+  assert.ok(Math.max(...stderr.split('\n').map((line) => line.length)) < 400, stderr);
 });
 
 test('its scripts import nothing by name, and leave the parts of the worker where they are', () => {
@@ -87,7 +95,7 @@ test('links of the documents lead to what is in it', () => {
   const documents = readdirSync(installed, { recursive: true })
     .map(String)
     .filter((name) => name.endsWith('.md'));
-  assert.ok(documents.length > 15, `${documents}`);
+  assert.ok(documents.length > 12, `${documents}`);
   const dead = documents.flatMap((name) => {
     const links = readFileSync(join(installed, name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
     return [...links]
@@ -179,6 +187,12 @@ test('TypeScript finds its types', () => {
     await using brief = await loadModel(new URL('https://x/y.gguf'));
     const shared: SharedModel = await share('x.gguf', { contextLength: 9 }), one: Model = shared;
     if (!shared.owner) await one.dispose();
+    declare const person: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { age: number } },
+      types?: { input: unknown, output: { age: number } } } };
+    const { value } = await model.generate('a', { format: { schema: person }, seed: null, stop: ['x'] as const }).result();
+    export const age: number | undefined = value?.age;
+    // @ts-expect-error: the value has the schema's type
+    export const wrong: string | undefined = value?.age;
     // @ts-expect-error: no such option
     model.generate('a', { maxToken: 4 });
     // @ts-expect-error: a number it is

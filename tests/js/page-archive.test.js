@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryArchive } from '../../web/archive.js';
-import { fromJson, toJson, toMarkdown } from '../../web/exchange.js';
-import { Tree, merged, titleOf, wordsOf } from '../../web/tree.js';
+import { MemoryArchive } from '../../web/history/archive.js';
+import { fromJson, toJson, toMarkdown } from '../../web/history/exchange.js';
+import { Tree, merged, titleOf, wordsOf } from '../../web/history/tree.js';
 
 /** One turn. @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
 function turn(tree, parent, question, answer) {
@@ -84,13 +84,13 @@ test('what is kept comes back the same, and a leaf that is not there does no har
 });
 
 test('two tabs go on with one conversation: all that was said in either is kept', () => {
-  const begun = new Tree(),
-    first = turn(begun, null, 'one', 'first');
+  const begun = new Tree();
+  const first = turn(begun, null, 'one', 'first');
   const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
   turn(a, first.said.id, 'two', 'second');
   turn(b, first.said.id, 'three', 'third');
-  const { news } = b,
-    both = merged(a.kept(), b.kept(), news);
+  const { news } = b;
+  const both = merged(a.kept(), b.kept(), news);
   assert.deepEqual(texts(new Tree(both)), ['one', 'first', 'three', 'third']);
   assert.deepEqual(
     both.said.map(({ text }) => text),
@@ -108,11 +108,11 @@ test('two tabs go on with one conversation: all that was said in either is kept'
 });
 
 test('of what two tabs have, the one counts where it changed', () => {
-  const begun = new Tree(),
-    { asked, said } = turn(begun, null, 'one', 'half');
+  const begun = new Tree();
+  const { asked, said } = turn(begun, null, 'one', 'half');
   said.state = 'partial';
   const [a, b] = [new Tree(begun.kept()), new Tree(begun.kept())];
-  const one = /** @type {import('../../web/tree.js').Said} */ (a.get(said.id));
+  const one = /** @type {import('../../web/history/tree.js').Said} */ (a.get(said.id));
   Object.assign(one, { text: 'half of it', state: 'whole' });
   a.touch(one);
   // Kept by the one that has not changed it: the other's stays; and by the one that has.
@@ -126,7 +126,7 @@ test('of what two tabs have, the one counts where it changed', () => {
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
   for (const { id } of a.path().slice(2).reverse())
-    a.remove(/** @type {import('../../web/tree.js').Said} */ (a.get(id)));
+    a.remove(/** @type {import('../../web/history/tree.js').Said} */ (a.get(id)));
   // Taken back it does not come again, unless another tab has gone on from there.
   a.remove(one);
   assert.deepEqual(
@@ -138,7 +138,7 @@ test('of what two tabs have, the one counts where it changed', () => {
   assert.equal(merged(b.kept(), a.kept(), a.news).said.length, 4);
   // What changes while it is being kept is still news.
   const { news } = b;
-  b.touch(/** @type {import('../../web/tree.js').Said} */ (b.get(said.id)));
+  b.touch(/** @type {import('../../web/history/tree.js').Said} */ (b.get(said.id)));
   b.settle(news);
   assert.deepEqual(b.news.own, [said.id]);
 });
@@ -151,7 +151,7 @@ test('titles and words', () => {
   assert.ok(wordsOf(['小さな竜の話']).includes('竜'));
 });
 
-/** @param {string} id @param {string} title @param {Partial<import('../../web/archive.js').Head>} [more] */
+/** @param {string} id @param {string} title @param {Partial<import('../../web/history/archive.js').Head>} [more] */
 const head = (id, title, more) => ({ id, title, pinned: /** @type {0 | 1} */ (0), created: 1, updated: 1, ...more });
 
 test('the archive: order, search by beginnings of words, change, removal', async () => {

@@ -3,13 +3,14 @@
  * from; how numbers and tokens are written.
  */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { chances, largest, percent, range, shown, spoken, unsure, windowOf } from '../../web/inside-numbers.js';
+import { chances, largest, percent, range, shown, spoken, unsure, windowOf } from '../../web/inside/numbers.js';
 import { open } from './helpers.js';
 
 const LOGITS = [1, 3, 2, -40, 0];
 
-/** @param {Partial<import('../../web/inside-numbers.js').Sampling>} sampling */
+/** @param {Partial<import('../../web/inside/numbers.js').Sampling>} sampling */
 const drawn = (sampling) => chances(LOGITS, { temperature: 1, topK: 0, topP: 1, ...sampling });
 /** @param {number[]} weights */
 const shares = (...weights) => weights.map((one) => one / weights.reduce((a, b) => a + b, 0));
@@ -54,8 +55,8 @@ test('top-k, top-p and temperature in the order of the engine', () => {
 });
 
 test('the engine draws what can be drawn, and nothing else', async (t) => {
-  const model = await open(t, 'tiny'),
-    ids = Array.from({ length: 20 }, (_, i) => 300 + i);
+  const model = await open(t, 'tiny');
+  const ids = Array.from({ length: 20 }, (_, i) => 300 + i);
   for (const sampling of [
     { temperature: 0.8, topK: 5, topP: 0.9 },
     { temperature: 1.5, topK: 0, topP: 0.02 },
@@ -84,4 +85,11 @@ test('written: shares, tokens, what is unsure, the largest, the window', () => {
   assert.deepEqual(largest([0, 1], 5), [1]);
   assert.equal(windowOf([{ key: 'gemma3.attention.sliding_window', value: 512 }]), 512);
   assert.equal(windowOf([{ key: 'llama.block_count', value: 4 }]), 0);
+});
+
+test('text-decoration has one value: WebKit ignores the shorthand with more', async () => {
+  for (const name of ['inside/inside.css', 'search/search.css', 'static/style.css']) {
+    const css = await readFile(new URL(`../../web/${name}`, import.meta.url), 'utf8');
+    assert.doesNotMatch(css, /text-decoration:\s*[\w-]+\s+[^;}]/, name);
+  }
 });

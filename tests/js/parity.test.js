@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { after, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { GGML_TYPES, tensorBytes } from '../../tools/gguf-write.js';
+import { GGML_TYPES, tensorBytes } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, readHeader, testModel } from './models.js';
 
 /** NMSE that float weights may have at any position. */
@@ -25,8 +25,8 @@ const LLAMA = json('parity-llama.json').models;
 
 /** Hash of all tensors' bytes, sorted by name, as tools/vectors/parity.py makes it. */
 function weightsSha256(/** @type {Buffer} */ bytes) {
-  const { dataOffset, tensors } = readHeader(bytes),
-    hash = createHash('sha256');
+  const { dataOffset, tensors } = readHeader(bytes);
+  const hash = createHash('sha256');
   for (const t of tensors.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const at = dataOffset + t.offset;
     hash.update(bytes.subarray(at, at + tensorBytes(t.type, t.shape)));
@@ -37,8 +37,8 @@ function weightsSha256(/** @type {Buffer} */ bytes) {
 /** sum (a - b)^2 / sum b^2, in double. */
 function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   assert.equal(a.length, b.length);
-  let error = 0,
-    size = 0;
+  let error = 0;
+  let size = 0;
   for (let i = 0; i < b.length; i++) {
     error += (a[i] - b[i]) ** 2;
     size += b[i] ** 2;
@@ -61,9 +61,9 @@ function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
 /** NMSE of every position of every prompt, each prompt in one go.
  * @param {Model} model @param {string} name */
 async function prefillErrors(model, name) {
-  const vocab = model.info.vocabSize,
-    truth = truthOf(name, vocab),
-    errors = [];
+  const vocab = model.info.vocabSize;
+  const truth = truthOf(name, vocab);
+  const errors = [];
   for (const [p, ids] of MODELS[name].prompts.entries()) {
     const rows = await model.logits(ids, { all: true });
     errors.push(...ids.map((_, k) => nmse(rows.subarray(k * vocab, (k + 1) * vocab), truth[p][k])));
@@ -74,8 +74,8 @@ async function prefillErrors(model, name) {
 /** The same, one token after another: each call finds all but its last id in the cache.
  * @param {Model} model @param {string} name */
 async function stepErrors(model, name) {
-  const truth = truthOf(name, model.info.vocabSize),
-    errors = [];
+  const truth = truthOf(name, model.info.vocabSize);
+  const errors = [];
   for (const [p, ids] of MODELS[name].prompts.entries()) {
     for (let k = 0; k < ids.length; k++) errors.push(nmse(await model.logits(ids.slice(0, k + 1)), truth[p][k]));
   }
@@ -110,8 +110,8 @@ async function open(name) {
 
 for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS)) {
   test(`${name} against ${truth}`, async (t) => {
-    const file = await testModel(name),
-      model = await open(name);
+    const file = await testModel(name);
+    const model = await open(name);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
     for (const [way, errors] of Object.entries({
       prefill: await prefillErrors(model, name),
@@ -131,16 +131,16 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
 
   test(`${name}: llama.cpp's greedy choices, where they are clear`, async (t) => {
     const model = await open(name);
-    const { prompt, ids, margins } = LLAMA[name].greedy,
-      start = MODELS[name].prompts[prompt];
+    const { prompt, ids, margins } = LLAMA[name].greedy;
+    const start = MODELS[name].prompts[prompt];
     const vocab = model.info.vocabSize;
     const rows = await model.logits([...start, ...ids], { all: true });
     const least = clearOf(name);
     let clear = 0;
     for (const [k, id] of ids.entries()) {
       if (margins[k] < least) continue;
-      const at = start.length + k - 1,
-        row = rows.subarray(at * vocab, (at + 1) * vocab);
+      const at = start.length + k - 1;
+      const row = rows.subarray(at * vocab, (at + 1) * vocab);
       assert.equal(row.indexOf(Math.max(...row)), id, `choice ${k} after ${start.length} ids, margin ${margins[k]}`);
       clear++;
     }

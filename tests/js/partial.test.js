@@ -1,7 +1,7 @@
 /* Values of JSON texts that are still coming: at every place of a text a value, and never more than the whole says. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { partialJson } from '../../js/tools/partial.js';
+import { partialJson } from '../../js/tool-calling/partial.js';
 
 const WHOLE = [
   {
@@ -24,8 +24,8 @@ function within(part, whole) {
   if (Array.isArray(part))
     return Array.isArray(whole) && part.length <= whole.length && part.every((v, i) => within(v, whole[i]));
   if (typeof part !== 'object' || part === null) return Object.is(part, whole);
-  const names = Object.keys(part),
-    all = Object.keys(whole);
+  const names = Object.keys(part);
+  const all = Object.keys(whole);
   return names.every((name, i) => all[i] === name && within(part[name], whole[name]));
 }
 
@@ -44,8 +44,8 @@ test('each beginning of a text gives a part of the whole, the parts grow, and th
       const parts = grow(`${spelt} `);
       assert.deepEqual(parts.at(-1), whole);
       parts.forEach((part, n) => {
-        const here = `${spelt.slice(0, n)} gives ${JSON.stringify(part)}`,
-          before = parts[n - 1];
+        const here = `${spelt.slice(0, n)} gives ${JSON.stringify(part)}`;
+        const before = parts[n - 1];
         if (part === undefined) return assert.equal(before, undefined, here);
         assert.ok(within(part, whole), here);
         assert.deepEqual(JSON.parse(JSON.stringify(part)), part);

@@ -30,8 +30,8 @@ async function faults(step, first, names) {
   const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
   const results = [];
   for (const name of names) {
-    const file = new Uint8Array(readFileSync(await testModel(name))),
-      expected = await outcome(module, file);
+    const file = new Uint8Array(readFileSync(await testModel(name)));
+    const expected = await outcome(module, file);
     for (const { bytes, ...flip } of faulty(module, step, first)) {
       results.push({ model: name, ...flip, outcome: await outcome(bytes, file, expected) });
     }

@@ -10,8 +10,8 @@ import { promisify } from 'node:util';
 import { features } from '../../js/platform/features.js';
 import { MODELS } from './models.js';
 
-const run = promisify(execFile),
-  { relaxed } = features();
+const run = promisify(execFile);
+const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All but the large ones, which have the same types, and those that make vectors of texts, not texts (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|embed)/.test(name));

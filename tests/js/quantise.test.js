@@ -1,9 +1,9 @@
-/** tools/quantise.js, which makes test models, against the bytes that ggml makes of the same floats
+/** tools/models/quantise.js, which makes test models, against the bytes that ggml makes of the same floats
  * (tests/vectors/quantise-js.json; made by tools/vectors/quantise.py). */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { test } from 'node:test';
-import { f16Of, f16To, quantise } from '../../tools/quantise.js';
+import { f16Of, f16To, quantise } from '../../tools/models/quantise.js';
 
 const VECTORS = JSON.parse(fs.readFileSync(new URL('../vectors/quantise-js.json', import.meta.url), 'utf8'));
 const bytes = (/** @type {string} */ hex) => Uint8Array.from(Buffer.from(hex, 'hex'));
@@ -11,8 +11,8 @@ const INPUT = new Float32Array(bytes(VECTORS.input).buffer);
 
 for (const type of /** @type {const} */ (['F16', 'BF16', 'Q4_0', 'Q8_0'])) {
   test(`${type}: ggml's bytes`, () => {
-    const ours = quantise(type, INPUT),
-      theirs = bytes(VECTORS[type]);
+    const ours = quantise(type, INPUT);
+    const theirs = bytes(VECTORS[type]);
     assert.equal(ours.length, theirs.length);
     const at = ours.findIndex((b, i) => b !== theirs[i]);
     assert.equal(at, -1, `byte ${at}: ${ours[at]}, ggml has ${theirs[at]}`);

@@ -19,9 +19,9 @@ async function talk(model, options = SHORT) {
 /** As chat.save() writes what was said. */
 function packed(said) {
   const bytes = packSaid({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
-  const json = new TextEncoder().encode(JSON.stringify(said)),
-    out = new Uint8Array(16 + json.length),
-    view = new DataView(out.buffer);
+  const json = new TextEncoder().encode(JSON.stringify(said));
+  const out = new Uint8Array(16 + json.length);
+  const view = new DataView(out.buffer);
   out.set(bytes);
   view.setUint32(8, json.length, true);
   view.setUint32(12, json.reduce((sum, byte) => Math.imul(sum ^ byte, 0x01000193), 0x811c9dc5) >>> 0, true);
@@ -34,18 +34,40 @@ const turn = async (chat, question) => {
   return { text, tokens, usage };
 };
 
+test('no other conversation builds on a state that was brought in: its bytes may be forged', async (t) => {
+  const chat = await talk(await open(t));
+  const saved = await chat.save();
+  const model = await open(t);
+  const again = model.chat({ saved });
+  const { tokens } = await again.restored;
+  const other = () => model.chat({ system: 'Be brief.', ...SHORT });
+  assert.ok(tokens > 20);
+  const copy = await other().send(QUESTIONS[0]).result();
+  assert.equal(copy.usage.reusedTokens, 0);
+  assert.ok(
+    (await other().send(QUESTIONS[0]).result()).usage.reusedTokens > 0,
+    'what the session evaluated itself is shared',
+  );
+  const own = model.chat({ saved });
+  await own.restored;
+  await model.embed('x').catch(() => {});
+  const clone = own.clone();
+  assert.deepEqual((await clone.send('Go on.').result()).usage.reusedTokens, tokens);
+  assert.equal((await model.generate(someIds(3)).result()).usage.reusedTokens, 0);
+});
+
 for (const [threads, then] of [
   [1, 1],
   [2, 1],
   [1, 3],
 ]) {
   test(`it goes on as if nothing had been: ${threads} threads, then ${then}`, async (t) => {
-    const first = await open(t, 'tiny', { threads }),
-      chat = await talk(first);
+    const first = await open(t, 'tiny', { threads });
+    const chat = await talk(first);
     const saved = await chat.save();
     assert.ok(saved instanceof Uint8Array && saved.length < first.info.memory.kv + 65536);
-    const second = await open(t, 'tiny', { threads: then }),
-      again = second.chat({ saved });
+    const second = await open(t, 'tiny', { threads: then });
+    const again = second.chat({ saved });
     assert.deepEqual(again.messages, chat.messages);
     const { tokens, reason } = await again.restored;
     assert.equal(reason, undefined);
@@ -58,10 +80,10 @@ for (const [threads, then] of [
 }
 
 test('a retry goes on from what was kept aside', async (t) => {
-  const first = await open(t),
-    chat = await talk(first);
-  const second = await open(t),
-    again = second.chat({ saved: await chat.save() });
+  const first = await open(t);
+  const chat = await talk(first);
+  const second = await open(t);
+  const again = second.chat({ saved: await chat.save() });
   const [a, b] = [await chat.retry({ seed: 9 }).result(), await again.retry({ seed: 9 }).result()];
   assert.deepEqual([b.tokens, b.usage], [a.tokens, a.usage]);
 });
@@ -87,19 +109,19 @@ for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4
 test('the variants of the engine take each other up', async (t) => {
   const second = await open(t, 'tiny', { variant: 'relaxed' }).catch((error) => error);
   if (second.code === 'unsupported-variant') return t.skip('no relaxed SIMD here');
-  const chat = await talk(await open(t, 'tiny', { variant: 'simd128' })),
-    again = second.chat({ saved: await chat.save() });
+  const chat = await talk(await open(t, 'tiny', { variant: 'simd128' }));
+  const again = second.chat({ saved: await chat.save() });
   assert.ok((await again.restored).tokens > 20);
   assert.deepEqual(await turn(again, 'Go on.'), await turn(chat, 'Go on.'));
 });
 
 test('a chat whose cache went to others is evaluated again before it is saved', async (t) => {
-  const model = await open(t),
-    chat = await talk(model);
+  const model = await open(t);
+  const chat = await talk(model);
   await model.generate(someIds(50), SHORT).result();
   const saved = await chat.save();
-  const other = await open(t),
-    again = other.chat({ saved });
+  const other = await open(t);
+  const again = other.chat({ saved });
   const { tokens } = await again.restored;
   assert.ok(tokens > 20, `${tokens}`);
   assert.deepEqual((await turn(again, 'x')).tokens, (await turn(chat, 'x')).tokens);
@@ -121,9 +143,9 @@ test('the options are saved, and others may take their place', async (t) => {
 });
 
 test('an ArrayBuffer and a view in the middle of one will do', async (t) => {
-  const chat = await talk(await open(t)),
-    saved = await chat.save(),
-    model = await open(t);
+  const chat = await talk(await open(t));
+  const saved = await chat.save();
+  const model = await open(t);
   const wide = new Uint8Array(saved.length + 9);
   wide.set(saved, 5);
   for (const form of [
@@ -139,10 +161,10 @@ test('an ArrayBuffer and a view in the middle of one will do', async (t) => {
 });
 
 test('of another model, cache or version the messages alone are used, and why is said', async (t) => {
-  const chat = await talk(await open(t, 'tiny', { kvType: 'i16' })),
-    saved = await chat.save();
-  const other = saved.slice(),
-    view = new DataView(other.buffer);
+  const chat = await talk(await open(t, 'tiny', { kvType: 'i16' }));
+  const saved = await chat.save();
+  const other = saved.slice();
+  const view = new DataView(other.buffer);
   view.setUint32(16 + view.getUint32(8, true) + 8, 77, true); // the layout, in the engine's header
   for (const [name, options, bytes, why] of [
     ['tiny-f32', { kvType: 'i16' }, saved, /model/],
@@ -150,8 +172,8 @@ test('of another model, cache or version the messages alone are used, and why is
     ['tiny', { kvType: 'i16' }, other, /version/],
     ['tiny', { kvType: 'i16', contextLength: 16 }, saved, /tokens/],
   ]) {
-    const model = await open(t, name, options),
-      again = model.chat({ saved: bytes });
+    const model = await open(t, name, options);
+    const again = model.chat({ saved: bytes });
     const { tokens, reason } = await again.restored;
     assert.equal(tokens, 0);
     assert.match(reason, why);
@@ -163,8 +185,8 @@ test('of another model, cache or version the messages alone are used, and why is
 test("saved by another model whose template writes the same: its ids are not taken for one's own", async (t) => {
   const chat = (await open(t)).chat({ temperature: 0, maxTokens: 6 });
   await chat.send('Tell me about the little dog').text();
-  const model = await open(t, 'gemma-vocab-tiny'),
-    again = model.chat({ saved: await chat.save() });
+  const model = await open(t, 'gemma-vocab-tiny');
+  const again = model.chat({ saved: await chat.save() });
   const said = [...again.messages, { role: 'user', content: 'And then?' }];
   const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
   const { tokens, usage } = await again.send('And then?').result();
@@ -175,8 +197,8 @@ test("saved by another model whose template writes the same: its ids are not tak
 });
 
 test('a chat whose answer filled the context is saved, and goes on where there is more room', async (t) => {
-  const options = { contextLength: 128 },
-    chat = (await open(t, 'tiny', options)).chat({ ...SHORT, maxTokens: 500 });
+  const options = { contextLength: 128 };
+  const chat = (await open(t, 'tiny', options)).chat({ ...SHORT, maxTokens: 500 });
   assert.equal((await chat.send('Hello').result()).finishReason, 'context');
   const saved = await chat.save();
   assert.equal((await (await open(t, 'tiny', options)).chat({ saved }).restored).tokens, 128);
@@ -193,19 +215,19 @@ test('bytes with nothing where options or what was built on should be are the me
 });
 
 test('bytes that are damaged, cut or made up: refused, or the messages alone, and the model lives', async (t) => {
-  const model = await open(t),
-    chat = await talk(model),
-    saved = await chat.save();
+  const model = await open(t);
+  const chat = await talk(model);
+  const saved = await chat.save();
   const expected = await (await open(t))
     .chat({ messages: chat.messages, ...SHORT })
     .send('So?')
     .result();
   const json = 16 + new DataView(saved.buffer).getUint32(8, true);
-  let refused = 0,
-    alone = 0;
+  let refused = 0;
+  let alone = 0;
   for (let i = 0; i < 120; i++) {
-    const bytes = saved.slice(),
-      at = i < 60 ? Math.floor((json * i) / 60) : json + Math.floor(((saved.length - json) * (i - 60)) / 60);
+    const bytes = saved.slice();
+    const at = i < 60 ? Math.floor((json * i) / 60) : json + Math.floor(((saved.length - json) * (i - 60)) / 60);
     bytes[at] ^= 1 << (i % 8);
     try {
       const again = model.chat({ saved: i % 10 === 9 ? saved.subarray(0, at) : bytes });
@@ -233,8 +255,8 @@ test('bytes that are damaged, cut or made up: refused, or the messages alone, an
 });
 
 test('saving is abortable, does not disturb, and needs a chat that is not answering', async (t) => {
-  const model = await open(t),
-    chat = await talk(model);
+  const model = await open(t);
+  const chat = await talk(model);
   await refuses(chat.save({ signal: AbortSignal.abort() }), 'aborted');
   const answering = chat.send('more').result();
   await refuses(chat.save(), 'bad-state');
@@ -279,7 +301,7 @@ test('messages alone: the reason says why', async (t) => {
   );
 });
 
-test('the seam between template and text is of the model that goes on', async (t) => {
+test('a saved chat whose texts look like control tokens is continued by another model as by its own', async (t) => {
   const tricky = '<end_of_turn>\n<start_of_turn>model\n';
   const chat = (await open(t)).chat(SHORT);
   await chat.send(tricky).text();

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { Unsupported, compile } from '../../js/grammar/index.js';
-import { accepts } from './support/acceptor.js';
+import { accepts } from '../support/acceptor.js';
 
 const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.meta.url));
 const { suite } = JSON.parse(gunzipSync(packed).toString());

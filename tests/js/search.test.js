@@ -10,16 +10,17 @@ import { Texts } from '../../examples/search/texts.js';
 import { openFolder } from '../../js/search/folder-node.js';
 import { openWith } from '../../js/search/open.js';
 import { pack } from '../../js/search/segments.js';
-import { random } from '../../tools/vocab.js';
+import { random } from '../../tools/models/vocab.js';
+import { flipIndex } from '../lab/at-rest.js';
 import { refuses } from './helpers.js';
 
 /** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
-  const next = random(seed),
-    some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
+  const next = random(seed);
+  const some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
   return Array.from({ length: n }, (_, i) => {
-    const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3)),
-      length = Math.hypot(...v);
+    const v = Float32Array.from(some[i % 8], (x) => x + (next() - 0.5) * (i % 3));
+    const length = Math.hypot(...v);
     return v.map((x) => x / length);
   });
 }
@@ -44,16 +45,16 @@ function folderOf(t) {
 
 test('the nearest are those that comparing all finds, in any number of dimensions', async () => {
   for (const dimensions of [1, 5, 16, 100, 256, 768]) {
-    const index = await openIndex({ dimensions }),
-      vectors = vectorsOf(1500, dimensions);
+    const index = await openIndex({ dimensions });
+    const vectors = vectorsOf(1500, dimensions);
     await index.add(vectors.slice(0, 700).map((vector, i) => ({ id: `${i}`, vector })));
     await index.add(vectors.slice(700).map((vector, i) => ({ id: `${700 + i}`, vector })));
     const all = new Map(vectors.map((vector, i) => [`${i}`, vector]));
     assert.equal(index.size, 1500);
     for (const query of vectorsOf(20, dimensions, 9)) {
       for (const count of [1, 10]) {
-        const mine = index.query(query, { count }),
-          theirs = nearest(all, query, count);
+        const mine = index.query(query, { count });
+        const theirs = nearest(all, query, count);
         assert.deepEqual(
           mine.map(({ score }) => score),
           theirs.map(({ score }) => score),
@@ -66,8 +67,8 @@ test('the nearest are those that comparing all finds, in any number of dimension
 });
 
 test('vectors of any length, zeros among them', async () => {
-  const index = await openIndex({ dimensions: 32 }),
-    vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
+  const index = await openIndex({ dimensions: 32 });
+  const vectors = vectorsOf(200, 32).map((v, i) => v.map((x) => x * (i % 7) * 1e3));
   await index.add(vectors.map((vector, i) => ({ id: `${i}`, vector })));
   const [query] = vectorsOf(1, 32, 4);
   const scores = vectors
@@ -83,8 +84,8 @@ test('vectors of any length, zeros among them', async () => {
 });
 
 test('adding an id again replaces it, deleting takes it away', async () => {
-  const index = await openIndex({ dimensions: 16 }),
-    [a, b, c] = vectorsOf(3, 16);
+  const index = await openIndex({ dimensions: 16 });
+  const [a, b, c] = vectorsOf(3, 16);
   assert.deepEqual(index.query(a), []);
   await index.add([
     { id: 'a', vector: a, data: { page: 1 } },
@@ -110,15 +111,15 @@ test('adding an id again replaces it, deleting takes it away', async () => {
 });
 
 test('what is kept in a folder is there again, after many changes too', async (t) => {
-  const folder = folderOf(t),
-    dimensions = 24,
-    all = new Map(),
-    vectors = vectorsOf(300, dimensions);
-  const index = await openIndex({ dimensions, folder }),
-    next = random(3);
+  const folder = folderOf(t);
+  const dimensions = 24;
+  const all = new Map();
+  const vectors = vectorsOf(300, dimensions);
+  const index = await openIndex({ dimensions, folder });
+  const next = random(3);
   for (let turn = 0; turn < 80; turn++) {
-    const i = Math.floor(next() * 300),
-      id = `${i % 60}`;
+    const i = Math.floor(next() * 300);
+    const id = `${i % 60}`;
     if (turn % 5 === 4) {
       await index.delete(id);
       all.delete(id);
@@ -141,9 +142,9 @@ test('what is kept in a folder is there again, after many changes too', async (t
 });
 
 test('changes at the same time come one after the other', async (t) => {
-  const folder = folderOf(t),
-    index = await openIndex({ dimensions: 8, folder }),
-    vectors = vectorsOf(50, 8);
+  const folder = folderOf(t);
+  const index = await openIndex({ dimensions: 8, folder });
+  const vectors = vectorsOf(50, 8);
   await Promise.all(vectors.map((vector, i) => index.add({ id: `${i}`, vector })));
   assert.equal(index.size, 50);
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
@@ -175,10 +176,10 @@ async function busy(index, turns = 20) {
 }
 
 test('what another index wrote into the folder is not lost when files are put together', async (t) => {
-  const folder = folderOf(t),
-    options = { dimensions: 2, folder };
-  const first = await openIndex(options),
-    other = await openIndex(options);
+  const folder = folderOf(t);
+  const options = { dimensions: 2, folder };
+  const first = await openIndex(options);
+  const other = await openIndex(options);
   await first.add([
     { id: 'changed', vector: [1, 1] },
     { id: 'twice', vector: [1, 1] },
@@ -203,12 +204,12 @@ test('what another index wrote into the folder is not lost when files are put to
 });
 
 test('what was deleted does not come back from an index that still has it, nor after a crash', async (t) => {
-  const folder = folderOf(t),
-    options = { dimensions: 2, folder },
-    first = await openIndex(options);
+  const folder = folderOf(t);
+  const options = { dimensions: 2, folder };
+  const first = await openIndex(options);
   await first.add(['a', 'b', 'c'].map((id) => ({ id, vector: [1, 1] })));
-  const other = await openIndex(options),
-    restore = copyOf(folder);
+  const other = await openIndex(options);
+  const restore = copyOf(folder);
   await first.delete('a');
   await Promise.all([busy(first), busy(other)]);
   assert.deepEqual(await idsIn(folder), ['b', 'c']);
@@ -226,9 +227,9 @@ test('what was deleted does not come back from an index that still has it, nor a
 });
 
 test('a deletion takes what its index had seen, a newer one of that id stays', async (t) => {
-  const folder = folderOf(t),
-    options = { dimensions: 2, folder },
-    first = await openIndex(options);
+  const folder = folderOf(t);
+  const options = { dimensions: 2, folder };
+  const first = await openIndex(options);
   await first.add({ id: 'a', vector: [1, 1] });
   const other = await openIndex(options);
   await other.add({ id: 'a', vector: [2, 2] });
@@ -252,9 +253,10 @@ const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
 test('several indexes on one folder, at random: all that was added and not deleted is there', async () => {
-  const next = random(11),
-    pick = (n) => Math.floor(next() * n),
-    /** @type {Map<string, any>} */ files = new Map();
+  const next = random(11);
+  const pick = (n) => Math.floor(next() * n);
+  /** @type {Map<string, any>} */
+  const files = new Map();
   /** What should be there, by id: the last number that its owner added. @type {Map<string, number>} */
   const there = new Map();
   const open = () =>
@@ -266,9 +268,9 @@ test('several indexes on one folder, at random: all that was added and not delet
     });
   const tabs = [await open(), await open(), await open()];
   for (let turn = 0; turn < 500; turn++) {
-    const who = pick(3),
-      index = tabs[who],
-      known = index.entries();
+    const who = pick(3);
+    const index = tabs[who];
+    const known = index.entries();
     if (next() < 0.03) {
       tabs[who] = await open();
     } else if (next() < 0.4 && known.length) {
@@ -279,26 +281,26 @@ test('several indexes on one folder, at random: all that was added and not delet
       for (const { id, data } of known) if (there.get(id) === data) there.delete(id);
       await index.clear();
     } else {
-      const id = `${who}-${pick(30)}`,
-        before = new Map(files);
+      const id = `${who}-${pick(30)}`;
+      const before = new Map(files);
       await index.add({ id, vector: [turn, 1], data: turn });
       there.set(id, turn);
       // What a crash leaves that came before files were removed.
       if (next() < 0.1) for (const [name, bytes] of before) files.set(name, bytes);
     }
   }
-  const index = await open(),
-    found = index
-      .entries()
-      .map(({ id, data }) => [id, data])
-      .sort();
+  const index = await open();
+  const found = index
+    .entries()
+    .map(({ id, data }) => [id, data])
+    .sort();
   assert.deepEqual(found, [...there].sort());
   for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
 });
 
 test('files that cannot be removed are told by clear, and cost no change', async (t) => {
-  const folder = folderOf(t),
-    files = await openFolder(folder);
+  const folder = folderOf(t);
+  const files = await openFolder(folder);
   const remove = async () => {
     throw new Error('locked');
   };
@@ -311,9 +313,9 @@ test('files that cannot be removed are told by clear, and cost no change', async
 });
 
 test('an index that is opened while another one puts files together has all', async (t) => {
-  const folder = folderOf(t),
-    options = { dimensions: 2, folder },
-    other = await openIndex(options);
+  const folder = folderOf(t);
+  const options = { dimensions: 2, folder };
+  const other = await openIndex(options);
   await other.add([
     { id: 'kept', vector: [1, 1] },
     { id: 'gone', vector: [1, 1] },
@@ -333,31 +335,45 @@ test('an index that is opened while another one puts files together has all', as
   assert.deepEqual(await idsIn(folder), ['kept']);
 });
 
-test('files of the first form, which do not say what was seen, are read', async (t) => {
-  const folder = folderOf(t),
-    options = { dimensions: 2, folder };
-  /** @param {string} name @param {any} about */
-  const file = (name, about) => {
-    const bytes = pack({ dimensions: 2, deleted: [], ...about }, new Float32Array(2 * about.entries.length));
-    writeFileSync(join(folder, `${name}.vectors`), bytes);
-  };
-  file('00000003-aaaaaaaa', { first: true, entries: [{ id: 'a' }, { id: 'b' }] });
-  file('00000004-99999999', { first: false, entries: [], deleted: ['a'] });
-  file('00000005-88888888', { first: false, entries: [{ id: 'c' }] });
-  assert.deepEqual(await idsIn(folder), ['b', 'c']);
-  await busy(await openIndex(options));
-  assert.deepEqual(await idsIn(folder), ['b', 'c']);
+test('files without a checksum, and numbers that nothing can follow, are refused by name', async (t) => {
+  const folder = folderOf(t);
+  const options = { dimensions: 2, folder };
+  writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
+  const { message } = await refuses(openIndex(options), 'index-failed');
+  assert.match(message, /^00000003-aaaaaaaa\.vectors is from an earlier version, .* add its items again\.$/);
+  rmSync(join(folder, '00000003-aaaaaaaa.vectors'));
+  const last = '99999999-aaaaaaaa.vectors';
+  writeFileSync(
+    join(folder, last),
+    pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, new Float32Array(2), last),
+  );
+  const index = await openIndex(options);
+  const refused = await refuses(index.add({ id: 'b', vector: [1, 1] }), 'index-failed');
+  assert.match(refused.message, /^99999999-aaaaaaaa\.vectors has the last number/);
+  const nan = '00000001-aaaaaaaa.vectors';
+  writeFileSync(
+    join(folder, nan),
+    pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, new Float32Array([NaN, 1]), nan),
+  );
+  assert.match(
+    (await refuses(openIndex(options), 'index-failed')).message,
+    /^00000001-aaaaaaaa\.vectors holds a vector that is not finite/,
+  );
+});
+
+test('every flipped bit of an index is refused with the name of its file', async (t) => {
+  assert.deepEqual(await flipIndex(folderOf(t), 400, 3), { refused: 400, same: 0, silent: 0 });
 });
 
 test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {
-  const folder = folderOf(t),
-    index = await openIndex({ dimensions: 8, folder });
+  const folder = folderOf(t);
+  const index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
   writeFileSync(join(folder, '00000002-00000000.vectors.tmp'), 'half');
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 1);
   await refuses(openIndex({ dimensions: 16, folder }), 'index-failed');
-  const [name] = readdirSync(folder),
-    whole = readFileSync(join(folder, name));
+  const [name] = readdirSync(folder);
+  const whole = readFileSync(join(folder, name));
   for (const damaged of [
     whole.subarray(0, 5),
     whole.subarray(0, 40),
@@ -373,8 +389,8 @@ test('files that are damaged, or of other vectors, are refused by name; unfinish
 });
 
 test('what is no vector, no id or no option is refused', async (t) => {
-  const index = await openIndex({ dimensions: 4 }),
-    vector = [1, 2, 3, 4];
+  const index = await openIndex({ dimensions: 4 });
+  const vector = [1, 2, 3, 4];
   const strange = [
     [1, 2, 3],
     [1, 2, 3, NaN],
@@ -455,9 +471,9 @@ function maker(name, onRead = () => {}) {
 }
 
 test('a text of the page and the example is there whole or not at all, in place of the one of its name', async () => {
-  const dimensions = 4,
-    texts = new Texts(await openIndex({ dimensions })),
-    long = 'A sentence of some words. '.repeat(200);
+  const dimensions = 4;
+  const texts = new Texts(await openIndex({ dimensions }));
+  const long = 'A sentence of some words. '.repeat(200);
   texts.by = maker('one');
   const many = await texts.add('a.md', `# One\n\n${long}\n\n# Two\n\n${long}`);
   assert.ok(many > 10);
@@ -468,8 +484,8 @@ test('a text of the page and the example is there whole or not at all, in place 
     ['b#1.txt', [0]],
   ];
   assert.deepEqual(lists(), whole);
-  const end = new AbortController(),
-    seen = /** @type {number[]} */ ([]);
+  const end = new AbortController();
+  const seen = /** @type {number[]} */ ([]);
   await assert.rejects(
     texts.add('c.md', long, {
       signal: end.signal,
@@ -500,9 +516,9 @@ test('a text of the page and the example is there whole or not at all, in place 
 
 test('of a text that is read twice at once the last one is there, whole; the same one is read once by each model', async () => {
   let reads = 0;
-  const dimensions = 4,
-    texts = new Texts(await openIndex({ dimensions })),
-    long = 'A sentence of some words. '.repeat(200);
+  const dimensions = 4;
+  const texts = new Texts(await openIndex({ dimensions }));
+  const long = 'A sentence of some words. '.repeat(200);
   texts.by = maker('one', () => {
     reads++;
   });

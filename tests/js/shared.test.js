@@ -33,9 +33,9 @@ function grant(name) {
 /** As navigator.locks has it. @param {string} name @param {any[]} rest */
 const request = (name, ...rest) =>
   new Promise((resolve, reject) => {
-    const f = rest.pop(),
-      { signal, ifAvailable, steal } = rest[0] ?? {},
-      one = { f, resolve, reject };
+    const f = rest.pop();
+    const { signal, ifAvailable, steal } = rest[0] ?? {};
+    const one = { f, resolve, reject };
     const queue = queues.get(name) ?? [];
     queues.set(name, queue);
     if (ifAvailable && held.has(name)) return resolve(f(null));
@@ -68,8 +68,8 @@ class Channel {
 
   /** @param {any} message */
   postMessage(message) {
-    const data = structuredClone(message),
-      others = [...channels].filter((one) => one !== this && one.name === this.name);
+    const data = structuredClone(message);
+    const others = [...channels].filter((one) => one !== this && one.name === this.name);
     for (const one of others) setImmediate(() => channels.has(one) && one.onmessage?.({ data }));
   }
 
@@ -82,8 +82,8 @@ globalThis.BroadcastChannel = /** @type {any} */ (Channel);
 /** An engine that answers when it is told to. */
 function playedEngine() {
   const asked = /** @type {number[]} */ ([]);
-  let hear = (/** @type {any} */ _) => {},
-    fail = (/** @type {any[]} */ ..._) => {};
+  let hear = (/** @type {any} */ _) => {};
+  let fail = (/** @type {any[]} */ ..._) => {};
   const connection = new Connection(
     /** @type {any} */ ({
       post(/** @type {any} */ message) {
@@ -122,8 +122,8 @@ const left = new GemmaError('disposed', 'left');
 let keys = 0;
 /** Tabs, of which the first one is the owner, and the engines that they start. @param {any} t @param {number} count */
 async function opened(t, count) {
-  const key = `test ${++keys}`,
-    engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);
+  const key = `test ${++keys}`;
+  const engines = /** @type {ReturnType<typeof playedEngine>[]} */ ([]);
   const members = Array.from(
     { length: count },
     () =>
@@ -187,8 +187,8 @@ test('what an owner that hung calls out when it wakes up leads nobody away from 
     members: [owner, other],
     next,
   } = await opened(t, 2);
-  const heard = /** @type {any[]} */ ([]),
-    [hall, witness] = [0, 0].map(() => new BroadcastChannel(`gemma-wasm shared ${key}`));
+  const heard = /** @type {any[]} */ ([]);
+  const [hall, witness] = [0, 0].map(() => new BroadcastChannel(`gemma-wasm shared ${key}`));
   t.after(() => [hall, witness].forEach((channel) => channel.close()));
   witness.onmessage = (/** @type {any} */ { data }) => heard.push(data);
   hall.postMessage({ kind: 'who' });
@@ -210,6 +210,24 @@ test('what an owner that hung calls out when it wakes up leads nobody away from 
   );
 });
 
+test('messages that other code posts on the channels are ignored', async (t) => {
+  const {
+    key,
+    members: [, other],
+    next,
+  } = await opened(t, 2);
+  const names = new Set([
+    `gemma-wasm shared ${key}`,
+    ...[...channels].map(({ name }) => name).filter((name) => name.includes(key)),
+  ]);
+  const strangers = [...names].map((name) => new BroadcastChannel(name));
+  t.after(() => strangers.forEach((channel) => channel.close()));
+  for (const channel of strangers) for (const message of [null, undefined, 7, 'text', {}]) channel.postMessage(message);
+  const call = asks(other);
+  (await next()).answer([3]);
+  assert.deepEqual(await call, [3]);
+});
+
 test('a tab that left cannot start the model again', async (t) => {
   const { members } = await opened(t, 2);
   for (const member of members) {
@@ -219,8 +237,8 @@ test('a tab that left cannot start the model again', async (t) => {
 });
 
 test('`lost` is about the engine in use, or the next one: each loss is told once, in each tab', async (t) => {
-  const { members, engines } = await opened(t, 2),
-    models = members.map((member) => new SharedModel(member, /** @type {any} */ ({})));
+  const { members, engines } = await opened(t, 2);
+  const models = members.map((member) => new SharedModel(member, /** @type {any} */ ({})));
   for (let i = 0; i < 2; i++) {
     const lost = models.map((model) => model.lost);
     engines[i].die();

@@ -118,6 +118,24 @@ test('progress goes from zero to the whole, and ends with ready', async (t) => {
   }
 });
 
+test('without a Content-Length the load is ready once and reports no retry', async (t) => {
+  const bytes = await readFile(await testModel('tiny'));
+  const phases = [];
+  const notices = [];
+  const url = await serveWith(t, (request, response) => {
+    response.write(bytes.subarray(0, 5000));
+    setTimeout(() => response.end(bytes.subarray(5000)), 30);
+  });
+  const onProgress = ({ phase, notice }) => {
+    phases.push(phase);
+    if (notice) notices.push(notice);
+  };
+  const model = await loadModel(url, { threads: 1, cache: false, onProgress });
+  await model.dispose();
+  assert.deepEqual(notices, []);
+  assert.equal(phases.filter((phase) => phase === 'ready').length, 1);
+});
+
 test('HTTP errors: the status, words for it, and no secret of the request', async (t) => {
   const url = await serveWith(t, (request, response) => {
     response.statusCode = Number(request.url.slice(1, 4));
@@ -288,9 +306,9 @@ test('inspectModel takes a signal: before it begins, while the server is silent,
   await refuses(inspectModel(url, { signal: AbortSignal.abort() }), 'aborted');
   assert.equal(asked, 0);
   for (const address of [new URL('/silent', url), url]) {
-    const before = asked,
-      controller = new AbortController(),
-      reading = inspectModel(address, { signal: controller.signal });
+    const before = asked;
+    const controller = new AbortController();
+    const reading = inspectModel(address, { signal: controller.signal });
     reading.catch(() => {});
     while (asked === before) await sleep(5);
     controller.abort(new Error('changed my mind'));

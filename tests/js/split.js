@@ -4,8 +4,8 @@
  */
 import { readHeader } from './models.js';
 
-const UINT16 = 2,
-  INT32 = 5;
+const UINT16 = 2;
+const INT32 = 5;
 
 /** @param {string} text */
 function string(text) {

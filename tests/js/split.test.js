@@ -74,14 +74,14 @@ test('the first name stands for all: a path', async (t) => {
 });
 
 test('as many digests as files, or none', async () => {
-  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex')),
-    [first] = sha256;
+  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
+  const [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
     const error = await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option');
     assert.deepEqual([error.expected, error.got], ['3, one for each file', [wrong].flat().length]);
   }
-  const whole = Buffer.concat(parts),
-    other = createHash('sha256').update(whole).digest('hex');
+  const whole = Buffer.concat(parts);
+  const other = createHash('sha256').update(whole).digest('hex');
   for (const wrong of [[], [other, other]])
     await refuses(loadModel(whole, { threads: 1, sha256: wrong }), 'bad-option');
   assert.deepEqual(await logitsOf(parts, { sha256 }), expected);

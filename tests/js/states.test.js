@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { openStore } from '../../js/download/store-node.js';
-import { randoms } from './faulty-server.js';
+import { randoms } from '../support/random.js';
 import { open, refuses } from './helpers.js';
-import { faultyStore } from '../faults/store.js';
+import { faultyStore } from '../lab/store.js';
 import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
@@ -36,15 +36,15 @@ const turn = async (chat, question) => {
 const states = async (folder) => (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
 test('4096 tokens go on in another process without being evaluated, bit for bit', async (t) => {
-  const { folder, cache } = await place(t),
-    options = { cache, contextLength: 4400 };
+  const { folder, cache } = await place(t);
+  const options = { cache, contextLength: 4400 };
   const load = async () => {
     const model = await loadModel(await testModel('deep'), { threads: 1, ...options });
     t.after(() => model.dispose());
     return model;
   };
-  const first = await load(),
-    words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
+  const first = await load();
+  const words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
   const chat = first.chat(OPTIONS);
   let text = '';
   for (let at = 0, size = 0; size < 4096; at = (at + 500) % 4000) {
@@ -56,11 +56,11 @@ test('4096 tokens go on in another process without being evaluated, bit for bit'
   const saved = await chat.save();
   assert.ok(saved.length < first.info.memory.kv + 65536);
   await first.stateCache.put('long', saved);
-  const second = await load(),
-    got = await second.stateCache.get('long');
+  const second = await load();
+  const got = await second.stateCache.get('long');
   assert.deepEqual(got, saved);
-  const again = second.chat({ saved: got }),
-    { tokens, reason } = await again.restored;
+  const again = second.chat({ saved: got });
+  const { tokens, reason } = await again.restored;
   assert.equal(reason, undefined);
   assert.ok(tokens >= 4096, `${tokens}`);
   const expected = await turn(chat, 'Go on.');
@@ -73,11 +73,11 @@ test('4096 tokens go on in another process without being evaluated, bit for bit'
 });
 
 test('what was kept is listed, replaced, deleted; models are left alone', async (t) => {
-  const { folder, cache } = await place(t),
-    model = await open(t, 'tiny', { cache });
+  const { folder, cache } = await place(t);
+  const model = await open(t, 'tiny', { cache });
   await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
-  const chat = await talk(model),
-    { stateCache } = model;
+  const chat = await talk(model);
+  const { stateCache } = model;
   assert.equal(await stateCache.get('none'), undefined);
   const saved = await chat.save();
   await stateCache.put('a', saved);
@@ -111,8 +111,8 @@ test('what was kept is listed, replaced, deleted; models are left alone', async 
 
 test('another model, type of cache or version: the messages alone, and one of its own comes first', async (t) => {
   const { cache } = await place(t);
-  const made = await open(t, 'tiny', { cache, kvType: 'i16' }),
-    chat = await talk(made, ['Hello', 'Why?']);
+  const made = await open(t, 'tiny', { cache, kvType: 'i16' });
+  const chat = await talk(made, ['Hello', 'Why?']);
   await made.stateCache.put('x', await chat.save());
   for (const [name, options, why] of [
     ['tiny-f32', { kvType: 'i16' }, /model/],
@@ -123,8 +123,8 @@ test('another model, type of cache or version: the messages alone, and one of it
       (await model.stateCache.list()).map(({ fits }) => fits),
       [false],
     );
-    const again = model.chat({ saved: await model.stateCache.get('x') }),
-      { tokens, reason } = await again.restored;
+    const again = model.chat({ saved: await model.stateCache.get('x') });
+    const { tokens, reason } = await again.restored;
     assert.equal(tokens, 0);
     assert.match(reason, why);
     assert.deepEqual(again.messages, chat.messages);
@@ -138,8 +138,8 @@ test('another model, type of cache or version: the messages alone, and one of it
 });
 
 test('all together stay within their limit: those not used for longest go first', async (t) => {
-  const { folder, cache } = await place(t),
-    model = await open(t, 'tiny', { cache });
+  const { folder, cache } = await place(t);
+  const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
   await model.stateCache.put('a', saved);
   const [file] = await states(folder);
@@ -159,13 +159,13 @@ test('all together stay within their limit: those not used for longest go first'
 });
 
 test('what is kept under other names is looked at once, not with each put and get', async (t) => {
-  const { folder, cache } = await place(t),
-    model = await open(t, 'tiny', { cache });
-  const saved = await (await talk(model)).save(),
-    store = openStore(folder);
+  const { folder, cache } = await place(t);
+  const model = await open(t, 'tiny', { cache });
+  const saved = await (await talk(model)).save();
+  const store = openStore(folder);
   for (let i = 0; i < 20; i++) await model.stateCache.put(`other ${i}`, saved);
-  const read = [],
-    counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
+  const read = [];
+  const counting = { ...store, read: (name, ...rest) => (read.push(name), store.read(name, ...rest)) };
   const { stateCache } = await open(t, 'tiny', { cache: openCache(counting) });
   const others = new Set(await states(folder));
   for (let i = 0; i < 3; i++) {
@@ -182,20 +182,20 @@ test('what is kept under other names is looked at once, not with each put and ge
 });
 
 test('bits flipped and ends cut: messages that are right, and keys and values that are right or not used', async (t) => {
-  const { folder, cache } = await place(t),
-    model = await open(t, 'tiny', { cache });
-  const chat = await talk(model, ['Hello', 'Why?']),
-    random = randoms(5);
+  const { folder, cache } = await place(t);
+  const model = await open(t, 'tiny', { cache });
+  const chat = await talk(model, ['Hello', 'Why?']);
+  const random = randoms(5);
   await model.stateCache.put('x', await chat.save());
   const { tokens: whole } = await model.chat({ saved: await model.stateCache.get('x') }).restored;
-  const [name] = await states(folder),
-    file = join(folder, name),
-    bytes = await readFile(file);
+  const [name] = await states(folder);
+  const file = join(folder, name);
+  const bytes = await readFile(file);
   const counts = { right: 0, alone: 0, gone: 0 };
   for (let i = 0; i < 300; i++) {
-    const broken = Buffer.from(bytes),
-      at = Math.floor(random() * bytes.length),
-      cut = i % 10 === 9;
+    const broken = Buffer.from(bytes);
+    const at = Math.floor(random() * bytes.length);
+    const cut = i % 10 === 9;
     broken[at] ^= 1 << (i % 8);
     await writeFile(file, cut ? broken.subarray(0, at) : broken);
     const got = await model.stateCache.get('x');
@@ -203,8 +203,8 @@ test('bits flipped and ends cut: messages that are right, and keys and values th
       counts.gone++;
       continue;
     }
-    const again = model.chat({ saved: got }),
-      { tokens } = await again.restored;
+    const again = model.chat({ saved: got });
+    const { tokens } = await again.restored;
     assert.deepEqual(again.messages, chat.messages);
     assert.ok(tokens === 0 || tokens === whole, `${tokens} after a bit at ${at}`);
     counts[tokens ? 'right' : 'alone']++;
@@ -226,9 +226,9 @@ for (const [method, way] of [
   ['remove', 'throws'],
 ]) {
   test(`a store whose ${method} ${way}: what was kept is there afterwards, or a coded error says what happened`, async (t) => {
-    const { folder, cache } = await place(t),
-      model = await open(t, 'tiny', { cache }),
-      chat = await talk(model);
+    const { folder, cache } = await place(t);
+    const model = await open(t, 'tiny', { cache });
+    const chat = await talk(model);
     const saved = await chat.save();
     await model.stateCache.put('x', saved);
     for (let moment = 0; moment < 4; moment++) {
@@ -247,9 +247,9 @@ for (const [method, way] of [
 }
 
 test('without a cache there is none; bytes of something else are refused; an abort ends it', async (t) => {
-  const { cache } = await place(t),
-    model = await open(t, 'tiny', { cache }),
-    chat = await talk(model);
+  const { cache } = await place(t);
+  const model = await open(t, 'tiny', { cache });
+  const chat = await talk(model);
   const without = await open(t, 'tiny', { cache: false });
   await refuses(without.stateCache.get('x'), 'bad-state');
   await refuses(model.stateCache.put('x', new Uint8Array(100)), 'bad-saved');

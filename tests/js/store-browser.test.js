@@ -12,7 +12,7 @@ const BIG = 1 << 17;
 function origin(t) {
   /** @type {Map<string, { bytes: Uint8Array, writers: number, readers: number }>} */
   const files = new Map();
-  const seen = { opened: 0, most: 0, folders: 0, handles: 0 };
+  const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
   /** Goes with the site's data, and what was in it. */
   let life = 0;
   const none = () => new DOMException('none', 'NotFoundError');
@@ -70,21 +70,26 @@ function origin(t) {
       };
       return {
         async getFile() {
-          const file = there(),
-            blob = new Blob([file.bytes]),
-            { slice } = blob;
+          const file = there();
+          const blob = new Blob([file.bytes]);
+          const { slice } = blob;
           blob.slice = (...part) =>
             Object.assign(slice.apply(blob, part), {
               stream() {
                 throw new Error('a stream for so little');
               },
+              ...(seen.changed-- > 0 && {
+                async arrayBuffer() {
+                  throw new DOMException('changed', 'NotReadableError');
+                },
+              }),
             });
           return blob;
         },
         async createSyncAccessHandle({ mode = 'readwrite' } = {}) {
           await sleep(2);
-          const file = there(),
-            reads = mode === 'read-only';
+          const file = there();
+          const reads = mode === 'read-only';
           if (file.writers || (file.readers && !reads)) throw locked();
           return new Handle(file, reads ? 'readers' : 'writers');
         },
@@ -122,6 +127,20 @@ function origin(t) {
 
 const open = (files) => [files.get(NAME).writers, files.get(NAME).readers];
 
+test('a file that was written after it was looked at is looked at again', async (t) => {
+  const { store, seen } = origin(t);
+  await store.write(NAME, 0, Uint8Array.of(1, 2, 3));
+  await store.close?.(NAME);
+  for (const failures of [1, 3]) {
+    seen.changed = failures;
+    const into = new Uint8Array(3);
+    assert.equal(await store.read(NAME, 0, into), 3);
+    assert.deepEqual([...into], [1, 2, 3]);
+  }
+  seen.changed = Infinity;
+  await assert.rejects(store.read(NAME, 0, new Uint8Array(3)), { name: 'NotReadableError' });
+});
+
 test('two that write one file at the same time open it once', async (t) => {
   const { files, seen, store } = origin(t);
   await Promise.all([0, 1, 2].map((at) => store.write(NAME, at, Uint8Array.of(at + 1))));
@@ -148,8 +167,8 @@ test('who is about to read gives way to who writes, and gets his bytes', async (
   const { files, store } = origin(t);
   await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
   await store.close?.(NAME);
-  const room = new Uint8Array(BIG),
-    behind = new Uint8Array(BIG);
+  const room = new Uint8Array(BIG);
+  const behind = new Uint8Array(BIG);
   const [count] = await Promise.all([
     store.read(NAME, 0, room),
     store.write(NAME, 0, Uint8Array.of(9)),
@@ -180,9 +199,9 @@ test('a lock of another tab is waited for; one that stays is told, and the next 
 
 test('a little is read without a stream, which would stay open behind it', async (t) => {
   origin(t);
-  const store = openStore(),
-    bytes = Uint8Array.from({ length: 300 }, (_, i) => i),
-    into = new Uint8Array(100);
+  const store = openStore();
+  const bytes = Uint8Array.from({ length: 300 }, (_, i) => i);
+  const into = new Uint8Array(100);
   await store.write(NAME, 0, bytes);
   await store.close?.(NAME);
   assert.equal(await store.read(NAME, 50, into), 100);
@@ -191,8 +210,8 @@ test('a little is read without a stream, which would stay open behind it', async
 });
 
 test('the folder and each file are asked for once: of each handle Chromium keeps something for good', async (t) => {
-  const { seen, store } = origin(t),
-    into = new Uint8Array(10);
+  const { seen, store } = origin(t);
+  const into = new Uint8Array(10);
   await store.write(
     NAME,
     0,
@@ -208,8 +227,8 @@ test('the folder and each file are asked for once: of each handle Chromium keeps
 });
 
 test("what another tab removed, or the site's data with all in it, is not there, and is written anew", async (t) => {
-  const { files, clearSite, store } = origin(t),
-    bytes = Uint8Array.of(1, 2, 3);
+  const { files, clearSite, store } = origin(t);
+  const bytes = Uint8Array.of(1, 2, 3);
   for (const gone of [() => files.delete(NAME), clearSite, clearSite]) {
     await store.write(NAME, 0, bytes);
     await store.close?.(NAME);

@@ -1,9 +1,8 @@
 /* Checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is found when it is read, and its
  * piece alone is fetched again; offline the load is refused, and the piece named. The whole of it, 10,000 bits:
- * node tests/faults/flips.js. */
+ * node tests/lab/flips.js. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { checksum } from '../../js/download/checksum.js';
@@ -13,9 +12,9 @@ import { openStore } from '../../js/download/store-node.js';
 import { checkerOf } from '../../js/engine/checker.js';
 import { Heap, createMemory, imports } from '../../js/engine/heap.js';
 import { environment } from '../../js/platform/env.js';
-import { flipRuns, flipped, storedCopy } from '../faults/flipping.js';
-import { readThrough } from '../faults/reading.js';
-import { randoms } from './faulty-server.js';
+import { flipRuns, flipped, storedCopy } from '../lab/flipping.js';
+import { readThrough } from '../lab/reading.js';
+import { randoms } from '../support/random.js';
 import { refuses, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -48,26 +47,26 @@ async function logitsOf(source, options = {}) {
 /** Loads it, with what was said. */
 async function load(url, options) {
   const model = await loadModel(url, { threads: 1, ...options });
-  const { cache, notices } = model.info,
-    logits = await model.logits(IDS);
+  const { cache, notices } = model.info;
+  const logits = await model.logits(IDS);
   await model.dispose();
   return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
 }
 
 test("the engine's checksum is that of its specification, in and out of its memory", async () => {
-  const random = randoms(5),
-    text = Uint8Array.from({ length: 70000 }, () => random() * 256);
+  const random = randoms(5);
+  const text = Uint8Array.from({ length: 70000 }, () => random() * 256);
   for (const [file, shared] of [
     ['simd128', false],
     ['simd128-threads', true],
   ]) {
-    const module = await WebAssembly.compile(await readFile(new URL(`../../js/gemma-${file}.wasm`, import.meta.url))),
-      memory = createMemory(shared);
-    const { exports } = await WebAssembly.instantiate(module, imports(memory)),
-      heap = new Heap(memory, exports);
+    const module = await WebAssembly.compile(await readFile(new URL(`../../js/gemma-${file}.wasm`, import.meta.url)));
+    const memory = createMemory(shared);
+    const { exports } = await WebAssembly.instantiate(module, imports(memory));
+    const heap = new Heap(memory, exports);
     exports.__wasm_call_ctors?.();
-    const { room, sum } = checkerOf(module, { heap, exports }),
-      own = heap.view(heap.reserve(text.length), text.length);
+    const { room, sum } = checkerOf(module, { heap, exports });
+    const own = heap.view(heap.reserve(text.length), text.length);
     own.set(text);
     const inside = room(text.length);
     inside.set(text);
@@ -98,9 +97,9 @@ test('any bit flipped in a stored copy: found, its piece alone fetched again; of
 });
 
 test('several pieces are damaged, also neighbours and the last one: each is fetched, nothing else', async (t) => {
-  const place = await storedCopy(t, bytes),
-    { server, cache, path } = place,
-    whole = await readFile(path);
+  const place = await storedCopy(t, bytes);
+  const { server, cache, path } = place;
+  const whole = await readFile(path);
   const pieces = [3, 4, 5, 90, Math.floor((bytes.length - 1) / PIECE)];
   const broken = Buffer.from(whole);
   for (const i of pieces) broken.fill(0, i * PIECE, Math.min((i + 1) * PIECE, bytes.length));
@@ -118,8 +117,8 @@ test('several pieces are damaged, also neighbours and the last one: each is fetc
 });
 
 test('damaged, and the server has another file, no version, or a portal: refused, the copy stays', async (t) => {
-  const place = await storedCopy(t, bytes),
-    { server, cache, path, folder } = place;
+  const place = await storedCopy(t, bytes);
+  const { server, cache, path, folder } = place;
   const other = Buffer.from(bytes);
   for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
   const broken = flipped(await readFile(path), bytes.length * 0.7 * 8);
@@ -152,10 +151,10 @@ test('damaged, and the server has another file, no version, or a portal: refused
 });
 
 test('damaged, with sha256: the piece is fetched again, and all bytes are compared', async (t) => {
-  const { createHash } = await import('node:crypto'),
-    sha256 = createHash('sha256').update(bytes).digest('hex');
-  const place = await storedCopy(t, bytes, { sha256 }),
-    { server, cache, path } = place;
+  const { createHash } = await import('node:crypto');
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const place = await storedCopy(t, bytes, { sha256 });
+  const { server, cache, path } = place;
   for (const bit of [bytes.length * 4, 1e5]) {
     await writeFile(path, flipped(await readFile(path), bit));
     server.forget();
@@ -170,8 +169,8 @@ test('damaged, with sha256: the piece is fetched again, and all bytes are compar
 });
 
 test('a header that is damaged: inspectModel reads it right, and changes nothing', async (t) => {
-  const place = await storedCopy(t, bytes),
-    { server, cache, path } = place;
+  const place = await storedCopy(t, bytes);
+  const { server, cache, path } = place;
   const broken = flipped(await readFile(path), 2000);
   await writeFile(path, broken);
   const { metadata } = await inspectModel(server.url, { cache });
@@ -183,8 +182,8 @@ test('a header that is damaged: inspectModel reads it right, and changes nothing
 });
 
 test('a part of a copy is checked as well when it goes on', async (t) => {
-  const place = await storedCopy(t, bytes, { killAfter: 8 }),
-    { server, cache, path } = place;
+  const place = await storedCopy(t, bytes, { killAfter: 8 });
+  const { server, cache, path } = place;
   const [{ stored }] = await cache.list();
   assert.ok(stored > 5 * PIECE && stored < bytes.length, `${stored} of ${bytes.length} bytes`);
   await writeFile(path, flipped(await readFile(path), 3.5 * PIECE * 8));
@@ -196,11 +195,11 @@ test('a part of a copy is checked as well when it goes on', async (t) => {
 });
 
 test('a journal of which all but one half is damaged, and a copy that was cut off or grew', async (t) => {
-  const place = await storedCopy(t, bytes),
-    { server, cache, path, folder } = place,
-    whole = await readFile(path);
-  const { turn } = await readJournal(openStore(folder), (await readdir(folder))[0]),
-    latest = (turn % 2) * 8192;
+  const place = await storedCopy(t, bytes);
+  const { server, cache, path, folder } = place;
+  const whole = await readFile(path);
+  const { turn } = await readJournal(openStore(folder), (await readdir(folder))[0]);
+  const latest = (turn % 2) * 8192;
   const start = whole.length - 16384;
   for (const half of [0, 4096]) {
     const broken = Buffer.from(whole);
@@ -219,9 +218,9 @@ test('a journal of which all but one half is damaged, and a copy that was cut of
 
 test('a copy that is removed or cut off while it is written is not called stored', async (t) => {
   for (const how of ['remove', 'cut']) {
-    const place = await storedCopy(t, bytes),
-      { server, cache, folder, path } = place,
-      inner = openStore(folder);
+    const place = await storedCopy(t, bytes);
+    const { server, cache, folder, path } = place;
+    const inner = openStore(folder);
     await cache.clear();
     let written = 0;
     const write = async (name, at, piece) => {

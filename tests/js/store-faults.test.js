@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
-import { readJournal } from '../../js/download/entries.js';
+import { readJournal, writeJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
 import { faultyServer } from './faulty-server.js';
 import { refuses, serveWith, someIds } from './helpers.js';
@@ -58,8 +58,8 @@ async function emptyCache(t) {
 
 /** A server, and a cache that has its file. */
 async function stored(t, options = {}) {
-  const place = await emptyCache(t),
-    server = await faultyServer(t, bytes);
+  const place = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
   assert.equal((await load(server.url, { cache: place.cache, ...options })).kept, 'stored');
   const [name] = await readdir(place.folder);
   return { ...place, server, name };
@@ -100,8 +100,8 @@ const ANSWERS = {
 
 for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
   test(`the server of a stored model answers with ${what}: the copy is used, and stays`, async (t) => {
-    const place = await stored(t),
-      { server, cache, folder } = place;
+    const place = await stored(t);
+    const { server, cache, folder } = place;
     server.state.faults = () => fault;
     assert.equal((await inspectModel(server.url, { cache })).info.fileBytes, bytes.length);
     await holds(place);
@@ -114,8 +114,8 @@ for (const [what, { same = false, ...fault }] of Object.entries(ANSWERS)) {
 }
 
 test('another model on the server: the copy goes when the new one is complete, and no moment before', async (t) => {
-  const place = await stored(t),
-    { server, cache, folder } = place;
+  const place = await stored(t);
+  const { server, cache, folder } = place;
   Object.assign(server.state, { bytes: other, etag: '"two"' });
   server.forget();
   server.state.faults = (n) => (n < 8 ? {} : { killAt: 0 });
@@ -146,8 +146,8 @@ test('another model on the server: the copy goes when the new one is complete, a
 });
 
 test('what begins like a model and is none does not replace one', async (t) => {
-  const place = await stored(t),
-    { server, cache } = place;
+  const place = await stored(t);
+  const { server, cache } = place;
   Object.assign(server.state, { bytes: Buffer.concat([bytes.subarray(0, 4), PORTAL]), etag: '"two"' });
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-version');
   await holds(place);
@@ -156,8 +156,8 @@ test('what begins like a model and is none does not replace one', async (t) => {
 });
 
 test('a part of a file and a portal: the part stays', async (t) => {
-  const { cache } = await emptyCache(t),
-    server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
+  const { cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
   const [{ stored: had }] = await cache.list();
   server.state.faults = () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true });
@@ -169,12 +169,12 @@ test('a part of a file and a portal: the part stays', async (t) => {
 });
 
 test('one bad answer for a part of a split model: no part goes', async (t) => {
-  const parts = splitModel(bytes, 3),
-    { cache } = await emptyCache(t);
+  const parts = splitModel(bytes, 3);
+  const { cache } = await emptyCache(t);
   let portal = false;
   const base = await serveWith(t, (request, response) => {
-    const i = Number(request.url.slice(3, 8)) - 1,
-      body = portal && i === 2 ? PORTAL : parts[i];
+    const i = Number(request.url.slice(3, 8)) - 1;
+    const body = portal && i === 2 ? PORTAL : parts[i];
     response.writeHead(200, { ETag: `"${i}${body === PORTAL}"`, 'Content-Length': body.length }).end(body);
   });
   const url = `${base}/m-00001-of-00003.gguf`;
@@ -195,8 +195,8 @@ function faulty(store, methods) {
 }
 
 test('one read error, wherever it comes: the copy stays, and the model is loaded all the same', async (t) => {
-  const place = await stored(t),
-    { server, store } = place;
+  const place = await stored(t);
+  const { server, store } = place;
   for (let failing = 1; failing < 16; failing += 2) {
     let reads = 0;
     const read = async (...args) => {
@@ -219,9 +219,104 @@ test('one read error, wherever it comes: the copy stays, and the model is loaded
   await holds(place);
 });
 
+test('inspecting never writes or removes: not a whole copy, nor a part, whichever read fails', async (t) => {
+  const { store } = await emptyCache(t);
+  const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
+  const stop = new AbortController();
+  const onProgress = (/** @type {any} */ { loaded }) => loaded > bytes.length / 3 && stop.abort();
+  await refuses(
+    loadModel(server.url, {
+      threads: 1,
+      cache: openCache(/** @type {any} */ (store)),
+      signal: stop.signal,
+      onProgress,
+    }),
+    'aborted',
+  );
+  const [name] = await store.list();
+  const part = await readJournal(store, name);
+  assert.ok(part?.have.length && part.have[0][1] < bytes.length);
+  // Another tab has just begun: the header is still to come.
+  const begun = { ...part, have: [], turn: part.turn + 1 };
+  await writeJournal(store, name, begun);
+  const changes = /** @type {string[]} */ ([]);
+  const spied = Object.fromEntries(
+    ['write', 'remove', 'lock', 'tidy', 'flush'].map((method) => [
+      method,
+      async () => {
+        changes.push(method);
+      },
+    ]),
+  );
+  for (let failing = 1; failing < 12; failing++) {
+    for (const how of [
+      async () => {
+        throw new Error('EIO');
+      },
+      async () => 0,
+    ]) {
+      let reads = 0;
+      const read = (/** @type {any[]} */ ...args) => (++reads === failing ? how() : store.read(...args));
+      await inspectModel(server.url, { cache: faulty(store, { ...spied, read }) });
+    }
+  }
+  assert.deepEqual(changes, []);
+  assert.deepEqual(await readJournal(store, name), begun);
+});
+
+test('a total that is too small makes no complete copy', async (t) => {
+  const { cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes.subarray(0, 4000));
+  await refuses(loadModel(server.url, { threads: 1, cache }), 'truncated');
+  assert.deepEqual(
+    (await cache.list()).filter(({ complete }) => complete),
+    [],
+  );
+});
+
+test('a journal of another form, and a folder with the name of a copy, do not break the list', async (t) => {
+  const place = await stored(t);
+  const { folder, cache, store, server } = place;
+  for (const [i, odd] of [
+    { have: 'all' },
+    { have: [[0, 'x']] },
+    { url: 5 },
+    { used: 'now' },
+    { have: [[5, 1]] },
+  ].entries()) {
+    const journal = {
+      url: 'http://x/y.gguf',
+      etag: '',
+      modified: '',
+      total: 100,
+      have: [],
+      need: 0,
+      sha256: '',
+      used: 1,
+      turn: 1,
+      ...odd,
+    };
+    await store.write(`${i}a.gguf`, 0, new Uint8Array(100 + 16384).fill(32));
+    await writeJournal(store, `${i}a.gguf`, /** @type {any} */ (journal));
+  }
+  await mkdir(join(folder, 'ffff.gguf'));
+  assert.deepEqual((await cache.list()).map(({ complete }) => complete).sort(), [
+    false,
+    false,
+    false,
+    false,
+    false,
+    true,
+  ]);
+  assert.deepEqual((await load(server.url, { cache })).kept, 'cached');
+  await refuses(cache.delete(/** @type {any} */ (Symbol('x'))), 'bad-option');
+  await cache.clear();
+  assert.deepEqual(await cache.list(), []);
+});
+
 test('reads that give less than was asked for are read on', async (t) => {
-  const place = await stored(t),
-    { server, store } = place;
+  const place = await stored(t);
+  const { server, store } = place;
   const short = (name, at, into) => store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
   server.forget();
   const { logits, kept, codes } = await load(server.url, { cache: faulty(store, { read: short }) });
@@ -232,8 +327,8 @@ test('reads that give less than was asked for are read on', async (t) => {
 
 for (const count of [undefined, NaN, -1, 1e9, 0]) {
   test(`a read that says it gave ${count} bytes`, async (t) => {
-    const place = await stored(t),
-      { server, store } = place;
+    const place = await stored(t);
+    const { server, store } = place;
     const read = (name, at, into) => (at < bytes.length ? count : store.read(name, at, into));
     assert.deepEqual((await load(server.url, { cache: faulty(store, { read }) })).logits, expected);
     await holds(place);
@@ -252,9 +347,9 @@ function broken(t, functions) {
 }
 
 test('writes that take less than they were given are written on', async (t) => {
-  const { writeSync } = fs,
-    { store, folder, cache } = await emptyCache(t),
-    server = await faultyServer(t, bytes);
+  const { writeSync } = fs;
+  const { store, folder, cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
   broken(t, { writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to) });
   assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
   const [name] = await readdir(folder);
@@ -271,9 +366,9 @@ for (const [how, full] of [
   ['nothing', () => 0],
 ]) {
   test(`a disk that is full before the last write, and says so by ${how}: what is there does not count`, async (t) => {
-    const { writeSync } = fs,
-      { store, cache } = await emptyCache(t),
-      server = await faultyServer(t, bytes);
+    const { writeSync } = fs;
+    const { store, cache } = await emptyCache(t);
+    const server = await faultyServer(t, bytes);
     const most = bytes.length - 1000;
     broken(t, {
       writeSync(file, from, at, length, to) {
@@ -293,9 +388,9 @@ for (const [how, full] of [
 }
 
 test('a folder that can only be read: its copies are used and listed', async (t) => {
-  const place = await stored(t),
-    { server, folder } = place,
-    { openSync } = fs;
+  const place = await stored(t);
+  const { server, folder } = place;
+  const { openSync } = fs;
   const no = () => {
     throw Object.assign(new Error('read-only file system'), { code: 'EROFS' });
   };
@@ -320,8 +415,8 @@ test('a folder that can only be read: its copies are used and listed', async (t)
 });
 
 test("names that leave the folder, or are none of the package's, are refused", async (t) => {
-  const { folder, store } = await emptyCache(t),
-    inner = join(folder, 'cache');
+  const { folder, store } = await emptyCache(t);
+  const inner = join(folder, 'cache');
   await mkdir(inner);
   for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
   const removed = [];
@@ -380,15 +475,15 @@ async function flip(folder, name) {
 
 /** As earlier versions wrote it: no checksums, and a journal of equal halves. */
 async function asBefore({ folder, name, store }) {
-  const { piece, ...journal } = await readJournal(store, name),
-    half = JSON.stringify(journal).padEnd(4096);
+  const { piece, ...journal } = await readJournal(store, name);
+  const half = JSON.stringify(journal).padEnd(4096);
   await writeFile(join(folder, name), Buffer.concat([bytes, Buffer.from(half.repeat(4))]));
 }
 
 for (const known of [true, false]) {
   test(`a copy of an earlier version that was damaged, ${known ? 'once checked' : 'never checked before'}: sha256 finds it`, async (t) => {
-    const place = await stored(t, known ? { sha256: digest } : {}),
-      { server, cache, folder, name } = place;
+    const place = await stored(t, known ? { sha256: digest } : {});
+    const { server, cache, folder, name } = place;
     await asBefore(place);
     server.forget();
     assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'cached');
@@ -434,8 +529,8 @@ for (const known of [true, false]) {
 }
 
 test('a digest that names another model: the stored copy stays complete', async (t) => {
-  const place = await stored(t, { sha256: digest }),
-    { server, cache } = place;
+  const place = await stored(t, { sha256: digest });
+  const { server, cache } = place;
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   await holds(place);
   // The right one, though the server has another file by now.
@@ -445,8 +540,8 @@ test('a digest that names another model: the stored copy stays complete', async 
 });
 
 test('the key is the whole address: other parts of a query are other copies', async (t) => {
-  const { cache, folder } = await emptyCache(t),
-    server = await faultyServer(t, bytes);
+  const { cache, folder } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
   server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
   for (const name of ['key', 'design', 'author', 'passage', 'token']) {
     const [one, two] = [1, 2].map((n) => `${server.url}?${name}=SECRET${n}`);
@@ -456,8 +551,8 @@ test('the key is the whole address: other parts of a query are other copies', as
     assert.deepEqual((await load(one, { cache })).logits, expected);
     assert.deepEqual((await load(two, { cache })).logits, expectedOther);
     server.state.faults = (n, { url }) => (url.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
-    const list = await cache.list(),
-      secret = ['key', 'token'].includes(name);
+    const list = await cache.list();
+    const secret = ['key', 'token'].includes(name);
     assert.equal(list.length, 2);
     assert.deepEqual(list.map(({ url }) => url).sort(), secret ? [server.url, server.url] : [one, two]);
     assert.ok(list.every(({ file }) => file === 'model.gguf'));
@@ -469,8 +564,8 @@ test('the key is the whole address: other parts of a query are other copies', as
 });
 
 test('an address with a query is started from the list', async (t) => {
-  const { cache } = await emptyCache(t),
-    server = await faultyServer(t, bytes);
+  const { cache } = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
   await load(`${server.url}?download=true&api_key=SECRET&apiKey=SECRET&s=${'r'.repeat(40)}`, { cache });
   assert.equal((await cache.list())[0].url, `${server.url}?download=true`);
   await cache.clear();
@@ -482,9 +577,9 @@ test('an address with a query is started from the list', async (t) => {
 });
 
 test('a model that was stored with a token does not load for who may not read it', async (t) => {
-  const place = await emptyCache(t),
-    server = await faultyServer(t, bytes),
-    { cache } = place;
+  const place = await emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const { cache } = place;
   server.state.faults = (n, { headers }) => (headers.authorization === 'Bearer good' ? {} : { status: 401 });
   await load(server.url, { cache, token: 'good' });
   for (const token of [undefined, 'revoked']) {
@@ -499,8 +594,8 @@ test('a model that was stored with a token does not load for who may not read it
 });
 
 test("a store of one's own that rejects with nothing, or never answers: the load goes on without it", async (t) => {
-  const place = await stored(t),
-    { server, store } = place;
+  const place = await stored(t);
+  const { server, store } = place;
   environment.tuning = { ...TUNING, stallMs: 300 };
   t.after(() => {
     environment.tuning = { ...TUNING };
@@ -515,8 +610,8 @@ test("a store of one's own that rejects with nothing, or never answers: the load
       () => new Promise(() => {}),
     ]) {
       for (const one of ['write', 'flush', 'estimate'].includes(method) ? [empty.store] : [store]) {
-        const began = performance.now(),
-          got = await load(server.url, { cache: faulty(one, { [method]: way }) });
+        const began = performance.now();
+        const got = await load(server.url, { cache: faulty(one, { [method]: way }) });
         assert.deepEqual(got.logits, expected);
         assert.ok(performance.now() - began < 5000, method);
         // A busy machine may let a connection stall for so long as well.
@@ -530,8 +625,8 @@ test("a store of one's own that rejects with nothing, or never answers: the load
 });
 
 test('where a whole copy is there a silent server is waited for a moment only, whatever it is silent about', async (t) => {
-  const place = await stored(t),
-    { server, cache } = place;
+  const place = await stored(t);
+  const { server, cache } = place;
   environment.tuning = { ...TUNING, stallMs: 3_600_000, glanceMs: 50 };
   t.after(() => {
     environment.tuning = { ...TUNING };

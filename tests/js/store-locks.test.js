@@ -21,7 +21,7 @@ const TUNING = {
   longestMs: 2000,
   stallMs: 5000,
 };
-const CHILD = fileURLToPath(new URL('../faults/child.js', import.meta.url));
+const CHILD = fileURLToPath(new URL('../lab/child.js', import.meta.url));
 const IDS = someIds(6, 320);
 
 /** @type {Buffer} */ let bytes;
@@ -98,8 +98,8 @@ test('a load in this process and one in another are one download', async (t) => 
 
 for (const how of ['aborted', 'killed with its process']) {
   test(`the load that fetches is ${how}: the other one goes on where it ended`, async (t) => {
-    const { folder, cache, server } = await place(t),
-      control = new AbortController();
+    const { folder, cache, server } = await place(t);
+    const control = new AbortController();
     const other = how === 'aborted' ? undefined : child(server.url, folder);
     const first = other
       ? other.ended
@@ -110,8 +110,8 @@ for (const how of ['aborted', 'killed with its process']) {
     if (other) other.process.kill('SIGKILL');
     else control.abort();
     await first;
-    const began = performance.now(),
-      { logits, kept } = await second;
+    const began = performance.now();
+    const { logits, kept } = await second;
     assert.deepEqual([logits, kept], [expected, 'stored']);
     assert.ok(performance.now() - began < 10_000);
     // Pieces that were on the way, one for each of three requests, and what the sockets held.
@@ -141,8 +141,8 @@ test('one who stores and does not get on is not waited for', async (t) => {
 test('a lock that a killed process left beside a whole copy goes with the next load; that of one that lives stays', async (t) => {
   const { folder, cache, server } = await place(t, {});
   await load(server.url, { cache });
-  const [name] = await readdir(folder),
-    path = join(folder, `${name.slice(0, 24)}.lock`);
+  const [name] = await readdir(folder);
+  const path = join(folder, `${name.slice(0, 24)}.lock`);
   const gone = spawn(process.execPath, ['-e', '']);
   await new Promise((resolve) => {
     gone.on('exit', resolve);
@@ -158,9 +158,9 @@ test('a lock that a killed process left beside a whole copy goes with the next l
 });
 
 test('a lock: one owner; free when it says so, when its process ended, or when it was silent for long', async (t) => {
-  const { folder } = await place(t),
-    path = join(folder, 'x.lock'),
-    told = [];
+  const { folder } = await place(t);
+  const path = join(folder, 'x.lock');
+  const told = [];
   const first = lockFile(path, (lock) => told.push(lock));
   assert.equal(
     lockFile(path, () => {}),
@@ -206,11 +206,11 @@ test('a lock: one owner; free when it says so, when its process ended, or when i
 
 test('a lock that cannot be looked at for a moment is not lost, and does no harm', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
-  const { folder } = await place(t),
-    path = join(folder, 'x.lock'),
-    aside = join(folder, 'aside');
-  const lock = lockFile(path, () => {}),
-    owner = await readFile(path, 'utf8');
+  const { folder } = await place(t);
+  const path = join(folder, 'x.lock');
+  const aside = join(folder, 'aside');
+  const lock = lockFile(path, () => {});
+  const owner = await readFile(path, 'utf8');
   await rename(path, aside);
   await mkdir(path); // EISDIR, in place of EMFILE or EBUSY
   t.mock.timers.tick(1000);

@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { GGML_TYPES, tensorBytes } from '../../tools/gguf-write.js';
-import { f16To, quantise } from '../../tools/quantise.js';
+import { GGML_TYPES, tensorBytes } from '../../tools/models/gguf-write.js';
+import { f16To, quantise } from '../../tools/models/quantise.js';
 import { readHeader } from './models.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -21,11 +21,11 @@ export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.ggu
  *   rounded: the file is F32, its weights are what they become in this type
  * @typedef {{ shape: number[], values: Float32Array, matrix: boolean }} Weight */
 
-const Q8 = GGML_TYPES.Q8_0,
-  ALIGNMENT = 32,
-  FACTOR = 100;
-const EMBEDDING = 'token_embd.weight',
-  OUTPUT = 'output.weight';
+const Q8 = GGML_TYPES.Q8_0;
+const ALIGNMENT = 32;
+const FACTOR = 100;
+const EMBEDDING = 'token_embd.weight';
+const OUTPUT = 'output.weight';
 
 /** @type {Record<string, (bytes: Buffer, at: number, out: Float32Array) => void>} one block */
 const READERS = {
@@ -90,16 +90,16 @@ const PUT = {
       ['attn_norm', 'attn_q attn_k attn_v'],
       ['ffn_norm', 'ffn_gate ffn_up'],
     ]) {
-      const { values } = of(norm),
-        channel = (37 * layer + 11) % values.length;
+      const { values } = of(norm);
+      const channel = (37 * layer + 11) % values.length;
       values[channel] *= FACTOR;
       for (const reader of readers.split(' ')) scaleColumn(of(reader), channel, 1 / FACTOR);
     }
   },
   heads(of, layer) {
-    const k = of('attn_k_norm').values,
-      q = of('attn_q_norm').values,
-      half = k.length / 2;
+    const k = of('attn_k_norm').values;
+    const q = of('attn_q_norm').values;
+    const half = k.length / 2;
     for (const channel of [(5 * layer + 3) % half, ((5 * layer + 3) % half) + half]) {
       k[channel] *= FACTOR;
       q[channel] /= FACTOR;
@@ -111,8 +111,8 @@ const PUT = {
     scaleColumn(of('ffn_down'), channel, 1 / FACTOR);
   },
   output(of) {
-    const { values } = of('output_norm'),
-      channel = 29 % values.length;
+    const { values } = of('output_norm');
+    const channel = 29 % values.length;
     values[channel] *= FACTOR;
     scaleColumn(of('output'), channel, 1 / FACTOR);
   },
@@ -151,17 +151,17 @@ function description(name, shape, type, offset) {
 
 /** The file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
-  const weights = weightsOf(file),
-    first = readHeader(file).tensors[0],
-    header = [],
-    data = [];
+  const weights = weightsOf(file);
+  const first = readHeader(file).tensors[0];
+  const header = [];
+  const data = [];
   const embedding = /** @type {Weight} */ (weights.get(EMBEDDING));
   if (head) weights.set(OUTPUT, { ...embedding, values: embedding.values.slice() });
   for (const kind of outliers) putOutliers(weights, kind);
   let offset = 0;
   for (const [name, { shape, values, matrix }] of weights) {
-    let as = matrix ? typeOf(name, rounded ?? type) : 'F32',
-      bytes = quantise(/** @type {any} */ (as), values);
+    let as = matrix ? typeOf(name, rounded ?? type) : 'F32';
+    let bytes = quantise(/** @type {any} */ (as), values);
     if (rounded && matrix) [as, bytes] = ['F32', quantise('F32', floatsOf(as, bytes))];
     const padding = Buffer.alloc((ALIGNMENT - (bytes.length % ALIGNMENT)) % ALIGNMENT);
     header.push(description(name, shape, GGML_TYPES[/** @type {'F32'} */ (as)].id, offset));

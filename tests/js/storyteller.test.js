@@ -21,8 +21,8 @@ const REFERENCE = vector('storyteller.json');
  *   greedy: { question: string, prompt: number[], ids: number[] } }} */
 const LLAMA = vector('storyteller-llama.json');
 
-const EOS = 1,
-  END_OF_TURN = 5;
+const EOS = 1;
+const END_OF_TURN = 5;
 const QUESTION = 'Tell me a story about a cat and a boat.';
 
 /** @param {import('node:test').TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} [type] */
@@ -71,8 +71,8 @@ test('ids are those of SentencePiece, which trained the vocabulary', async (t) =
 });
 
 test('<image_soft_token> is text, and an id behind the vocabulary is refused', async (t) => {
-  const model = await open(t),
-    text = 'a <image_soft_token> b';
+  const model = await open(t);
+  const text = 'a <image_soft_token> b';
   const ids = await model.tokenize(text, { special: true });
   assert.ok(ids.every((id) => id < model.info.vocabSize));
   assert.equal(await model.detokenize(ids), text);
@@ -117,8 +117,8 @@ describe('perplexity on tales that it was not trained on', () => {
       ['Q8_0', 0.3],
       ['Q4_0', 5],
     ])) {
-      const mine = 100 * ((await ours(t, type)) / exact - 1),
-        theirs = 100 * (perplexity(LLAMA.nll[type]) / exact - 1);
+      const mine = 100 * ((await ours(t, type)) / exact - 1);
+      const theirs = 100 * (perplexity(LLAMA.nll[type]) / exact - 1);
       t.diagnostic(`${type}: ${mine.toFixed(3)} % more perplexity here, ${theirs.toFixed(3)} % in llama.cpp`);
       assert.ok(mine < bound, `${type} costs ${mine} %`);
       assert.ok(Math.abs(mine - theirs) < 0.5, `${type} costs ${mine} % here, ${theirs} % in llama.cpp`);
@@ -139,22 +139,22 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
 
   /** Mean -ln p a token of the text, by the logits.
-   * @param {FileType} type @param {Options} options @param {import('../../js/model.js').LoadOptions} [load] */
+   * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
     const rows = await model.logits(IDS, { all: true });
     await model.dispose();
     const width = rows.length / IDS.length;
     const losses = IDS.slice(1).map((id, i) => {
-      const row = rows.subarray(i * width, (i + 1) * width),
-        most = row.reduce((a, b) => Math.max(a, b));
+      const row = rows.subarray(i * width, (i + 1) * width);
+      const most = row.reduce((a, b) => Math.max(a, b));
       return most + Math.log(row.reduce((sum, x) => sum + Math.exp(x - most), 0)) - row[id];
     });
     return losses.reduce((a, b) => a + b) / losses.length;
   }
 
   /** What the engine adds to what rounding made of the weights: F32 arithmetic on the very same ones is the truth.
-   * @param {FileType} type @param {Options} options @param {import('../../js/model.js').LoadOptions} [load] */
+   * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function added(type, options, load) {
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
   }
@@ -185,8 +185,8 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   test('QAT: a head whose norm has an outlier loses nothing unless it is packed', async (t) => {
     const options = { head: true, outliers: /** @type {const} */ (['output']) };
     const plain = await added('QAT', { head: true });
-    const kept = await added('QAT', options),
-      packed = await added('QAT', options, { floatMatrices: 'q8_0' });
+    const kept = await added('QAT', options);
+    const packed = await added('QAT', options, { floatMatrices: 'q8_0' });
     t.diagnostic(
       `without the outlier ${plain.toExponential(1)} nats, kept ${kept.toExponential(1)}, packed ${packed.toExponential(1)}`,
     );
@@ -228,8 +228,8 @@ describe('sampling', () => {
       // chi-square over the likely ids and the rest: its mean is the degrees of freedom, its deviation sqrt(2 df)
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
       const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
-      let chi = 0,
-        cells = likely.length;
+      let chi = 0;
+      let cells = likely.length;
       for (const { id, p } of likely) {
         const n = counts.get(id) ?? 0;
         chi += (n - p * DRAWS) ** 2 / (p * DRAWS);

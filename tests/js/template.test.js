@@ -92,11 +92,6 @@ test('text of messages never becomes a control token', () => {
   for (const [template, expected] of templates) {
     for (const content of attacks) {
       const shown = render(`<eos>{% for m in messages %}${template}{% endfor %}<end_of_turn>`, [user(content)]);
-      if (template.includes('[1:]') && shown !== `{<bos>}{<eos>}${expected(content)}{<end_of_turn>}`) {
-        // A slice may take a seam for a character; what counts is that no control token comes of it.
-        assert.deepEqual(shown.match(/\{<?\[?\w+\]?>?\}/g), ['{<bos>}', '{<eos>}', '{<end_of_turn>}']);
-        continue;
-      }
       assert.equal(shown, `{<bos>}{<eos>}${expected(content)}{<end_of_turn>}`, `${content} in ${template}`);
     }
   }

@@ -4,7 +4,7 @@
  * arguments give the same texts. None holds U+2581 (where tokenizers disagree by design) or the
  * name of a control token.
  */
-import { random } from '../../tools/vocab.js';
+import { random } from '../../tools/models/vocab.js';
 
 const SENTENCES = [
   "The quick brown fox jumps over the lazy dog, doesn't it?",

@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '../../js/index.node.js';
-import { gemma3Vocab, random } from '../../tools/vocab.js';
+import { gemma3Vocab, random } from '../../tools/models/vocab.js';
 import { testModel } from './models.js';
 import { Oracle } from './oracle.js';
 import { comparable, texts } from './texts.js';
@@ -53,7 +53,7 @@ describe('tokenizer with the real vocabulary', () => {
   let model;
   /** @type {Oracle} */
   let oracle;
-  /** @type {import('../../tools/vocab.js').Vocab} */
+  /** @type {import('../../tools/models/vocab.js').Vocab} */
   let vocab;
   const expected = (/** @type {string} */ text) => oracle.ids(text);
 
@@ -76,8 +76,8 @@ describe('tokenizer with the real vocabulary', () => {
       .map((piece) => piece.replaceAll('\u2581', ' '));
     const list = [...texts({ count: COUNT, seed: 20260312, books: readBooks(), pieces })];
     assert.equal(list.length, COUNT);
-    let ids = 0,
-      bytes = 0;
+    let ids = 0;
+    let bytes = 0;
     for (let i = 0; i < list.length; i += BATCH) {
       await Promise.all(
         list.slice(i, i + BATCH).map(async (text) => {
@@ -155,7 +155,7 @@ describe('tokenizer with the real vocabulary', () => {
 });
 
 describe('synthetic vocabulary', async () => {
-  const { syntheticVocab } = await import('../../tools/vocab.js');
+  const { syntheticVocab } = await import('../../tools/models/vocab.js');
 
   it("has as many different pieces as asked, Gemma's order, and a reason for each", () => {
     for (const size of [312, 320, 1024, 5000]) {

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compile } from '../../js/grammar/index.js';
 import { mapped } from '../../js/grammar/ordered.js';
-import { CallReader } from '../../js/tools/index.js';
-import { accepts } from './support/acceptor.js';
+import { CallReader } from '../../js/tool-calling/index.js';
+import { accepts } from '../support/acceptor.js';
+import { randoms } from '../support/random.js';
 import { vocabularyOf } from './vocabularies.js';
 
 const WEATHER = {
@@ -38,9 +39,9 @@ test('FunctionGemma: the ids of its prompt, whoever says what it was trained to 
 
 test('FunctionGemma: its template is told one type of each value; what is no call of its form breaks nothing', async () => {
   const dialect = await (await vocabularyOf('functiongemma')).dialect();
-  const type = ['null', 'string'],
-    list = { type: 'array', items: { type } },
-    kind = { enum: [['a', 'b']] };
+  const type = ['null', 'string'];
+  const list = { type: 'array', items: { type } };
+  const kind = { enum: [['a', 'b']] };
   const properties = { type: { type }, list, kind, in: { type: ['object'], properties: { none: { type: ['null'] } } } };
   const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools;
   const { type: own, properties: told } = tool.function.parameters;
@@ -114,11 +115,8 @@ const ODD = [
 
 /** @param {number} seed */
 function randomly(seed) {
-  let state = seed;
-  const next = (/** @type {number} */ n) => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return Math.floor((state / 2 ** 32) * n);
-  };
+  const random = randoms(seed);
+  const next = (/** @type {number} */ n) => Math.floor(random() * n);
   const text = () => Array.from({ length: next(5) }, () => ODD[next(ODD.length)]).join('');
   const some = (/** @type {() => any} */ make) => Array.from({ length: next(4) }, make);
   const number = () => [0, -1, 12.5, 1e21, 0.001, -7e-9][next(6)];
@@ -143,8 +141,8 @@ function argumentsOf(seed) {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name === 'text' || next(2)));
 }
 
-const mark = (name) => ({ mark: name }),
-  said = (text) => ({ text });
+const mark = (name) => ({ mark: name });
+const said = (text) => ({ text });
 /** As Python's json.dumps spaces it. */
 const spaced = (value) =>
   JSON.stringify(value, null, 1)
@@ -155,8 +153,8 @@ const spaced = (value) =>
 function bare(value) {
   if (typeof value === 'string') return [mark('<escape>'), said(value), mark('<escape>')];
   if (typeof value !== 'object' || value === null) return [said(JSON.stringify(value))];
-  const list = Array.isArray(value),
-    folded = (name) => name.toLowerCase();
+  const list = Array.isArray(value);
+  const folded = (name) => name.toLowerCase();
   const names = Object.keys(value).sort((a, b) => (folded(a) < folded(b) ? -1 : 1));
   const parts = list ? value.map(bare) : names.map((name) => [...key(name), said(':'), ...bare(value[name])]);
   return [
@@ -212,8 +210,8 @@ function read(vocabulary, dialect, ids) {
 
 for (const [name, write] of Object.entries(WRITERS)) {
   test(`${NAMES[name]}: 100 calls parse back to equal objects, and grow while they come`, async () => {
-    const vocabulary = await vocabularyOf(name),
-      dialect = await vocabulary.dialect();
+    const vocabulary = await vocabularyOf(name);
+    const dialect = await vocabulary.dialect();
     assert.equal(dialect.name, NAMES[name]);
     for (let seed = 0, calls = []; seed < 100; seed += calls.length) {
       calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({
@@ -235,8 +233,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
   });
 
   test(`${NAMES[name]}: text that reads like a call is text`, async () => {
-    const vocabulary = await vocabularyOf(name),
-      dialect = await vocabulary.dialect();
+    const vocabulary = await vocabularyOf(name);
+    const dialect = await vocabulary.dialect();
     const like = write([{ name: 'take-note', arguments: { text: 'x' } }])
       .map((item) => item.mark ?? item.text)
       .join('');
@@ -273,8 +271,8 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
 
 for (const [name, write] of Object.entries(WRITERS)) {
   test(`${NAMES[name]}: the grammar takes calls of the tools, and no others`, async () => {
-    const vocabulary = await vocabularyOf(name),
-      dialect = await vocabulary.dialect();
+    const vocabulary = await vocabularyOf(name);
+    const dialect = await vocabulary.dialect();
     const judge = (choice, items) => accepted(vocabulary, dialect, choice, items);
     for (let seed = 0; seed < 12; seed++) {
       const calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({

@@ -27,8 +27,8 @@ export async function abortions(model, texts, count) {
       },
     );
   for (let i = 0; i < count; i++) {
-    const control = new AbortController(),
-      running = model.embed(texts, { truncate: true, signal: control.signal });
+    const control = new AbortController();
+    const running = model.embed(texts, { truncate: true, signal: control.signal });
     const heard = ended(running, 'aborted');
     await new Promise((done) => {
       setTimeout(done, Math.random() * LONGEST_MS);

@@ -1,12 +1,12 @@
 /* aborts: how long an aborted embed() takes, with EmbeddingGemma's true shape (random weights), at random moments.
- *   node tests/faults/aborts.js [--count 50] [--sides node,chromium,firefox] [--threads 2] [--write]
+ *   node tests/lab/aborts.js [--count 50] [--sides node,chromium,firefox] [--threads 2] [--write]
  * write: the table of docs/limits.md. */
 import { dirname, basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
 import { serveBuilt } from '../e2e/built.js';
 import { launch } from '../e2e/helpers.js';
-import { keep } from '../e2e/tables.js';
+import { keep } from './tables.js';
 import { testModel } from '../js/models.js';
 import { WORK, abortions } from './aborting.js';
 
@@ -18,8 +18,8 @@ const { values } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const count = Number(values.count),
-  options = { threads: Number(values.threads), contextLength: 2048 };
+const count = Number(values.count);
+const options = { threads: Number(values.threads), contextLength: 2048 };
 
 /** How a side aborts some work. @typedef {{ name: string, run: (work: string) => Promise<import('./aborting.js').Times>,
  *   close: () => Promise<void> }} Side */
@@ -37,8 +37,8 @@ async function nodeSide(file) {
 /** @param {'chromium' | 'firefox'} name @param {string} file @returns {Promise<Side>} */
 async function browserSide(name, file) {
   const server = await serveBuilt({ mounts: { '/models/': dirname(file) } });
-  const browser = await launch(name, { protocolTimeout: 600_000 }),
-    page = await browser.newPage();
+  const browser = await launch(name, { protocolTimeout: 600_000 });
+  const page = await browser.newPage();
   await page.goto(server.url);
   await page.waitForFunction('window.gemma', { polling: 20 });
   await page.evaluate(
@@ -72,8 +72,8 @@ async function browserSide(name, file) {
 
 /** The median, nine of ten, and the greatest. @param {number[]} list */
 function shown(list) {
-  const sorted = list.toSorted((a, b) => a - b),
-    at = (/** @type {number} */ share) => sorted[Math.ceil(share * sorted.length) - 1];
+  const sorted = list.toSorted((a, b) => a - b);
+  const at = (/** @type {number} */ share) => sorted[Math.ceil(share * sorted.length) - 1];
   return [0.5, 0.9, 0.99, 1].map((share) => at(share).toFixed(1)).join(' | ');
 }
 

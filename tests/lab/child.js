@@ -18,7 +18,7 @@ async function load(url, folder, tuning) {
   await model.dispose();
 }
 
-/** The same as tests/faults/kills.js expects. @param {string} url @param {string} folder @param {string} tuning */
+/** The same as tests/lab/kills-node.js expects. @param {string} url @param {string} folder @param {string} tuning */
 async function save(url, folder, tuning) {
   environment.tuning = JSON.parse(tuning);
   const model = await loadModel(url, { threads: 1, cache: openCache(folder) });

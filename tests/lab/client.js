@@ -5,8 +5,8 @@
 
 /** @param {Means} means @param {string} what @param {number} moment @returns {Promise<Float32Array>} */
 export async function disturbed({ load, inspect, cache }, what, moment) {
-  const control = new AbortController(),
-    first = load({ signal: control.signal });
+  const control = new AbortController();
+  const first = load({ signal: control.signal });
   first.catch(() => {});
   await new Promise((resolve) => {
     setTimeout(resolve, moment * 15);

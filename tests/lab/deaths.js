@@ -1,24 +1,24 @@
 /**
  * deaths: the engine's worker, or a helper thread, is killed in a browser, at random moments and in several ways; calls must
  * end within five seconds, also those of nobody (the model says by itself that it is lost), and a restart must bring it
- * back. The test beside it (lost.test.js) tries a few; the whole, as rows for docs/lost.md:
+ * back. The test beside it (lost.test.js) tries a few; the whole, as rows for docs/reports/lost.md:
  *
- *   node tests/e2e/deaths.js [--count 100] [--browser chromium,firefox,webkit] [--write]
+ *   node tests/lab/deaths.js [--count 100] [--browser chromium,firefox,webkit] [--write]
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
-import { isMain } from '../../tools/proc.js';
+import { isMain } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
-import { serveBuilt } from './built.js';
-import { BROWSERS, launch } from './helpers.js';
+import { serveBuilt } from '../e2e/built.js';
+import { BROWSERS, launch } from '../e2e/helpers.js';
 import { keep } from './tables.js';
-import { WebKit, noWebKit } from './webkit.js';
+import { WebKit, noWebKit } from '../e2e/webkit.js';
 
 export const WITHIN_MS = 5000;
-const PROMPT = 'a prompt of some length',
-  SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
+const PROMPT = 'a prompt of some length';
+const SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
 
 /** Into the worker: what it does to itself when it is told. `unreachable` is the body of a module of wasm. */
 const BEFORE = `addEventListener('message', ({ data }) => ({
@@ -78,8 +78,8 @@ export const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
 /** @returns {Promise<{ url: string, model: string, expected: any, close: () => Promise<void> }>} */
 export async function serveDoomed() {
-  const file = await testModel('tiny'),
-    model = await loadModel(file, { threads: 1 });
+  const file = await testModel('tiny');
+  const model = await loadModel(file, { threads: 1 });
   const { text, tokens, finishReason } = await model.generate(PROMPT, SHORT);
   await model.dispose();
   const bytes = readFileSync(file);
@@ -131,8 +131,8 @@ async function pageOf(name, url) {
     await browser.until(() => 'gemma' in window);
     return { run: /** @type {Run} */ ((f, ...args) => browser.run(f, ...args)), close: () => browser.close() };
   }
-  const browser = await launch(/** @type {any} */ (name)),
-    page = await browser.newPage();
+  const browser = await launch(/** @type {any} */ (name));
+  const page = await browser.newPage();
   await page.goto(url);
   await page.waitForFunction('window.gemma', { polling: 20 });
   return { run: /** @type {Run} */ ((f, ...args) => page.evaluate(f, ...args)), close: () => browser.close() };
@@ -158,8 +158,8 @@ if (isMain(import.meta.url)) {
     const sum = { moments: 0, calls: 0, lost: 0, longest: 0, idle: 0 };
     await open(run, server);
     for (; sum.moments < Number(values.count); sum.moments++) {
-      const idle = sum.moments % 4 === 3,
-        ways = idle ? IDLE_WAYS : WAYS;
+      const idle = sum.moments % 4 === 3;
+      const ways = idle ? IDLE_WAYS : WAYS;
       const how = ways[(idle ? sum.moments >> 2 : sum.moments) % ways.length];
       const { calls, lost, longest } = await moment(run, server, how, idle);
       Object.assign(sum, {

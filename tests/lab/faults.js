@@ -99,8 +99,8 @@ const AT_REST = {
   'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
   'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
   'two sectors are swapped': (copy, facts) => {
-    const broken = Uint8Array.from(copy),
-      [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
+    const broken = Uint8Array.from(copy);
+    const [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
     broken.set(copy.subarray(b, b + 512), a);
     broken.set(copy.subarray(a, a + 512), b);
     return broken;

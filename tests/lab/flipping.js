@@ -8,12 +8,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { readJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
-import { faultyServer, randoms } from '../js/faulty-server.js';
+import { faultyServer } from '../js/faulty-server.js';
+import { randoms } from '../support/random.js';
 
 /** One bit of some bytes, in a copy of them. @param {Buffer} bytes @param {number} bit */
 export function flipped(bytes, bit) {
-  const copy = Buffer.from(bytes),
-    at = Math.floor(bit);
+  const copy = Buffer.from(bytes);
+  const at = Math.floor(bit);
   copy[at >> 3] ^= 1 << (at & 7);
   return copy;
 }
@@ -23,8 +24,8 @@ export function flipped(bytes, bit) {
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-flips-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
-  const cache = openCache(folder),
-    server = await faultyServer(t, bytes, (n) => (n < killAfter ? {} : { killAt: 0 }));
+  const cache = openCache(folder);
+  const server = await faultyServer(t, bytes, (n) => (n < killAfter ? {} : { killAt: 0 }));
   const loaded = loadModel(server.url, { threads: 1, cache, ...options });
   await loaded.then(
     (model) => model.dispose(),
@@ -33,16 +34,16 @@ export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } 
     },
   );
   server.state.faults = () => ({});
-  const [name] = await readdir(folder),
-    { piece, total } = /** @type {any} */ (await readJournal(openStore(folder), name));
+  const [name] = await readdir(folder);
+  const { piece, total } = /** @type {any} */ (await readJournal(openStore(folder), name));
   return { folder, cache, server, path: join(folder, name), piece, total };
 }
 
 /** Flips a bit of a file. @param {string} path @param {number} bit */
 async function flip(path, bit) {
-  const file = await open(path, 'r+'),
-    byte = Buffer.alloc(1),
-    at = Math.floor(bit / 8);
+  const file = await open(path, 'r+');
+  const byte = Buffer.alloc(1);
+  const at = Math.floor(bit / 8);
   await file.read(byte, 0, 1, at);
   byte[0] ^= 1 << (bit % 8);
   await file.write(byte, 0, 1, at);
@@ -54,13 +55,13 @@ async function flip(path, bit) {
  * @param {Place} place @param {{ count: number, seed: number, expected: unknown,
  *   read: (url: string, place: Place) => Promise<unknown>, each?: (done: number) => void }} run */
 export async function flipRuns(place, { count, seed, read, expected, each = () => {} }) {
-  const random = randoms(seed),
-    sums = { bits: 0, inBytes: 0, inChecks: 0, inJournal: 0, sent: 0 };
-  const checks = 8 * Math.ceil(place.total / place.piece),
-    all = place.total + checks + 16384;
+  const random = randoms(seed);
+  const sums = { bits: 0, inBytes: 0, inChecks: 0, inJournal: 0, sent: 0 };
+  const checks = 8 * Math.ceil(place.total / place.piece);
+  const all = place.total + checks + 16384;
   for (let i = 0; i < count; i++) {
-    const byte = Math.floor(random() * all),
-      bit = 8 * byte + Math.floor(random() * 8);
+    const byte = Math.floor(random() * all);
+    const bit = 8 * byte + Math.floor(random() * 8);
     const kind = byte < place.total ? 'inBytes' : byte < place.total + checks ? 'inChecks' : 'inJournal';
     await oneFlip(place, bit, kind, { read, expected });
     sums[kind]++;
@@ -73,8 +74,8 @@ export async function flipRuns(place, { count, seed, read, expected, each = () =
 
 /** @param {Place} place @param {number} bit @param {string} kind @param {any} run */
 async function oneFlip(place, bit, kind, { read, expected }) {
-  const { server, path, piece } = place,
-    where = `bit ${bit % 8} of byte ${Math.floor(bit / 8)}`;
+  const { server, path, piece } = place;
+  const where = `bit ${bit % 8} of byte ${Math.floor(bit / 8)}`;
   const sound = async () =>
     assert.ok(isDeepStrictEqual(await read(server.url, place), expected), `${where}: wrong bytes`);
   await flip(path, bit);

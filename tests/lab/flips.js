@@ -1,5 +1,5 @@
 /* flips: the whole of tests/js/store-checks.test.js's bits: so many flipped bits in a stored copy, one at a time.
- *   node tests/faults/flips.js [COUNT] [SEED]      10,000 bits unless told otherwise, every hundredth with an engine */
+ *   node tests/lab/flips.js [COUNT] [SEED]      10,000 bits unless told otherwise, every hundredth with an engine */
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';

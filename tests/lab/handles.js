@@ -1,13 +1,13 @@
 /* handles: what Chromium keeps of each handle of its file system that a page asks for and lets go: a page of a few lines,
  * without this package. Handles are messages' ends in memory that processes share, in buffers of 64 KB; of those that
  * were given back some stay in use, as long as the page's process lives. Linux.
- *   node tests/faults/handles.js [--calls 6000] [--write]
+ *   node tests/lab/handles.js [--calls 6000] [--write]
  * write: the table of docs/limits.md */
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { launch, peaksBelow } from '../e2e/helpers.js';
-import { keep } from '../e2e/tables.js';
+import { keep } from './tables.js';
 
 const BUFFER = 1 << 16;
 /** The page's functions, by what is said of them in the table. */
@@ -56,10 +56,10 @@ const server = createServer((_, response) => response.setHeader('Content-Type', 
 await new Promise((resolve) => {
   server.listen(0, '127.0.0.1', () => resolve(null));
 });
-const browser = await launch('chromium'),
-  pid = /** @type {number} */ (browser.process()?.pid);
-const page = await browser.newPage(),
-  devtools = await page.createCDPSession();
+const browser = await launch('chromium');
+const pid = /** @type {number} */ (browser.process()?.pid);
+const page = await browser.newPage();
+const devtools = await page.createCDPSession();
 await page.goto(`http://localhost:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}/`);
 await page.waitForFunction('window.go');
 const go = (/** @type {number} */ which, /** @type {number} */ n) =>

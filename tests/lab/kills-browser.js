@@ -1,9 +1,9 @@
 /**
  * kills: a tab is killed at a random moment while it downloads, loads or deletes a model, or saves conversations; another tab does what
  * comes next. Tabs are closed, and in turn their processes killed (SIGKILL). The test beside it (kills.test.js) tries a few;
- * the whole, for docs/lost.md:
+ * the whole, for docs/reports/lost.md:
  *
- *   node tests/e2e/kills.js [--count 100] [--large 5] [--seed 1] [--browser chromium,firefox] [--write]
+ *   node tests/lab/kills-browser.js [--count 100] [--large 5] [--seed 1] [--browser chromium,firefox] [--write]
  *
  * So many in each browser of a small model (3 MB); and of downloads of a large one (720 MB, with the package's own tuning),
  * which says what is fetched twice: what was on its way, in buffers of the system and the browser, is some 100 KB.
@@ -12,12 +12,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
-import { isMain } from '../../tools/proc.js';
-import { ROUNDS, conversation, next } from '../faults/talking.js';
-import { faultyServer, randoms } from '../js/faulty-server.js';
+import { isMain } from '../../tools/support/proc.js';
+import { ROUNDS, conversation, next } from './talking.js';
+import { faultyServer } from '../js/faulty-server.js';
+import { randoms } from '../support/random.js';
 import { testModel } from '../js/models.js';
-import { serveBuilt } from './built.js';
-import { BROWSERS, launch, peaksBelow } from './helpers.js';
+import { serveBuilt } from '../e2e/built.js';
+import { BROWSERS, launch, peaksBelow } from '../e2e/helpers.js';
 import { keep } from './tables.js';
 
 const IDS = [2, 300, 310];
@@ -64,11 +65,11 @@ const SCRIPT = `
 
 /** Of each conversation, the tokens that saving it keeps, and what is said next. @param {string} file */
 async function talksOf(file) {
-  const model = await loadModel(file, { threads: 1 }),
-    talks = [];
+  const model = await loadModel(file, { threads: 1 });
+  const talks = [];
   for (let round = 0; round < ROUNDS; round++) {
-    const chat = await conversation(model, round),
-      saved = await chat.save();
+    const chat = await conversation(model, round);
+    const saved = await chat.save();
     const { tokens } = await model.chat({ saved }).restored;
     talks.push({ round, tokens, next: await next(chat) });
   }
@@ -78,8 +79,8 @@ async function talksOf(file) {
 
 /** The page, and a model that comes slowly; or the large one, fast. @param {boolean} [large] */
 export async function serveModel(large = false) {
-  const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0'),
-    bytes = readFileSync(file);
+  const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0');
+  const bytes = readFileSync(file);
   const model = await loadModel(file, { threads: 1, contextLength: 64 });
   const expected = [...(await model.logits(IDS))];
   await model.dispose();
@@ -141,9 +142,9 @@ export class Profile {
 
   /** What a tab loads, in time, and how many bytes it takes. */
   async load() {
-    const { source, model, expected } = this.#server,
-      page = await this.#open(),
-      before = performance.now();
+    const { source, model, expected } = this.#server;
+    const page = await this.#open();
+    const before = performance.now();
     source.forget();
     const { kept, logits } = await page.evaluate(
       (url, ids) => /** @type {any} */ (window).lab.load(url, ids),
@@ -157,8 +158,8 @@ export class Profile {
   }
 
   async delete() {
-    const page = await this.#open(),
-      before = performance.now();
+    const page = await this.#open();
+    const before = performance.now();
     await page.evaluate('lab.delete()');
     this.#longest.delete = performance.now() - before;
     await page.close();
@@ -177,16 +178,16 @@ export class Profile {
 
   /** Conversations, the last of which is kept. @param {number} rounds */
   async keep(rounds) {
-    const page = await this.#open(),
-      { model } = this.#server;
+    const page = await this.#open();
+    const { model } = this.#server;
     await page.evaluate((url, rounds) => /** @type {any} */ (window).lab.save(url, [], rounds), model, rounds);
     await page.close();
   }
 
   /** A conversation is there, and goes on as if nothing had been. */
   async goesOn() {
-    const page = await this.#open(),
-      { talks, model } = this.#server;
+    const page = await this.#open();
+    const { talks, model } = this.#server;
     const { kept, ...said } = await page.evaluate((url) => /** @type {any} */ (window).lab.goesOn(url), model);
     await page.close();
     assert.ok(kept === 1 || kept === 2, `${kept} are kept`);
@@ -196,8 +197,8 @@ export class Profile {
   /** A tab that is killed at a moment (0 to 1) of what it does; gives the bytes that it got, null if it had ended.
    * @param {What} what @param {boolean} hard its process is killed @param {number} moment */
   async kill(what, hard, moment) {
-    const { source, model } = this.#server,
-      page = await this.#open();
+    const { source, model } = this.#server;
+    const page = await this.#open();
     source.forget();
     await page.evaluate(
       (what, ...args) => /** @type {any} */ (window).lab.begin(what, ...args),
@@ -238,8 +239,8 @@ export async function trial(profile, server, what, hard, moment) {
   if (what === 'save') await profile.keep(1);
   const before = await profile.kill(what, hard, moment);
   if (what === 'save') await profile.goesOn();
-  const { kept, sent } = await profile.load(),
-    again = await profile.load();
+  const { kept, sent } = await profile.load();
+  const again = await profile.load();
   assert.deepEqual([again.kept, again.sent <= 2], ['cached', true], 'what was mended is whole');
   if (before === null) return null;
   if (what === 'load' || what === 'save')
@@ -247,11 +248,11 @@ export async function trial(profile, server, what, hard, moment) {
   return what === 'download' ? Math.max(0, before + sent - server.size) : 0;
 }
 
-/** So many kills in a browser. @param {import('./helpers.js').BrowserName} name @param {Served} server @param {number} count
+/** So many kills in a browser. @param {import('../e2e/helpers.js').BrowserName} name @param {Served} server @param {number} count
  * @param {What[]} turns @param {() => number} random */
 async function series(name, server, count, turns, random) {
-  const browser = await launch(name),
-    profile = new Profile(browser, await browser.createBrowserContext(), server);
+  const browser = await launch(name);
+  const profile = new Profile(browser, await browser.createBrowserContext(), server);
   await profile.measure();
   const sum = {
     name,
@@ -266,8 +267,8 @@ async function series(name, server, count, turns, random) {
     of: server.size,
   };
   for (let n = 0; sum.kills < count; n++) {
-    const what = turns[n % turns.length],
-      hard = Math.floor(n / turns.length) % 2 === 1;
+    const what = turns[n % turns.length];
+    const hard = Math.floor(n / turns.length) % 2 === 1;
     const twice = await trial(profile, server, what, hard, random());
     if (twice === null) sum.early++;
     else
@@ -297,15 +298,15 @@ if (isMain(import.meta.url)) {
       write: { type: 'boolean' },
     },
   });
-  const names = /** @type {import('./helpers.js').BrowserName[]} */ (values.browser.split(',')),
-    random = randoms(Number(values.seed));
+  const names = /** @type {import('../e2e/helpers.js').BrowserName[]} */ (values.browser.split(','));
+  const random = randoms(Number(values.seed));
   const lines = [
     '| browser | model | kills | of downloads | of loads | of saves | of deletions | process killed | wrong | most fetched twice |',
     '|---|---|---|---|---|---|---|---|---|---|',
   ];
   for (const large of [false, true]) {
-    const server = await serveModel(large),
-      count = Number(large ? values.large : values.count);
+    const server = await serveModel(large);
+    const count = Number(large ? values.large : values.count);
     for (const name of count ? names : []) {
       lines.push(
         await series(name, server, count, large ? ['download'] : ['download', 'save', 'load', 'delete'], random),

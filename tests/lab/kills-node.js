@@ -1,7 +1,7 @@
 /* kills: a process that downloads, loads or deletes a model, or saves conversations, is killed (SIGKILL) at a random
  * moment; the next start must be right, and fetch little that was there; of what was saved the last or the one before
  * must be there, and go on as if nothing had been.
- *   node tests/faults/kills.js [--count 200] [--seed 1] [--model parity-q4_0] [--slow 3]
+ *   node tests/lab/kills-node.js [--count 200] [--seed 1] [--model parity-q4_0] [--slow 3]
  * The small model says what is right; a large one (oneb-q4_0, 720 MB, with the package's own tuning) what is fetched twice. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -13,7 +13,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
-import { faultyServer, randoms } from '../js/faulty-server.js';
+import { faultyServer } from '../js/faulty-server.js';
+import { randoms } from '../support/random.js';
 import { testModel } from '../js/models.js';
 import { ROUNDS, conversation, next as nextOf } from './talking.js';
 
@@ -36,9 +37,9 @@ const { values } = parseArgs({
     slow: { type: 'string', default: '3' },
   },
 });
-const large = values.model.startsWith('oneb'),
-  tuning = large ? {} : SMALL,
-  random = randoms(Number(values.seed));
+const large = values.model.startsWith('oneb');
+const tuning = large ? {} : SMALL;
+const random = randoms(Number(values.seed));
 /** @type {(() => unknown)[]} */
 const after = [];
 const bytes = await readFile(await testModel(values.model));
@@ -77,13 +78,13 @@ async function timeOf(args) {
 
 /** Keeps the first conversation beside the whole copy; gives what each says next. */
 async function keepFirst() {
-  const model = await loadModel(server.url, { threads: 1, cache: openCache(whole) }),
-    said = [];
+  const model = await loadModel(server.url, { threads: 1, cache: openCache(whole) });
+  const said = [];
   await model.stateCache.clear();
   await model.stateCache.put('x', await (await conversation(model, 0)).save());
   for (let round = 0; round < ROUNDS; round++) {
-    const chat = await conversation(model, round),
-      saved = await chat.save();
+    const chat = await conversation(model, round);
+    const saved = await chat.save();
     const { tokens } = await model.chat({ saved }).restored;
     said.push({ tokens, next: await nextOf(chat) });
   }
@@ -96,8 +97,8 @@ async function goesOn(folder, n) {
   const model = await loadModel(server.url, { threads: 1, cache: openCache(folder) });
   const saved = await model.stateCache.get('x');
   assert.ok(saved, `kill ${n} of a save: nothing is kept`);
-  const chat = model.chat({ saved }),
-    restored = (await chat.restored).tokens; // none: where an answer ended
+  const chat = model.chat({ saved });
+  const restored = (await chat.restored).tokens; // none: where an answer ended
   const { tokens, next } = talks[parseInt(chat.messages[0].content, 10)];
   assert.deepEqual([restored, await nextOf(chat)], [tokens, next], `kill ${n} of a save`);
   const { length } = await model.stateCache.list();
@@ -105,8 +106,8 @@ async function goesOn(folder, n) {
   await model.dispose();
 }
 
-const whole = join(root, 'whole'),
-  scratch = join(root, 'scratch');
+const whole = join(root, 'whole');
+const scratch = join(root, 'scratch');
 /** @type {Record<string, { args: (folder: string) => string[], from?: string }>} */
 const WHAT = {
   download: { args: (folder) => ['load', server.url, folder, JSON.stringify(tuning)] },
@@ -132,8 +133,8 @@ const result = {
 };
 const turns = large ? ['download'] : ['download', 'save', 'load', 'delete'];
 for (let n = 0; result.kills < Number(values.count); n++) {
-  const what = turns[n % turns.length],
-    { args, from } = WHAT[what];
+  const what = turns[n % turns.length];
+  const { args, from } = WHAT[what];
   await rm(scratch, { recursive: true, force: true });
   if (from) await cp(from, scratch, { recursive: true });
   server.forget();

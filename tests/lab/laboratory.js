@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { CODES } from '../../js/index.node.js';
 import { faultyServer } from '../js/faulty-server.js';
 import { KINDS } from './faults.js';
-import { randoms } from './randoms.js';
+import { randoms } from '../support/random.js';
 
 /** @typedef {import('./faults.js').Kind} Kind */
 /** right: a model; coded: an error with a code; else what was broken that must not be. @typedef {'right' | 'coded'} Held */
@@ -45,8 +45,8 @@ const LONGEST_MS = 10_000;
 /** With the package's own settings silences take their time, of which the caller is told meanwhile. */
 const USUAL_LONGEST_MS = 240_000;
 /** Requests, or calls of a method, before the fault; of requests there are few with the package's own settings. */
-const MOMENTS = 12,
-  FEWER = 4;
+const MOMENTS = 12;
+const FEWER = 4;
 
 /** How the n-th run goes: kinds in turn, all else by chance. @param {number} n @param {number} seed
  * @param {boolean} [storing] @returns {Plan} */
@@ -54,8 +54,8 @@ export function planOf(n, seed, storing = true) {
   const random = randoms(seed * 1_000_003 + n * 7919);
   random();
   const kinds = storing ? KINDS : KINDS.filter(({ server, client }) => server || client);
-  const kind = kinds[n % kinds.length],
-    drawn = SITUATIONS[Math.floor(random() * 3)];
+  const kind = kinds[n % kinds.length];
+  const drawn = SITUATIONS[Math.floor(random() * 3)];
   // What happens to a copy at rest needs one.
   const from = !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn;
   return {
@@ -94,8 +94,8 @@ export class Laboratory {
   /** Makes a whole copy, and a part of one. */
   async open() {
     this.server = await faultyServer({ after: (/** @type {() => unknown} */ f) => this.#after.push(f) }, this.bytes);
-    const place = this.#place,
-      { server } = this;
+    const place = this.#place;
+    const { server } = this;
     await place.open(server);
     await place.tune(PATIENT);
     for (const bytes of [this.bytes, this.other]) {
@@ -155,13 +155,13 @@ export class Laboratory {
 
   /** Gives what held, or in words what did not. @param {Plan} plan */
   async run(plan) {
-    const place = this.#place,
-      { kind } = plan;
+    const place = this.#place;
+    const { kind } = plan;
     await place.begin(plan.from);
     if (kind.rest) await place.damage(kind, plan.seed);
     await place.tune(this.#packaged ? {} : TUNING);
-    const outcome = await this.#broken(plan),
-      ended = outcome === 'right' || outcome === 'coded';
+    const outcome = await this.#broken(plan);
+    const ended = outcome === 'right' || outcome === 'coded';
     await place.tune(PATIENT);
     const problem = ended && (await this.#afterwards(plan));
     await place.end(ended && !problem);
@@ -170,15 +170,15 @@ export class Laboratory {
 
   /** The load with the fault. @param {Plan} plan */
   async #broken({ kind, moment, lasting, digest, engine, seed }) {
-    const place = this.#place,
-      facts = { bytes: this.bytes, other: this.other, random: randoms(seed) };
-    const fault = kind.server?.(facts) ?? {},
-      options = digest ? { sha256: this.digest } : {};
+    const place = this.#place;
+    const facts = { bytes: this.bytes, other: this.other, random: randoms(seed) };
+    const fault = kind.server?.(facts) ?? {};
+    const options = digest ? { sha256: this.digest } : {};
     const first = this.#packaged ? Math.floor(moment / FEWER) : moment;
     this.#usual((n) => ((lasting ? n >= first : n === first) ? fault : {}));
     const began = performance.now();
-    let last = began,
-      untold = 0;
+    let last = began;
+    let untold = 0;
     const told = () => {
       untold = Math.max(untold, performance.now() - last);
       last = performance.now();
@@ -199,8 +199,8 @@ export class Laboratory {
 
   /** What is wrong when nothing is broken any more; '' if nothing is. @param {Plan} plan */
   async #afterwards({ kind, from, digest, engine }) {
-    const place = this.#place,
-      cleared = kind.client?.startsWith('clears');
+    const place = this.#place;
+    const cleared = kind.client?.startsWith('clears');
     const later = (/** @type {object} */ options) => this.#judged(place.load({ engine, ...options }), kind.other);
     if (from === 'whole' && !cleared && !kind.rest) {
       this.#usual(() => ({ status: 403 }));
@@ -236,8 +236,8 @@ export async function experiment(bytes, { place, numbers, seed, usual = false, e
   try {
     await laboratory.open();
     for (const n of numbers) {
-      const plan = planOf(n, seed, place.storing),
-        result = await laboratory.run(plan);
+      const plan = planOf(n, seed, place.storing);
+      const result = await laboratory.run(plan);
       const row = (rows[plan.kind.name] ??= { tried: 0, right: 0, coded: 0, broken: [] });
       row.tried++;
       row.waited = longer(row.waited, laboratory.waited);

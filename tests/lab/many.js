@@ -2,14 +2,14 @@
  * many: a browser that has hundreds of long conversations: how long the list and searches take, from the key to what is
  * shown, and what the page holds in memory beside one that has few. As a table for docs/page.md:
  *
- *   node tests/e2e/many.js [--conversations 500] [--turns 200] [--browser chromium,firefox] [--write]
+ *   node tests/lab/many.js [--conversations 500] [--turns 200] [--browser chromium,firefox] [--write]
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { random } from '../../tools/vocab.js';
-import { BROWSERS, PICKING, chooseFiles, launch, openTab, servePage, until } from './helpers.js';
+import { random } from '../../tools/models/vocab.js';
+import { BROWSERS, PICKING, chooseFiles, launch, openTab, servePage, until } from '../e2e/helpers.js';
 import { keep } from './tables.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -22,8 +22,8 @@ const { values } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const conversations = Number(values.conversations),
-  turns = Number(values.turns);
+const conversations = Number(values.conversations);
+const turns = Number(values.turns);
 
 const SYLLABLES = [
   'ka',
@@ -59,8 +59,8 @@ function wordsFrom(draw) {
 
 /** As many conversations as a file of the page. @param {number} count */
 function file(count) {
-  const draw = random(7),
-    text = wordsFrom(draw);
+  const draw = random(7);
+  const text = wordsFrom(draw);
   const all = Array.from({ length: count }, (_, n) => ({
     title: `${text(5)} ${n}`,
     named: true,
@@ -79,8 +79,8 @@ function file(count) {
 
 /** @param {Page} page @param {number} count */
 async function takeIn(page, count) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-many-')),
-    name = path.join(folder, 'all.json');
+  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-many-'));
+  const name = path.join(folder, 'all.json');
   writeFileSync(name, file(count));
   await chooseFiles(page, '#library-file', name);
   await page.waitForFunction(
@@ -124,12 +124,12 @@ async function heap(page) {
   return (await page.metrics()).JSHeapUsedSize ?? NaN;
 }
 
-/** @param {import('./helpers.js').BrowserName} name */
+/** @param {import('../e2e/helpers.js').BrowserName} name */
 async function measure(name) {
-  const server = await servePage(),
-    browser = await launch(name, { protocolTimeout: 900_000 });
-  const tab = await openTab(browser, server.url),
-    { page } = tab;
+  const server = await servePage();
+  const browser = await launch(name, { protocolTimeout: 900_000 });
+  const tab = await openTab(browser, server.url);
+  const { page } = tab;
   page.setDefaultTimeout(600_000);
   await until(page, PICKING);
   await page.click('#library-toggle');
@@ -141,8 +141,8 @@ async function measure(name) {
   await page.reload();
   await until(page, PICKING);
   await page.waitForSelector('.talk');
-  const many = await heap(page),
-    text = wordsFrom(random(8));
+  const many = await heap(page);
+  const text = wordsFrom(random(8));
   const list = await searches(page, ['', '', '', '', '', '', '', '', '']);
   const found = await searches(
     page,

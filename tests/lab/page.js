@@ -4,7 +4,7 @@ import { inspectModel, loadModel, modelCache } from '../../js/index.js';
 import { environment } from '../../js/platform/env.js';
 import { disturbed } from './client.js';
 import { KINDS } from './faults.js';
-import { randoms } from './randoms.js';
+import { randoms } from '../support/random.js';
 
 /** @typedef {{ is: number } | { code?: string, stack?: string }} Outcome is: which model, -1 for another one */
 

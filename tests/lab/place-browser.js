@@ -25,9 +25,9 @@ const FAULTY = {
 /** A private window of a browser, which is closed with it if it is nobody's.
  * @param {'chromium' | 'firefox'} name @param {import('puppeteer-core').Browser} [shared] @returns {Promise<Page>} */
 async function tab(name, shared) {
-  const browser = shared ?? (await launch(name)),
-    context = await browser.createBrowserContext(),
-    page = await context.newPage();
+  const browser = shared ?? (await launch(name));
+  const context = await browser.createBrowserContext();
+  const page = await context.newPage();
   return {
     run: (f, ...args) => page.evaluate(f, ...args),
     goto: (url) => page.goto(url),

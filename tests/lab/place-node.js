@@ -7,7 +7,7 @@ import { openStore } from '../../js/download/store-node.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { disturbed } from './client.js';
-import { randoms } from './randoms.js';
+import { randoms } from '../support/random.js';
 import { readThrough } from './reading.js';
 import { faultyStore } from './store.js';
 
@@ -70,8 +70,8 @@ export class NodePlace {
   async damage({ rest }, seed) {
     const [[bytes], [other]] = this.#known;
     for (const name of await readdir(this.#folder)) {
-      const path = join(this.#folder, name),
-        copy = await readFile(path);
+      const path = join(this.#folder, name);
+      const copy = await readFile(path);
       const broken = rest?.(copy, {
         bytes: /** @type {Buffer} */ (bytes),
         other: /** @type {Buffer} */ (other),
@@ -85,9 +85,9 @@ export class NodePlace {
   /** engine: or bytes are read as for one.
    * @param {{ sha256?: string, fault?: import('./laboratory.js').StoreFault, engine: boolean, told?: () => void }} options */
   load({ sha256, fault, engine, told }) {
-    const { url } = this.#server,
-      cache = this.#cache(fault),
-      options = sha256 ? { cache, sha256 } : { cache };
+    const { url } = this.#server;
+    const cache = this.#cache(fault);
+    const options = sha256 ? { cache, sha256 } : { cache };
     const proves = (/** @type {Buffer} */ bytes) =>
       this.#known.some(([known]) => bytes.equals(/** @type {Buffer} */ (known)));
     return this.#outcome(
@@ -99,8 +99,8 @@ export class NodePlace {
 
   /** @param {string} what @param {number} moment @param {{ sha256?: string }} options */
   disturb(what, moment, options) {
-    const { url } = this.#server,
-      cache = this.#cache();
+    const { url } = this.#server;
+    const cache = this.#cache();
     const load = (/** @type {object} */ more = {}) => this.#logits(url, { ...options, cache, ...more });
     return this.#outcome(disturbed({ load, inspect: () => inspectModel(url, { cache }), cache }, what, moment));
   }
@@ -112,8 +112,8 @@ export class NodePlace {
   /** @param {import('./laboratory.js').StoreFault} [fault] */
   #cache(fault) {
     if (!fault) return openCache(this.#folder);
-    const { moment, lasting } = fault,
-      active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
+    const { moment, lasting } = fault;
+    const active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
     return openCache(faultyStore(openStore(this.#folder), fault, active));
   }
 

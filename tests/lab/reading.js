@@ -37,8 +37,8 @@ export async function readThrough(url, { cache, sha256, proves = () => true }) {
   );
   try {
     await download.open();
-    const { digest } = download,
-      bytes = await allOf(download);
+    const { digest } = download;
+    const bytes = await allOf(download);
     if (digest && sha256Of(bytes) !== digest) throw new GemmaError('sha256-mismatch', 'other bytes');
     if (!proves(bytes)) throw new GemmaError('bad-magic', 'no model');
     await download.close();
@@ -52,8 +52,8 @@ export async function readThrough(url, { cache, sha256, proves = () => true }) {
 /** @param {Download} download */
 async function allOf(download) {
   /** @type {Buffer[]} */
-  const pieces = [],
-    window = new Uint8Array(READ);
+  const pieces = [];
+  const window = new Uint8Array(READ);
   for (let count; (count = await download.read(window)); ) pieces.push(Buffer.from(window.subarray(0, count)));
   for (let piece; (piece = await download.next()); ) pieces.push(Buffer.from(piece));
   return Buffer.concat(pieces);

@@ -1,12 +1,12 @@
 /* run: the laboratory as a whole (laboratory.js), or a single run again.
- *   node tests/faults/run.js [--side node|chromium|firefox|webkit] [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
+ *   node tests/lab/run.js [--side node|chromium|firefox|webkit] [--runs 2000] [--seed 1] [--first 0] [--kind TEXT] [--save FILE]
  *     [--add FILE]… [--usual] [--write]
  * --kind: only kinds whose name has that in it; --save: what was found, to --add it to another run; --write: a table of
- * what was tried, how often, and what held: of Node in docs/faults.md, of browsers in docs/lost.md; --usual: with the
+ * what was tried, how often, and what held: of Node in docs/reports/faults.md, of browsers in docs/reports/lost.md; --usual: with the
  * package's own settings (Node), where it counts how long a caller is told nothing */
 import { readFile, writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { keep } from '../e2e/tables.js';
+import { keep } from './tables.js';
 import { testModel } from '../js/models.js';
 import { KINDS } from './faults.js';
 import { experiment, longer } from './laboratory.js';
@@ -28,8 +28,8 @@ const { values } = parseArgs({
   },
 });
 if (values.kind) KINDS.splice(0, KINDS.length, ...KINDS.filter(({ name }) => name.includes(String(values.kind))));
-const runs = Number(values.runs),
-  began = Date.now();
+const runs = Number(values.runs);
+const began = Date.now();
 const place = values.side === 'node' ? new NodePlace() : browserPlace(/** @type {any} */ (values.side));
 const rows = await experiment(await readFile(await testModel('parity-q4_0')), {
   place,
@@ -64,6 +64,6 @@ const tried = Object.values(rows).reduce((sum, row) => sum + row.tried, 0);
 console.log(`${place.name}: ${Object.keys(rows).length} kinds, ${tried} runs, ${broken.length} of them broke a rule`);
 if (values.write && values.usual) keep('faults.md', 'waits', waitsOf(rows), 1);
 else if (values.write && values.side === 'node')
-  await keepTable('docs/faults.md', tableOf(rows, { runs: tried, seed: Number(values.seed) }));
+  await keepTable('docs/reports/faults.md', tableOf(rows, { runs: tried, seed: Number(values.seed) }));
 else if (values.write) keep('lost.md', 'laboratory', linesOf(rows, place.name), 2);
 process.exitCode = broken.length ? 1 : 0;

@@ -1,7 +1,7 @@
 /* soak: a model works for hours, in Node and in browsers: conversations, aborts, saved states, loads from the store, new
  * pages. Every answer must be that of an engine that did nothing before, and memory must stay where it was.
- *   node tests/faults/soak.js [--minutes 120] [--sides node,chromium,firefox] [--rest 0] [--write]
- * rest: ms between two rounds; write: the table of docs/faults.md. Memory is what the processes hold (VmRSS), its median
+ *   node tests/lab/soak.js [--minutes 120] [--sides node,chromium,firefox] [--rest 0] [--write]
+ * rest: ms between two rounds; write: the table of docs/reports/faults.md. Memory is what the processes hold (VmRSS), its median
  * over the second and over the last tenth of the time. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -12,13 +12,13 @@ import { parseArgs } from 'node:util';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { serveBuilt } from '../e2e/built.js';
 import { launch, peaksBelow } from '../e2e/helpers.js';
-import { keep } from '../e2e/tables.js';
+import { keep } from './tables.js';
 import { faultyServer } from '../js/faulty-server.js';
 import { testModel } from '../js/models.js';
 import { expectations, round } from './soaking.js';
 
-const NAME = 'parity-q4_0',
-  RELOAD_EVERY = 25;
+const NAME = 'parity-q4_0';
+const RELOAD_EVERY = 25;
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '120' },
@@ -27,8 +27,8 @@ const { values } = parseArgs({
     write: { type: 'boolean', default: false },
   },
 });
-const span = Number(values.minutes) * 60_000,
-  rest = Number(values.rest);
+const span = Number(values.minutes) * 60_000;
+const rest = Number(values.rest);
 
 /** Bytes that a process and all below it hold now (Linux). @param {number} pid */
 const held = (pid) =>
@@ -49,8 +49,8 @@ const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
 
 /** @param {Awaited<ReturnType<typeof expectations>>} talks @returns {Promise<Side>} */
 async function nodeSide(talks) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-soak-')),
-    cache = openCache(folder);
+  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-soak-'));
+  const cache = openCache(folder);
   /** @type {(() => unknown)[]} */
   const after = [];
   const bytes = await readFile(await testModel(NAME));
@@ -83,8 +83,8 @@ async function nodeSide(talks) {
 async function browserSide(name, talks) {
   const file = await testModel(NAME);
   const server = await serveBuilt({ mounts: { '/models/': dirname(file) } });
-  const browser = await launch(name),
-    page = await (await browser.createBrowserContext()).newPage();
+  const browser = await launch(name);
+  const page = await (await browser.createBrowserContext()).newPage();
   await page.goto(server.url);
   const pid = /** @type {number} */ (browser.process()?.pid);
   return {
@@ -120,9 +120,9 @@ async function browserSide(name, talks) {
 
 /** @param {Side} side */
 async function soak(side) {
-  const memory = [],
-    began = performance.now(),
-    loads = { stored: 0, cached: 0 };
+  const memory = [];
+  const began = performance.now();
+  const loads = { stored: 0, cached: 0 };
   let rounds = 0;
   for (; performance.now() - began < span; rounds++) {
     if (rounds % RELOAD_EVERY === 0) {

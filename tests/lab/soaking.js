@@ -24,19 +24,19 @@ export async function expectations(model) {
  * @param {import('../../js/index.node.js').Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
  * @param {number} n */
 export async function round(model, talks, n) {
-  const kind = n % ROUNDS,
-    expected = talks[kind];
+  const kind = n % ROUNDS;
+  const expected = talks[kind];
   const same = (/** @type {string} */ what, /** @type {unknown} */ got, /** @type {unknown} */ wanted) => {
     if (JSON.stringify(got) !== JSON.stringify(wanted))
       throw new Error(`round ${n}, ${what}: ${JSON.stringify([wanted, got])}`);
   };
-  const chat = await conversation(model, kind),
-    name = `soak ${kind}`;
+  const chat = await conversation(model, kind);
+  const name = `soak ${kind}`;
   await model.stateCache.put(name, await chat.save());
   same('what was said next', await next(chat), expected.next);
 
-  const control = new AbortController(),
-    cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
+  const control = new AbortController();
+  const cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
   let pieces = 0;
   for await (const piece of cut) if (piece && ++pieces > n % 7) control.abort();
   const { tokens } = await cut.result();

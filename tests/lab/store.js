@@ -1,6 +1,6 @@
 /* store: a store that fails on command: one method, in one way, once or from some call on (faults.js). */
 
-/** @typedef {import('../../js/platform/env.js').Store} Store */
+/** @typedef {import('../../js/protocol.js').Store} Store */
 
 /** @type {Record<string, (call: Function, args: any[]) => unknown>} */
 const WAYS = {

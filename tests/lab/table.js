@@ -1,12 +1,12 @@
-/* table: what the laboratory found, for the documents: between the marks of its name in docs/faults.md. */
+/* table: what the laboratory found, for the documents: between the marks of its name in docs/reports/faults.md. */
 import { readFile, writeFile } from 'node:fs/promises';
 
 /** @typedef {import('./laboratory.js').Row} Row */
 
 /** @param {Record<string, Row>} rows @param {{ runs: number, seed: number, where?: string }} run */
 export function tableOf(rows, { runs, seed, where = `Node ${process.versions.node.split('.')[0]}` }) {
-  const all = Object.entries(rows),
-    broken = all.flatMap(([name, row]) => row.broken.map((words) => `- ${name}: ${words}`));
+  const all = Object.entries(rows);
+  const broken = all.flatMap(([name, row]) => row.broken.map((words) => `- ${name}: ${words}`));
   const sum = (/** @type {'right' | 'coded'} */ key) => all.reduce((total, [, row]) => total + row[key], 0);
   return `${where}, ${all.length} kinds, ${runs} runs (seed ${seed}): ${sum('right')} right models, ${sum('coded')} coded errors, ${broken.length} broken rules${broken.length ? ':' : '.'}
 ${broken.length ? `\n${broken.join('\n')}\n` : ''}
@@ -52,8 +52,8 @@ export function waitsOf(rows) {
 
 /** @param {string} file of the documents @param {string} table */
 export async function keepTable(file, table) {
-  const marks = /(<!-- kept: laboratory -->\n)[^]*(<!-- end of laboratory -->)/,
-    text = await readFile(file, 'utf8');
+  const marks = /(<!-- kept: laboratory -->\n)[^]*(<!-- end of laboratory -->)/;
+  const text = await readFile(file, 'utf8');
   if (!marks.test(text)) throw new Error(`${file} has no marks for the laboratory`);
   await writeFile(
     file,

@@ -2,16 +2,16 @@
  * time stay. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { root } from './helpers.js';
+import { root } from '../e2e/helpers.js';
 
-/** @param {string} page of docs/ @param {string} name @param {string[]} lines two of a head, and rows
+/** @param {string} page of docs/reports/ @param {string} name @param {string[]} lines two of a head, and rows
  * @param {number} keys cells that say what a row is about */
 export function keep(page, name, lines, keys) {
-  const file = path.join(root, 'docs', page),
-    text = readFileSync(file, 'utf8');
+  const file = path.join(root, 'docs', 'reports', page);
+  const text = readFileSync(file, 'utf8');
   const marks = new RegExp(`(<!-- kept: ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);
   const [, , old = ''] = marks.exec(text) ?? [];
-  if (!marks.test(text)) throw new Error(`docs/${page} has no marks for ${name}`);
+  if (!marks.test(text)) throw new Error(`docs/reports/${page} has no marks for ${name}`);
   const key = (/** @type {string} */ row) =>
     row
       .split('|')

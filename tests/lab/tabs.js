@@ -2,16 +2,16 @@
  * tabs: several tabs of a browser that share a model (js/shared/), and the ways in which their owner goes. The test beside
  * it (shared.test.js) tries a few; the whole, as a table for docs/shared.md:
  *
- *   node tests/e2e/tabs.js [--tabs 2,4,8] [--handovers 20] [--browser chromium,firefox] [--write]
+ *   node tests/lab/tabs.js [--tabs 2,4,8] [--handovers 20] [--browser chromium,firefox] [--write]
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
-import { isMain } from '../../tools/proc.js';
+import { isMain } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
-import { TUNING, serveBuilt } from './built.js';
-import { BROWSERS, launch, peaksBelow } from './helpers.js';
+import { TUNING, serveBuilt } from '../e2e/built.js';
+import { BROWSERS, launch, peaksBelow } from '../e2e/helpers.js';
 import { keep } from './tables.js';
 
 const ENDLESS = { 1: -1e30, 8: -1e30 };
@@ -56,8 +56,8 @@ export async function asksOf(file, count, maxTokens) {
   const model = await loadModel(file, { threads: 1, contextLength: 512 });
   const asks = [];
   for (let i = 0; i < count; i++) {
-    const prompt = `Number ${i} is `,
-      options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
+    const prompt = `Number ${i} is `;
+    const options = { maxTokens: maxTokens + 7 * i, seed: i, logitBias: ENDLESS };
     const { text, tokens, finishReason } = await model.generate(prompt, options);
     asks.push({ prompt, options, expected: { text, tokens, finishReason, pieces: text } });
   }
@@ -65,22 +65,27 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** A server that counts the model's bytes. @param {string} file */
-export async function serveModel(file) {
-  const bytes = readFileSync(file),
-    state = { sent: 0, gone: false };
+/** A server that counts the model's bytes. @param {string} file
+ * @param {{ tuning?: object, delay?: number }} [how] delay: milliseconds before each 64 KB */
+export async function serveModel(file, { tuning = TUNING, delay = 0 } = {}) {
+  const bytes = readFileSync(file);
+  const state = { sent: 0, gone: false };
   const built = await serveBuilt({
-    tuning: TUNING,
+    tuning,
     script: SCRIPT,
     intercept: async (request, response) => {
       if (!request.url?.startsWith('/model.gguf')) return false;
       if (state.gone) return (response.destroy(), true);
       const [, from = '0', to = ''] = /bytes=(\d+)-(\d*)/.exec(request.headers.range ?? '') ?? [];
-      const first = Number(from),
-        last = Math.min(Number(to || bytes.length), bytes.length - 1);
+      const first = Number(from);
+      const last = Math.min(Number(to || bytes.length), bytes.length - 1);
       response.writeHead(206, { ETag: '"1"', 'Content-Range': `bytes ${first}-${last}/${bytes.length}` });
       for (let at = first; at <= last && !response.destroyed; at += 65536) {
         const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
+        if (delay)
+          await new Promise((resolve) => {
+            setTimeout(resolve, delay);
+          });
         state.sent += piece.length;
         await new Promise((resolve) => {
           response.write(piece, resolve);
@@ -193,8 +198,8 @@ export class Tabs {
 
   /** The owner goes; gives its tab where it stays. @param {string} how */
   async end(how) {
-    const owner = await this.owner(),
-      stays = ['kill engine', 'restart', 'freeze'].includes(how);
+    const owner = await this.owner();
+    const stays = ['kill engine', 'restart', 'freeze'].includes(how);
     if (!stays) this.pages.splice(this.pages.indexOf(owner), 1);
     if (how === 'close') await owner.close();
     else if (how === 'dispose') await owner.evaluate('lab.model.dispose()').then(() => owner.close());
@@ -238,13 +243,13 @@ function memoryOf(pid) {
 /** A row of the table. @typedef {{ browser: string, tabs: number, handed: number, ways: Record<string, number>, calls: number, waiting: number,
  *   begun: number, wrong: number, longest: number, memory: { none: number, all: number } }} Row */
 
-/** So many tabs, whose owner goes so many times. @param {import('./helpers.js').BrowserName} name @param {number} count
+/** So many tabs, whose owner goes so many times. @param {import('../e2e/helpers.js').BrowserName} name @param {number} count
  * @param {number} handovers @param {Ask[]} asks @param {Awaited<ReturnType<typeof serveModel>>} server @returns {Promise<Row>} */
 async function trial(name, count, handovers, asks, server) {
-  const browser = await launch(name),
-    pid = /** @type {number} */ (browser.process()?.pid);
-  const tabs = new Tabs(await browser.createBrowserContext(), server),
-    memory = { none: 0, all: 0 };
+  const browser = await launch(name);
+  const pid = /** @type {number} */ (browser.process()?.pid);
+  const tabs = new Tabs(await browser.createBrowserContext(), server);
+  const memory = { none: 0, all: 0 };
   /** @type {Row} */
   const row = {
     browser: name,
@@ -275,8 +280,8 @@ async function trial(name, count, handovers, asks, server) {
       setTimeout(resolve, 50 + Math.random() * 300);
     });
     await tabs.end(how);
-    const before = performance.now(),
-      { waiting, begun } = await tabs.under();
+    const before = performance.now();
+    const { waiting, begun } = await tabs.under();
     const { count: calls, wrong } = await tabs.answers();
     for (const one of wrong) console.error(how, JSON.stringify(one));
     row.ways[how] = (row.ways[how] ?? 0) + 1;
@@ -322,11 +327,11 @@ if (isMain(import.meta.url)) {
       write: { type: 'boolean' },
     },
   });
-  const file = await testModel('medium'),
-    asks = await asksOf(file, 3, 24),
-    server = await serveModel(file);
+  const file = await testModel('medium');
+  const asks = await asksOf(file, 3, 24);
+  const server = await serveModel(file);
   const rows = [];
-  for (const name of /** @type {import('./helpers.js').BrowserName[]} */ (values.browser.split(','))) {
+  for (const name of /** @type {import('../e2e/helpers.js').BrowserName[]} */ (values.browser.split(','))) {
     for (const count of values.tabs.split(',').map(Number)) {
       rows.push(await trial(name, count, Number(values.handovers), asks, server));
       console.log(JSON.stringify(rows.at(-1)));

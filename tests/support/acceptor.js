@@ -4,8 +4,8 @@
  * with the compilers and the lowering that it judges; strings are decoded by JSON.parse.
  */
 
-/** @typedef {import('../../../js/grammar/nodes.js').Node} Node */
-/** @typedef {import('../../../js/grammar/nodes.js').Grammar} Grammar */
+/** @typedef {import('../../js/grammar/nodes.js').Node} Node */
+/** @typedef {import('../../js/grammar/nodes.js').Grammar} Grammar */
 
 class Acceptor {
   /** @param {Grammar['rules']} rules @param {string} text */
@@ -31,8 +31,8 @@ class Acceptor {
   /** @param {Node} node @param {number} from @returns {Set<number>} */
   find(node, from) {
     if ('literal' in node) {
-      const letters = [...node.literal],
-        fits = letters.every((letter, i) => this.letters[from + i] === letter);
+      const letters = [...node.literal];
+      const fits = letters.every((letter, i) => this.letters[from + i] === letter);
       return new Set(fits ? [from + letters.length] : []);
     }
     if ('chars' in node) {
@@ -91,7 +91,7 @@ class Acceptor {
     return new Set(value.isWellFormed() && holds(node, this.rules, value) ? [end + 1] : []);
   }
 
-  /** @param {import('../../../js/grammar/nodes.js').Automaton} automaton @param {number} from */
+  /** @param {import('../../js/grammar/nodes.js').Automaton} automaton @param {number} from */
   run({ start, accept, edges }, from) {
     const all = new Set();
     let state = start;
@@ -106,8 +106,8 @@ class Acceptor {
 
   /** @param {Extract<Node, { members: any }>} node @param {number} from */
   members({ members, colon, comma, min, max }, from) {
-    const all = new Set(),
-      seen = new Set();
+    const all = new Set();
+    const seen = new Set();
     const open = [{ place: from, bits: 0n, count: 0 }];
     for (let state = open.pop(); state; state = open.pop()) {
       const { place, bits, count } = state;

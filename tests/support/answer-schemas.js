@@ -56,8 +56,8 @@ function made(next, depth) {
 
 /** @param {(n: number) => number} next @param {number} depth */
 function objectOf(next, depth) {
-  const first = next(NAMES.length),
-    names = Array.from({ length: 1 + next(4) }, (_, i) => NAMES[(first + 3 * i) % NAMES.length]);
+  const first = next(NAMES.length);
+  const names = Array.from({ length: 1 + next(4) }, (_, i) => NAMES[(first + 3 * i) % NAMES.length]);
   return {
     type: 'object',
     properties: Object.fromEntries(names.map((name) => [name, made(next, depth - 1)])),

@@ -85,8 +85,8 @@ export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   };
   /** @returns {any} */
   const members = (/** @type {number} */ rule, /** @type {number} */ depth) => {
-    const names = ['a', 'b', 'ab'].slice(0, 1 + random(3)),
-      required = names.filter(() => random(2) === 0);
+    const names = ['a', 'b', 'ab'].slice(0, 1 + random(3));
+    const required = names.filter(() => random(2) === 0);
     const max = random(2) ? Infinity : Math.max(required.length, 1 + random(3));
     const others = {
       except: [

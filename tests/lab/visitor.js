@@ -2,14 +2,14 @@
  * visitor: somebody goes through the page in named steps, while it is loaded anew at random moments and its process is
  * killed: no message, draft or model may be lost. The test beside it (page-visitor.test.js) goes once; with more of both:
  *
- *   node tests/e2e/visitor.js [--browser chromium,firefox,webkit] [--seed 1] [--reloads 20] [--kills 5] [--write]
+ *   node tests/lab/visitor.js [--browser chromium,firefox,webkit] [--seed 1] [--reloads 20] [--kills 5] [--write]
  *
  * WebKit, where it is, is without kills: its driver ends with the page.
  */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
-import { isMain } from '../../tools/proc.js';
-import { random } from '../../tools/vocab.js';
+import { isMain } from '../../tools/support/proc.js';
+import { random } from '../../tools/models/vocab.js';
 import {
   ANSWERED,
   BROWSERS,
@@ -25,13 +25,14 @@ import {
   say,
   servePage,
   setOptions,
+  shortcut,
   shown,
   slowly,
   until,
-} from './helpers.js';
+} from '../e2e/helpers.js';
 import { keep } from './tables.js';
-import { WebKitPage } from './webkit-page.js';
-import { WebKit, noWebKit } from './webkit.js';
+import { WebKitPage } from '../e2e/webkit-page.js';
+import { WebKit, noWebKit } from '../e2e/webkit.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ page: Page, medium: string, slow: (on: boolean) => void }} At */
@@ -46,11 +47,6 @@ const field = (page, text) =>
     one.value = value;
     one.dispatchEvent(new Event('input', { bubbles: true }));
   }, text);
-/** Outside of fields letters are shortcuts. @param {Page} page @param {import('puppeteer-core').KeyInput} key */
-async function shortcut(page, key) {
-  await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur());
-  await page.keyboard.press(key);
-}
 /** The list of conversations is there. @param {Page} page */
 async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
@@ -113,8 +109,8 @@ async function look(page) {
 /** Files to read in. @param {Page} page @param {string} text */
 const takeIn = (page, text) =>
   page.evaluate((json) => {
-    const data = new DataTransfer(),
-      input = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
+    const data = new DataTransfer();
+    const input = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
     data.items.add(new File([json], 'all.json'));
     input.files = data.files;
     input.dispatchEvent(new Event('change'));
@@ -566,6 +562,12 @@ const held = (page) =>
     chips: document.querySelectorAll('.chips li').length,
   }));
 
+/** Whether the open conversation has come into the list, which is written after the answer. Runs in the page. */
+const isListed = () => {
+  const [, id] = /^#\/c\/([\w-]+)/.exec(location.hash) ?? [];
+  return !id || document.querySelector(`li[data-id="${id}"]`) !== null;
+};
+
 /** The page as it is after it was loaded anew, or after its process was killed and it was opened again.
  * @param {Page} page @param {'reload' | 'kill'} how */
 async function interrupted(page, how) {
@@ -573,9 +575,9 @@ async function interrupted(page, how) {
     await page.reload();
     return page;
   }
-  const context = page.browserContext(),
-    address = page.url(),
-    other = await context.newPage(); // it keeps the profile
+  const context = page.browserContext();
+  const address = page.url();
+  const other = await context.newPage(); // it keeps the profile
   page.on('error', () => {});
   for (const { pid } of doomed(page.browser())) process.kill(pid, 'SIGKILL');
   // They may be gone, or may not know it yet.
@@ -618,10 +620,10 @@ function kept(before, now, running) {
  * stores: the browser keeps models */
 export async function visit(open, options) {
   let isSlow = false;
-  const tiny = await modelAddress('tiny'),
-    slow = (/** @type {boolean} */ on) => {
-      isSlow = on;
-    };
+  const tiny = await modelAddress('tiny');
+  const slow = (/** @type {boolean} */ on) => {
+    isSlow = on;
+  };
   const server = await servePage({ storyteller: tiny, intercept: slowly(/^\/models\/medium/, () => isSlow) });
   try {
     return await walk(await open(server.url), slow, options);
@@ -636,10 +638,10 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
   const medium = await modelAddress('medium');
   let { page } = tab;
   const steps = STEPS.filter(({ stored }) => stores || stored !== 'only');
-  const draw = random(seed),
-    chances = steps
-      .map((_, i) => i)
-      .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
+  const draw = random(seed);
+  const chances = steps
+    .map((_, i) => i)
+    .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
   chances.sort(() => draw() - 0.5);
   // A tab that is opened again has no Forward.
   const killed = chances.filter((i) => steps[i].name !== 'Back').slice(0, kills);
@@ -657,6 +659,7 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
       await new Promise((done) => {
         setTimeout(done, 1500);
       });
+    await page.waitForFunction(isListed);
     const before = await held(page);
     page = await interrupted(page, kind);
     const what = `${kind} after step ${i + 1}, “${name}”`;

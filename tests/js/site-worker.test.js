@@ -1,0 +1,386 @@
+/**
+ * The service worker of a site (web/offline/sw.js, as tools/build/site.js makes it) against hosts that send wrong answers, and
+ * against damaged storage. It runs here with stand-ins for the Cache Storage and the network;
+ * tests/e2e/page-offline.test.js has the same in browsers.
+ */
+import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import vm from 'node:vm';
+import { after, before, test } from 'node:test';
+import { buildSite } from '../../tools/build/site.js';
+import { types } from '../../tools/serve.js';
+
+const HOME = 'https://host.example/demo/';
+const HTML = '<!doctype html><title>Sign in to the network</title>';
+const NAMES = [
+  'app.js',
+  'worker.js',
+  'thread.js',
+  'template.js',
+  'lazy.js',
+  'style.css',
+  'storyteller.gguf',
+  ...['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((one) => `gemma-${one}.wasm`),
+];
+
+/** @typedef {(name: string, honest: Buffer) => { body: string | Buffer, status?: number, type?: string } | undefined} Lie */
+
+/** @type {string} */
+let folder;
+
+/** Two versions of a small site: they differ in the document, a script and an engine. */
+before(async () => {
+  folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gw-site-worker-'));
+  for (const version of ['first', 'second']) {
+    const page = path.join(folder, `page-${version}`);
+    fs.mkdirSync(page);
+    for (const name of NAMES) {
+      const own = /^(app|gemma-.*threads)/.test(name) ? version : 'both';
+      fs.writeFileSync(path.join(page, name), `/* ${name} of ${own} */ ${'x'.repeat(500)}`);
+    }
+    const index = `<html><head><title>${version}</title><script src="app.js"></script></head></html>`;
+    fs.writeFileSync(path.join(page, 'index.html'), index);
+    fs.writeFileSync(path.join(page, 'manifest.webmanifest'), '{}');
+    fs.writeFileSync(path.join(page, '404.html'), 'Not found');
+    await buildSite({ from: page, out: path.join(folder, version), compressed: false });
+  }
+});
+after(() => fs.rmSync(folder, { recursive: true }));
+
+/** A browser's storage and a host, as far as the worker knows them. */
+class World {
+  live = 'first';
+  /** @type {Lie} */
+  lie = () => undefined;
+  online = true;
+  /** The network redirects the document to a page of another origin. */
+  portal = false;
+  room = Infinity;
+  /** @type {{ name: string, cache: string }[]} */
+  asked = [];
+  /** The browser's HTTP cache. @type {Map<string, Response>} */
+  http = new Map();
+  /** @type {Map<string, Map<string, { bytes: Buffer, headers: Headers }>>} */
+  stored = new Map();
+
+  /** @param {string} version @param {string} name */
+  static honest(version, name) {
+    const file = path.join(folder, version, name || 'index.html');
+    return fs.existsSync(file) ? fs.readFileSync(file) : undefined;
+  }
+
+  /** @param {string | { url: string, mode: string }} what @param {{ cache?: string }} [options] */
+  async fetch(what, { cache = 'default' } = {}) {
+    const url = typeof what === 'string' ? what : what.url;
+    if (this.portal && url === HOME) {
+      // only a navigation may be redirected to another origin
+      if (typeof what === 'string' || what.mode !== 'navigate') throw new TypeError('Failed to fetch');
+      return Object.defineProperty(new Response(null), 'status', { value: 0 });
+    }
+    const name = url.slice(HOME.length);
+    const known = cache === 'default' && this.http.get(name);
+    if (known) return known.clone();
+    this.asked.push({ name, cache });
+    if (!this.online) throw new TypeError('Failed to fetch');
+    const honest = World.honest(this.live, name);
+    const wrong = this.lie(name, honest ?? Buffer.alloc(0));
+    const type = wrong?.type ?? (wrong ? 'text/html' : types[path.extname(name) || '.html']);
+    const status = wrong?.status ?? (wrong || honest ? 200 : 404);
+    const answer = new Response(wrong?.body ?? honest ?? HTML, { status, headers: { 'Content-Type': type } });
+    if (name) this.http.set(name, answer.clone()); // assets are immutable, whatever the answer was
+    return answer;
+  }
+
+  /** @param {string} cacheName @param {string} url */
+  match(cacheName, url) {
+    const found = this.stored.get(cacheName)?.get(url);
+    return found && new Response(found.bytes, { headers: found.headers });
+  }
+
+  caches() {
+    return {
+      keys: async () => [...this.stored.keys()],
+      delete: async (/** @type {string} */ name) => this.stored.delete(name),
+      match: async (/** @type {string} */ url, /** @type {{ cacheName?: string }} */ { cacheName } = {}) => {
+        for (const name of cacheName ? [cacheName] : this.stored.keys()) {
+          const found = this.match(name, url);
+          if (found) return found;
+        }
+        return undefined;
+      },
+      open: async (/** @type {string} */ name) => {
+        const files = this.stored.get(name) ?? new Map();
+        this.stored.set(name, files);
+        return {
+          match: async (/** @type {string} */ url) => this.match(name, url),
+          put: async (/** @type {string} */ url, /** @type {Response} */ response) => {
+            const bytes = Buffer.from(await response.arrayBuffer());
+            if (bytes.length > this.room) throw new DOMException('full', 'QuotaExceededError');
+            this.room -= bytes.length;
+            files.set(url, { bytes, headers: response.headers });
+          },
+        };
+      },
+    };
+  }
+
+  /** A service worker with the script of a version. @param {string} version */
+  worker(version) {
+    /** @type {Map<string, (event: any) => void>} */
+    const listeners = new Map();
+    /** @type {any} */
+    const scope = {
+      Response,
+      Headers,
+      URL,
+      crypto,
+      btoa,
+      location: new URL('sw.js', HOME),
+      caches: this.caches(),
+      fetch: this.fetch.bind(this),
+      registration: {},
+      skipWaiting: async () => {},
+      navigator: { hardwareConcurrency: 4, locks: { query: async () => ({}) } },
+      clients: { claim: async () => {}, matchAll: async () => [] },
+      addEventListener: (/** @type {string} */ type, /** @type {(event: any) => void} */ listen) =>
+        listeners.set(type, listen),
+    };
+    scope.self = scope;
+    vm.runInNewContext(fs.readFileSync(path.join(folder, version, 'sw.js'), 'utf8'), scope);
+    /** @param {string} type @param {object} [more] */
+    const fire = async (type, more) => {
+      /** @type {Promise<any>[]} */
+      const waits = [];
+      /** @type {any} */
+      let answer;
+      listeners.get(type)?.({
+        waitUntil: (/** @type {Promise<any>} */ one) => waits.push(one),
+        source: { postMessage() {} },
+        respondWith: (/** @type {any} */ one) => {
+          answer = one;
+        },
+        ...more,
+      });
+      const response = await answer;
+      const copy = response && Buffer.from(await response.arrayBuffer());
+      await Promise.all(waits);
+      return { response, body: copy?.toString() };
+    };
+    return {
+      install: () => fire('install'),
+      open: () => fire('message'),
+      get: (/** @type {string} */ name) =>
+        fire('fetch', {
+          request: { url: HOME + name, method: 'GET', mode: name ? 'cors' : 'navigate' },
+        }),
+    };
+  }
+
+  /** Every stored file is exactly as it was built. */
+  assertClean() {
+    for (const [cacheName, files] of this.stored) {
+      const version = cacheName.endsWith(versionOf('first')) ? 'first' : 'second';
+      for (const [url, { bytes }] of files) {
+        const name = url.slice(HOME.length);
+        assert.equal(bytes.toString(), World.honest(version, name)?.toString(), `${cacheName}: ${name}`);
+      }
+    }
+  }
+}
+
+/** @param {string} version */
+const versionOf = (version) => /data-version="(\w+)"/.exec(String(World.honest(version, '')))?.[1] ?? '';
+/** The built name of a file. @param {string} version @param {string} name */
+function built(version, name) {
+  const { name: stem, ext } = path.parse(name);
+  const all = fs.readdirSync(path.join(folder, version, 'assets'));
+  return `assets/${all.find((one) => new RegExp(`^${stem}-[0-9a-f]{10}\\${ext}$`).test(one))}`;
+}
+/** The engine that the worker chooses here. @param {World} world */
+const engineOf = (world) =>
+  [...[...world.stored.values()][0].keys()].find((url) => url.endsWith('.wasm'))?.slice(HOME.length) ?? '';
+
+/** @type {Record<string, (honest: Buffer) => ReturnType<Lie>>} */
+const ANSWERS = {
+  'a web page with status 200': () => ({ body: HTML }),
+  'a web page with the type of the file': () => ({ body: HTML, type: '' }),
+  'the first half': (honest) => ({ body: honest.subarray(0, honest.length / 2) }),
+  'wrong bytes of the right length': (honest) => ({ body: Buffer.from(honest.map((byte) => byte ^ 1)) }),
+  nothing: () => ({ body: '' }),
+  'status 404': () => ({ body: HTML, status: 404 }),
+};
+
+for (const [title, answer] of Object.entries(ANSWERS)) {
+  test(`a host that sends ${title}: nothing is installed until it is right; meanwhile the old version works`, async () => {
+    for (const file of ['', 'app-', 'worker-', 'style-', 'gemma-']) {
+      const lie = (/** @type {string} */ name, /** @type {Buffer} */ honest) =>
+        (file ? name.includes(file) : name === '') ? answer(honest) : undefined;
+      const world = new World();
+      world.lie = lie;
+      await assert.rejects(world.worker('first').install(), /Cannot store .*Upload the whole site again/, file);
+      world.assertClean();
+      world.lie = () => undefined; // the HTTP cache still has the wrong answer
+      await world.worker('first').install();
+      world.assertClean();
+
+      world.live = 'second';
+      const old = world.worker('first');
+      const changed = file === '' || /app|gemma/.test(file);
+      if (changed) {
+        world.lie = lie;
+        await assert.rejects(world.worker('second').install(), /Cannot store/, file);
+        world.online = false;
+        assert.match((await old.get('')).body ?? '', /<title>first/);
+        for (const name of ['app.js', 'worker.js'])
+          assert.match((await old.get(built('first', name))).body ?? '', /^\/\*/);
+        world.online = true;
+        world.lie = () => undefined;
+      }
+      await world.worker('second').install();
+      world.assertClean();
+      world.online = false;
+      assert.match((await world.worker('second').get('')).body ?? '', /<title>second/);
+    }
+  });
+
+  test(`a host that sends ${title} for what a tab asks for: the answer is neither used nor stored`, async () => {
+    const world = new World();
+    const worker = world.worker('first');
+    await worker.install();
+    const script = built('first', 'lazy.js');
+    const model = built('first', 'storyteller.gguf');
+    world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
+    const wrong = await worker.get(script);
+    assert.deepEqual([wrong.response.status, wrong.body], [502, '']);
+    await worker.get(model); // passed on as it comes: the page has its digest
+    await worker.open().catch(() => {});
+    world.assertClean();
+    world.lie = () => undefined;
+    for (const name of [script, model])
+      assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString());
+    world.online = false;
+    for (const name of [script, model]) assert.equal((await worker.get(name)).response.status, 200);
+    world.assertClean();
+  });
+}
+
+test('a host that still sends an old file under a new name: the new version waits', async () => {
+  const world = new World();
+  await world.worker('first').install();
+  world.live = 'second';
+  world.lie = (name) =>
+    name === built('second', 'app.js') ? { body: World.honest('first', built('first', 'app.js')) ?? '' } : undefined;
+  await assert.rejects(world.worker('second').install(), /Cannot store .*app-/);
+  world.lie = () => undefined;
+  await world.worker('second').install();
+  world.assertClean();
+});
+
+test('wrong answers that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
+  for (const body of [HTML, null]) {
+    // null: one bit
+    const world = new World();
+    const worker = world.worker('first');
+    await worker.install();
+    await worker.open();
+    await worker.get(built('first', 'storyteller.gguf'));
+    /** Damages every stored file. */
+    const damage = () => {
+      for (const files of world.stored.values()) {
+        for (const [url, file] of files) {
+          const flipped = Buffer.from(file.bytes);
+          flipped[flipped.length >> 1] ^= 4;
+          files.set(url, { ...file, bytes: body ? Buffer.from(body) : flipped });
+        }
+      }
+    };
+    const names = ['app.js', 'worker.js', 'lazy.js', 'storyteller.gguf']
+      .map((name) => built('first', name))
+      .concat(engineOf(world));
+    damage();
+    world.http.clear();
+    world.online = false;
+    for (const name of names) await assert.rejects(worker.get(name), /Failed to fetch/, name);
+    world.online = true;
+    for (const name of names)
+      assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString(), name);
+    assert.match((await worker.get('')).body ?? '', /<title>first/);
+    damage();
+    world.live = 'second';
+    const next = world.worker('second');
+    await next.install();
+    await next.open();
+    assert.equal(world.stored.size, 1);
+    world.assertClean();
+  }
+});
+
+test('the worker sets the media type, whatever the host calls a file', async () => {
+  const world = new World();
+  const worker = world.worker('first');
+  world.lie = (name, honest) => ({
+    body: honest,
+    type: name.endsWith('.wasm') ? 'text/html' : 'application/octet-stream',
+  });
+  await worker.install();
+  for (const name of ['', ...['app.js', 'style.css', 'lazy.js'].map((one) => built('first', one)), engineOf(world)]) {
+    const { response } = await worker.get(name);
+    assert.equal(response.headers.get('Content-Type'), types[path.extname(name) || '.html'], name);
+    assert.equal(response.headers.get('Cross-Origin-Embedder-Policy'), 'require-corp');
+  }
+});
+
+test('full storage: an update is not activated, the old version works; what is optional does not stop it', async () => {
+  const world = new World();
+  const worker = world.worker('first');
+  await worker.install();
+  await worker.get(built('first', 'storyteller.gguf'));
+  world.live = 'second';
+  world.room = 700;
+  await assert.rejects(world.worker('second').install(), { name: 'QuotaExceededError' });
+  world.online = false;
+  assert.match((await worker.get('')).body ?? '', /<title>first/);
+  world.online = true;
+  const needed = Object.keys(
+    JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
+  );
+  world.stored.delete([...world.stored.keys()][1]); // as the old version's worker does
+  const next = world.worker('second');
+  world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
+    (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),
+    560,
+  ); // and one engine
+  await next.install();
+  world.assertClean();
+  world.room = Infinity;
+  await next.open(); // the old files go, the rest comes
+  world.assertClean();
+  world.online = false;
+  assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);
+});
+
+test('a tab of the old version gets its files when the new one is active; what it lacks comes from the host, unstored', async () => {
+  const world = new World();
+  await world.worker('first').install();
+  world.live = 'second';
+  const next = world.worker('second');
+  await next.install();
+  const name = built('first', 'app.js');
+  assert.equal((await next.get(name)).body, World.honest('first', name)?.toString());
+  assert.equal((await next.get('assets/gone-0123456789.js')).response.status, 404);
+  world.lie = () => ({ body: HTML });
+  await next.get('assets/gone-0123456789.js');
+  world.assertClean();
+});
+
+test('a captive portal that redirects: shown when there is no good copy of the document, otherwise the copy is', async () => {
+  const world = new World();
+  const worker = world.worker('first');
+  await worker.install();
+  world.portal = true;
+  assert.match((await worker.get('')).body ?? '', /<title>first/);
+  world.stored.clear();
+  assert.equal((await worker.get('')).response.status, 0, 'the redirect itself, for the browser to follow');
+});

@@ -1,0 +1,364 @@
+/**
+ * hostile-generated: formats that grow, from a seed: expressions, schemas, grammars and choices of the kinds that make
+ * compilers of formats slow. Each one compiles or is refused with a code within the limit, the engine answers a plain call
+ * right afterwards, and memory stays bounded. A watchdog outside the thread that compiles reports a hang with its seed.
+ *
+ *   node tests/lab/hostile-formats.js [COUNT] [SEED]      COUNT formats (20,000) with both vocabularies
+ */
+import assert from 'node:assert/strict';
+import { pathToFileURL } from 'node:url';
+import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { Grammar } from '../../js/engine/grammar.js';
+import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
+import { ordered } from '../../js/grammar/ordered.js';
+import { bareEngine } from '../js/bare-engine.js';
+import { testModel } from '../js/models.js';
+import { randomOf } from '../support/random-grammars.js';
+
+/** @typedef {(n: number) => number} Random */
+/** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
+ *   engineHeap: number }} Counts */
+
+/** Milliseconds that each call may hold the engine: compiling, loading the result, each of the first masks, the plain
+ * call. The test has the watchdog alone. */
+const LIMIT_MS = 2000;
+const HANGS_MS = 30_000;
+/** Megabytes of JavaScript heap; a thread that needs more dies, which counts as a failure. */
+const HEAP_MB = 1024;
+/** Bytes that one matcher may hold in the engine: the grammar, at most 8 MB, and 32 MB of states. */
+const MATCHER_BYTES = 40 * 2 ** 20;
+const VOCABULARIES = ['tiny', 'gemma-vocab-tiny'];
+const STEPS = 6;
+
+const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
+  Array.from({ length: n }, (_, i) => make(i));
+const named = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
+  Object.fromEntries(times(n, (i) => [`m${i}`, make(i)]));
+
+/** @param {number} depth @param {(inner: any) => any} around @param {any} inner */
+function nested(depth, around, inner) {
+  for (let i = 0; i < depth; i++) inner = around(inner);
+  return inner;
+}
+
+const ATOMS = [
+  'a',
+  '.',
+  '\\w',
+  '\\b',
+  '\\B',
+  '^',
+  '$',
+  '[a-f]',
+  '[^a]',
+  '\\p{L}',
+  '(?=a)',
+  '(?!ab)',
+  '(a|b)',
+  '(a|ab)*',
+  'b?',
+  'c{2,5}',
+  '.*',
+  '\\d+',
+  '(x|y|z){0,3}',
+  '\\s',
+  'é',
+  '[\\p{L}\\d]',
+  '(?:a*)*',
+];
+
+/** @param {Random} random @param {number} most */
+const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS.length)]).join('');
+
+/** Expressions that take `n` of something. @type {((random: Random, n: number) => string)[]} */
+const REGEX = [
+  (random, n) => glued(random, 4).repeat(n),
+  (random, n) =>
+    `(${glued(random, 3)})${['*', '+', `{${n}}`, `{0,${n}}`, `{${n >> 1},}`][random(5)]}${glued(random, 2)}`,
+  (random, n) =>
+    nested(Math.min(n, 400), (inner) => `(${inner}${['*', '?', '{0,9}', '|a', 'b'][random(5)]})`, glued(random, 2)),
+  (random, n) => times(n, (i) => `${glued(random, 2)}${i}`).join('|'),
+  (random, n) => `(${times(n, (i) => `w${i}${'x'.repeat(random(3))}`).join('|')})*`,
+  (random, n) =>
+    `${times(n, (i) => `(?${random(2) ? '=' : '!'}.*${String.fromCharCode(97 + (i % 26))}{${i}})`).join('')}.*`,
+  (random, n) => `(a|b)*a(a|b){${n}}`,
+  (random, n) => `${'('.repeat(n)}a${')'.repeat(n)}`,
+  (random, n) => `${glued(random, 2)}?`.repeat(n) + glued(random, 2).repeat(n),
+  (random, n) => `.{${n}}\\b.{0,${n}}${glued(random, 2)}`,
+];
+
+const PARTS = [
+  () => ({ type: 'string' }),
+  () => ({ type: 'integer', multipleOf: 7 }),
+  () => ({ minimum: 3 }),
+  () => ({ pattern: 'a.*b' }),
+  () => ({ format: 'email' }),
+  () => ({ enum: [1, 'x', null] }),
+  () => ({ type: 'object', required: ['a', 'b'] }),
+  () => ({ items: { const: 1 } }),
+  () => ({ not: { type: 'null' } }),
+  () => ({ maxLength: 9 }),
+  () => ({ uniqueItems: false }),
+  () => ({ contains: { type: 'number' } }),
+];
+/** @param {Random} random @returns {any} */
+const part = (random) =>
+  random(4)
+    ? PARTS[random(PARTS.length)]()
+    : { [['anyOf', 'allOf', 'oneOf'][random(3)]]: [part(random), part(random)] };
+
+/** Schemas that take `n` of something. @type {((random: Random, n: number) => any)[]} */
+const SCHEMA = [
+  (random, n) => ({ type: 'object', required: times(n, (i) => `r${i}`) }),
+  (random, n) => ({
+    type: 'object',
+    properties: named(n, () => part(random)),
+    minProperties: n >> random(3),
+    required: ['m0'],
+  }),
+  (random, n) => ({ [['allOf', 'anyOf', 'oneOf'][random(3)]]: times(n, () => part(random)) }),
+  (random, n) => ({
+    [['allOf', 'anyOf', 'oneOf'][random(3)]]: times(n, (i) => ({
+      properties: { [`a${i % (1 + random(9))}`]: part(random) },
+    })),
+  }),
+  (random, n) =>
+    nested(
+      n,
+      (inner) =>
+        [{ not: inner }, { anyOf: [inner, part(random)] }, { items: inner }, { properties: { a: inner } }][random(4)],
+      part(random),
+    ),
+  (random, n) => ({ patternProperties: named(n, () => part(random)), properties: named(n, () => part(random)) }),
+  (random, n) => ({
+    patternProperties: Object.fromEntries(times(n, (i) => [`a.{${i}}b|${glued(random, 2)}`, part(random)])),
+  }),
+  (random, n) => ({ enum: times(n, (i) => [i, `v${i}`, { a: i }, [i, i]][random(4)]) }),
+  (random, n) => ({
+    $defs: named(n, (i) => ({
+      properties: { a: { $ref: `#/$defs/m${random(n)}` }, b: { $ref: `#/$defs/m${(i + 1) % n}` } },
+    })),
+    $ref: '#/$defs/m0',
+  }),
+  (random, n) => ({
+    $defs: named(n, (i) => ({ anyOf: [{ $ref: `#/$defs/m${Math.min(i + 1, n - 1)}` }, part(random)] })),
+    items: { $ref: '#/$defs/m0' },
+  }),
+  (random, n) => ({
+    type: 'string',
+    pattern: REGEX[random(REGEX.length)](random, n),
+    ...(random(2) && { maxLength: n }),
+  }),
+  (random, n) => ({
+    type: 'array',
+    minItems: n >> random(4),
+    maxItems: n,
+    items: part(random),
+    contains: part(random),
+    minContains: random(n),
+  }),
+  (random, n) => ({ prefixItems: times(n, () => part(random)), items: false }),
+  (random, n) => ({ dependentRequired: named(Math.min(n, 2000), (i) => [`m${(i + 1) % n}`, `x${i}`]) }),
+  (random, n) => ({
+    type: ['integer', 'number'][random(2)],
+    multipleOf: 1 + random(n),
+    minimum: -random(n),
+    not: { multipleOf: 2 + random(9) },
+  }),
+  (random, n) => ({
+    type: 'string',
+    minLength: n,
+    not: { pattern: REGEX[random(REGEX.length)](random, 1 + (n % 30)) },
+  }),
+  (random, n) => nested(n, (inner) => ({ if: part(random), then: inner, else: part(random) }), part(random)),
+  (random, n) => ({
+    anyOf: times(n, (i) => ({ properties: { [`a${i}`]: part(random) } })),
+    unevaluatedProperties: false,
+  }),
+  (random, n) => ({
+    properties: named(n, () => ({ type: 'string' })),
+    propertyNames: { pattern: glued(random, 3) },
+    additionalProperties: part(random),
+  }),
+  (random, n) => ({ const: nested(n, (inner) => [inner, random(9)], 'x') }),
+];
+
+/** Grammars that take `n` of something. @type {((random: Random, n: number) => string)[]} */
+const GBNF = [
+  (random, n) =>
+    `root ::= r0\n${times(n, (i) => `r${i} ::= r${i + 1} ${random(2) ? `r${i + 1}` : '"b"'}`).join('\n')}\nr${n} ::= "a"?`,
+  (random, n) => `root ::= ${times(n, (i) => `"t ${i * 7919}"`).join(' | ')}`,
+  (random, n) =>
+    `root ::= ${times(n, (i) => `r${i}`).join(' | ')}\n${times(n, (i) => `r${i} ::= x "${i}" ${random(3) ? '' : `r${random(n)}`}`).join('\n')}\nx ::= "a" | "b" x`,
+  (random, n) => `root ::= ${'('.repeat(n)}"a"${')*'.repeat(n)}`,
+  (random, n) =>
+    `root ::= ${times(n, () => ['"a"', '[a-z]', '"b"?', '("c" | "d")*', '.', '[^x]{0,7}'][random(6)]).join(' ')}`,
+  (random, n) => `root ::= (${times(n, (i) => `[a-z]{${i}} "x"`).join(' | ')})*`,
+  (random, n) => `root ::= x{${n}} y{0,${n}}\nx ::= "a" | [b-d]\ny ::= x{0,9} "e"?`,
+  (random, n) => `root ::= s\ns ::= "a" s s | "a" s | "a"${' | "b" s'.repeat(n)}`,
+];
+
+/** @type {((random: Random, n: number) => string[])[]} */
+const CHOICES = [
+  (random, n) => times(n, (i) => `choice ${i * 7919}`),
+  (random, n) => times(Math.min(n, 2500), (i) => 'a'.repeat(i + 1)),
+  (random, n) => times(1 + random(9), () => String.fromCharCode(97 + random(26)).repeat(n * 8)),
+  (random, n) =>
+    times(n, () =>
+      times(1 + random(12), () => 'aé中😀"\\\n'[random(7)])
+        .join('')
+        .toWellFormed(),
+    ),
+];
+
+/** Returns the format of a seed; sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
+export function hostileFormat(seed) {
+  const random = randomOf(seed);
+  const n = 1 + random(2 ** Math.min(random(17), random(17)));
+  const kind = random(10);
+  const one = (/** @type {((random: Random, n: number) => any)[]} */ list) => list[random(list.length)](random, n);
+  if (kind < 3) return { regex: one(REGEX) };
+  if (kind < 7) return { schema: one(SCHEMA), whitespace: ['compact', 'pretty', 'any'][random(3)] };
+  return kind < 9 ? { grammar: one(GBNF) } : { choices: one(CHOICES) };
+}
+
+/** @param {any} format @param {boolean} judging */
+function bytesOf(format, judging) {
+  if (judging) return toBytes(format, { matching: true, milliseconds: Infinity });
+  const budget = new Budget({ milliseconds: Infinity });
+  return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
+}
+
+/** Compiles one format and takes the first tokens under it. @param {any} engine @param {number} seed
+ * @param {() => void} lap called after each call @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
+function tryOne(engine, seed, lap) {
+  const format = hostileFormat(seed);
+  lap();
+  let bytes;
+  try {
+    bytes = bytesOf(format, seed % 3 === 0);
+  } catch (error) {
+    assert.ok(error instanceof Unsupported && error.what.length > 3 && error.what.length < 600, String(error));
+    return error.code;
+  }
+  let matcher;
+  try {
+    lap();
+    matcher = new Grammar(engine, bytes).matcher();
+    for (let i = 0; i < STEPS; i++) {
+      lap();
+      const mask = matcher.mask();
+      const at = mask.findIndex((word) => word);
+      if (at < 0) break;
+      matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
+    }
+    assert.ok(matcher.heapBytes <= MATCHER_BYTES, `${matcher.heapBytes} bytes in the engine`);
+  } catch (error) {
+    if (/** @type {any} */ (error).code !== 'bad-format') throw error;
+  } finally {
+    matcher?.dispose();
+  }
+  return 'compiled';
+}
+
+/** The thread that compiles. @param {{ vocabulary: string, first: number, count: number }} work */
+async function compileAll({ vocabulary, first, count }) {
+  const engine = await bareEngine(await testModel(vocabulary));
+  const sound = toBytes({ choices: ['fine'] });
+  for (let seed = first; seed < first + count; seed++) {
+    parentPort?.postMessage({ seed });
+    let how = '';
+    let ms = 0;
+    let before = performance.now();
+    const lap = () => {
+      const now = performance.now();
+      ms = Math.max(ms, now - before);
+      before = now;
+    };
+    try {
+      how = tryOne(engine, seed, lap);
+      lap();
+      const matcher = new Grammar(engine, sound).matcher();
+      assert.ok(matcher.acceptBytes(new TextEncoder().encode('fine')) && matcher.finished, 'the plain call');
+      matcher.dispose();
+    } catch (error) {
+      parentPort?.postMessage({ seed, failure: String(/** @type {any} */ (error).stack) });
+    }
+    lap();
+    parentPort?.postMessage({ seed, how, ms, heap: engine.heapBytes });
+  }
+}
+
+/** Runs a thread until its seeds are done; one that hangs or dies fails with its seed, and the next one follows.
+ * @param {string} vocabulary @param {number} first @param {number} end
+ * @param {number} limit in milliseconds @param {Counts} counts @param {string[]} failures
+ * @returns {Promise<number>} the next seed */
+function runThread(vocabulary, first, end, limit, counts, failures) {
+  return new Promise((resolve) => {
+    let seed = first;
+    /** @type {any} */
+    let timer;
+    const worker = new Worker(new URL(import.meta.url), {
+      workerData: { vocabulary, first, count: end - first },
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+    });
+    const stop = (/** @type {string} */ why) => {
+      clearTimeout(timer);
+      failures.push(`${vocabulary}, seed ${seed}: ${why}`);
+      void worker.terminate().then(() => resolve(seed + 1));
+    };
+    worker.on('error', (error) => stop(String(error)));
+    worker.on('exit', () => seed >= end && resolve(seed));
+    worker.on('message', ({ seed: now, how, ms, heap, failure }) => {
+      clearTimeout(timer);
+      seed = now;
+      if (failure) failures.push(`${vocabulary}, seed ${seed}: ${failure}`);
+      else if (how === undefined) timer = setTimeout(() => stop('it hangs'), HANGS_MS);
+      else {
+        if (how) counts[/** @type {'compiled'} */ (how)]++;
+        if (ms > limit) failures.push(`${vocabulary}, seed ${seed}: ${ms.toFixed(0)} ms`);
+        if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
+        counts.engineHeap = Math.max(counts.engineHeap, heap);
+        if (seed === end - 1) {
+          seed = end;
+          void worker.terminate().then(() => resolve(end));
+        }
+      }
+    });
+  });
+}
+
+/** Tries formats with every vocabulary; returns the counts by vocabulary, and what failed.
+ * @param {number} count @param {number} first seed @param {number} [limit] in milliseconds for each */
+export async function tryHostile(count, first, limit = Infinity) {
+  /** @type {string[]} */
+  const failures = [];
+  const all = await Promise.all(
+    VOCABULARIES.map(async (vocabulary) => {
+      const counts = {
+        compiled: 0,
+        'bad-format': 0,
+        'format-too-complex': 0,
+        slowest: { seed: 0, ms: 0 },
+        engineHeap: 0,
+      };
+      for (let seed = first; seed < first + count; ) {
+        seed = await runThread(vocabulary, seed, first + count, limit, counts, failures);
+      }
+      return { vocabulary, ...counts };
+    }),
+  );
+  return { all, failures };
+}
+
+if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);
+else if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const [count = '20000', seed = '1'] = process.argv.slice(2);
+  const { all, failures } = await tryHostile(Number(count), Number(seed), LIMIT_MS);
+  for (const counts of all) console.log(JSON.stringify(counts));
+  console.log(
+    `seeds ${seed} to ${Number(seed) + Number(count) - 1}; peak memory of the process ${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`,
+  );
+  for (const failure of failures) console.log(failure);
+  process.exitCode = failures.length ? 1 : 0;
+}
