@@ -84,9 +84,9 @@ const search = () =>
     if (!text) return at('hits').replaceChildren();
     at('hits').replaceChildren(
       ...(await texts.nearest(text, asked.signal)).map((found) => {
-        const item = document.createElement('li'),
-          passage = document.createElement('p'),
-          from = document.createElement('small');
+        const item = document.createElement('li');
+        const passage = document.createElement('p');
+        const from = document.createElement('small');
         passage.textContent = found.text;
         from.textContent = `${found.title} (${found.score.toFixed(2)})`;
         item.append(passage, from);

@@ -7,8 +7,8 @@ const MOST = 700;
 export function passagesOf(text, name) {
   /** @type {{ title: string, text: string }[]} */
   const passages = [];
-  let title = name,
-    held = '';
+  let title = name;
+  let held = '';
   const put = () => {
     if (held.trim()) passages.push({ title, text: held.trim() });
     held = '';
@@ -31,8 +31,8 @@ export function passagesOf(text, name) {
 /** A paragraph, or sentences of it where it is long. @param {string} paragraph */
 function pieces(paragraph) {
   if (paragraph.length <= MOST) return [paragraph];
-  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph],
-    out = [''];
+  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph];
+  const out = [''];
   for (const sentence of sentences.flatMap(cut)) {
     if ((out.at(-1) + sentence).length > MOST) out.push('');
     out[out.length - 1] += sentence;

@@ -1,5 +1,5 @@
 /* texts: whole texts in an index: cut into passages, with a vector for each; and which passages are nearest to a question.
- * Shared with the page's own search (web/search.js). Knows no page; the index and the model are given. */
+ * Shared with the page's own search (web/search/search.js). Knows no page; the index and the model are given. */
 /** @import { Entry } from '../../js/search/segments.js' */
 /** @import { SearchIndex } from '../../js/search/index.js' */
 /** @import { Model } from '../../js/index.js' */
@@ -24,9 +24,9 @@ const same = (a, b) =>
 /** How a model makes vectors for a search: by the tasks that it was made for; else of the mean of its states.
  * @param {Model} model */
 export function vectorsBy(model) {
-  const { embedding, width } = model.info,
-    made = Boolean(embedding),
-    dimensions = made ? Math.min(DIMENSIONS, width) : width;
+  const { embedding, width } = model.info;
+  const made = Boolean(embedding);
+  const dimensions = made ? Math.min(DIMENSIONS, width) : width;
   const common = { dimensions, truncate: true };
   return {
     model,
@@ -111,8 +111,8 @@ export class Texts {
     for (let done = 0; done < passages.length; done += by.atOnce) {
       signal?.throwIfAborted();
       onProgress(done, passages.length);
-      const some = passages.slice(done, done + by.atOnce),
-        vectors = await by.passages(some, signal);
+      const some = passages.slice(done, done + by.atOnce);
+      const vectors = await by.passages(some, signal);
       some.forEach((data, i) => items.push({ id: idOf(data.name, data.at), vector: vectors[i], data }));
     }
     signal?.throwIfAborted();
