@@ -157,9 +157,8 @@ static double heap_now(double held) {
 #endif
 }
 
-/* What makes vectors draws nothing. */
 static double sampler_bytes(const gw_config *c) {
-    return c->arch->both_ways ? 0 : (double)gw_sampler_bytes(c->n_vocab);
+    return c->arch->policy->generates ? (double)gw_sampler_bytes(c->n_vocab) : 0;
 }
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
@@ -222,7 +221,7 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
     int kv_type = gw_file_kv_type(&m->file, m->kv_type);
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, n_ctx, kv_type, e);
     if (bad) return bad;
-    if (!c->arch->both_ways && !(m->sampler = gw_sampler_new(c->n_vocab)))
+    if (c->arch->policy->generates && !(m->sampler = gw_sampler_new(c->n_vocab)))
         return gw_fail(e, GW_E_NO_MEMORY, "sampler\n%zu bytes\nno memory", gw_sampler_bytes(c->n_vocab));
     return gw_loader_reserve(&m->loader);
 }
@@ -427,17 +426,17 @@ int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t t
 
 const float *gw_vector(const gw_model *m, uint32_t text) { return gw_row(m->session.vectors.rows, (int)text); }
 
-/* --- a look inside --- */
+/* --- inspection --- */
 
 void gw_want_look(gw_model *m) { gw_session_want_look(&m->session); }
 
 double gw_look_number(const gw_model *m, const char *key) {
     const gw_session *s = &m->session;
     const gw_batch *b = &s->state.batch;
-    const gw_piece *p = &b->pieces[0];
-    if (!strcmp(key, "stage")) return s->stage;
+    const gw_segment *p = &b->segments[0];
+    if (!strcmp(key, "stage")) return s->step;
     if (!strcmp(key, "layer")) return s->layer;
-    if (!strcmp(key, "global")) return m->file.config.is_global[s->layer];
+    if (!strcmp(key, "global")) return !m->file.config.layer[s->layer].window;
     if (!strcmp(key, "first")) return (double)p->cache + p->pos;
     return !strcmp(key, "rows") ? b->n : NAN;
 }
@@ -456,16 +455,16 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
     const gw_session *s = &m->session;
     const gw_batch *b = &s->state.batch;
     const gw_config *c = &m->file.config;
-    const gw_piece *p = b->pieces;
+    const gw_segment *p = b->segments;
     while (row >= p->row + p->n) p++;
     gw_kv_layer rows = gw_forward_cache(&s->state, s->layer, p);
     memset(out, 0, s->n_ids * sizeof *out);
     gw_attention_weights(gw_forward_heads(c, s->layer, p->length), &rows, p->pos + (uint32_t)(row - p->row),
-                         gw_row(b->q, row) + (size_t)head * c->head_dim, head, out + p->cache);
+                         gw_row(b->q, row) + (size_t)head * c->layer[s->layer].head_dim, head, out + p->cache);
 }
 
 int gw_look_lens(gw_model *m, int row) {
-    if (m->file.config.arch->both_ways)
+    if (!m->file.config.arch->policy->generates)
         return gw_fail(&m->file.error, GW_E_BAD_STATE, "logit lens\na model with logits\none that makes vectors");
     gw_forward_logits(&m->session.state, row, 1);
     return 0;

@@ -16,7 +16,7 @@ export async function inside(context, job, args) {
   const { runner, vocabulary } = context;
   const { native } = runner;
   const { prompt } = args;
-  const vectors = native.number('both_ways') === 1;
+  const vectors = native.number('bidirectional') === 1;
   const ids =
     vectors && 'text' in prompt
       ? await vocabulary.whole(prompt.text, runner.pauses(job))
