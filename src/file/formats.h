@@ -11,7 +11,7 @@
  * a scale, the words' first two bytes of all rows come before their last two: what a block needs lies together.
  *
  * Adding a type: its number below, a row in GW_FORMATS, its codes_… and smalls_… in formats.c, its
- * front_… in codes.h (NULL if read_front can do it, as for all but small scales of 32 columns), a row in
+ * front_… in quants.h (NULL if read_front can do it, as for all but small scales of 32 columns), a row in
  * tools/vectors/formats.py for the test against ggml. Everything else (table of types, packing, kernels of all builds
  * and their tests, products, error texts) comes from the row.
  *

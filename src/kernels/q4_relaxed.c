@@ -1,11 +1,11 @@
 /* q4_relaxed: Q4_0 and one row of activations, or a few, by the relaxed dot product of bytes. Its second operand is
  * only defined for 7 bits: nibbles (0..15) are well inside, so every engine gives the same exact sums. Tiles of rows go
- * to codes_tiles_relaxed.c. */
+ * to tiles_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
-#include "kernels/codes_relaxed.h"
+#include "kernels/quants_relaxed.h"
 
 enum { STREAMS = 8, TOGETHER = 2 };   /* panels walked at once; rows that share a panel's bytes */
 

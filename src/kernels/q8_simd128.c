@@ -2,7 +2,7 @@
  * through SIMDe, so that sanitizers see these loops.
  *
  * One row of activations (decode): each call walks several panels at once, far apart, because the
- * memory system follows several streams better than one. Several rows: codes_simd128.c. */
+ * memory system follows several streams better than one. Several rows: quants_simd128.c. */
 #include "kernels/codes_simd128.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)   /* that build has products and quantisers of its own */

@@ -1,15 +1,15 @@
-/* codes_relaxed.h: what products of quantised weights by the relaxed dot product share, of one row of activations
- * (codes_relaxed.c) and of several (codes_tiles_relaxed.c).
+/* quants_relaxed.h: what products of quantised weights by the relaxed dot product share, of one row of activations
+ * (quants_relaxed.c) and of several (tiles_relaxed.c).
  *
  * The second operand of that product is only defined for 7 bits. Codes (0..63) are well inside. Bytes of Q8_0 and
  * values of IQ4 are not. What an engine does with 8 bits is asked (takes): none, or as if without a sign (x86:
  * vpdpbusd), or with one (ARM: sdot; x86: vpdpbssd). Sums are exact, so they are the same. */
-#ifndef GW_CODES_RELAXED_H
-#define GW_CODES_RELAXED_H
+#ifndef GW_QUANTS_RELAXED_H
+#define GW_QUANTS_RELAXED_H
 
-#include "kernels/codes.h"
+#include "kernels/quants.h"
 #include "kernels/relaxed.h"
-#include "kernels/codes_tiles.h"
+#include "kernels/tiles.h"
 
 enum { HALF = COLUMNS / 2 };
 

@@ -1,11 +1,11 @@
-/* codes_tiles_relaxed: products of quantised weights with several rows of activations (prompts), int8 or wide ones as
+/* tiles_relaxed: products of quantised weights with several rows of activations (prompts), int8 or wide ones as
  * two planes of int8, by the relaxed dot product of bytes. Codes of two panels are unpacked to bytes once, some blocks
  * at a time, and meet tiles of rows; where that product is slow and two are needed, as int16 (gw_relaxed_rows_16). */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
-#include "kernels/codes_relaxed.h"
+#include "kernels/quants_relaxed.h"
 
 enum { CHUNK = 40 };           /* blocks unpacked at once, whole groups */
 

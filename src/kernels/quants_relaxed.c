@@ -1,11 +1,11 @@
-/* codes_relaxed: products of quantised weights with one row of activations, or a few, one by one, int8 or wide ones as
- * two planes of int8, by the relaxed dot product of bytes; tiles of rows go to codes_tiles_relaxed.c. Decode with IQ4
+/* quants_relaxed: products of quantised weights with one row of activations, or a few, one by one, int8 or wide ones as
+ * two planes of int8, by the relaxed dot product of bytes; tiles of rows go to tiles_relaxed.c. Decode with IQ4
  * takes products of 16 bits where bytes are not taken whole (table_dots). Q4_0 and int8: q4_relaxed.c. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
-#include "kernels/codes_relaxed.h"
+#include "kernels/quants_relaxed.h"
 
 enum { STREAMS = 4 };
 

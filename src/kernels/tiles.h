@@ -1,10 +1,10 @@
-/* codes_tiles.h: several rows of activations by two panels, in both SIMD builds: a block's scales, products of int16,
+/* tiles.h: several rows of activations by two panels, in both SIMD builds: a block's scales, products of int16,
  * and how sums go into totals. A tile has two panels, so that a splatted activation meets two vectors of weights: 27
  * instructions for 64 products of int16, one panel takes 17 for 32. Included by codes_*.c only. */
-#ifndef GW_CODES_TILES_H
-#define GW_CODES_TILES_H
+#ifndef GW_TILES_H
+#define GW_TILES_H
 
-#include "kernels/codes.h"
+#include "kernels/quants.h"
 
 enum { TILE = 4, PAIR = 2 };   /* rows of activations, panels of a tile */
 

@@ -1,10 +1,10 @@
-/* codes: what the SIMD kernels of the types in formats.h share: the shape of a format as
+/* quants: what the SIMD kernels of the types in formats.h share: the shape of a format as
  * constants, its codes as bytes in vectors, its scales as floats of four rows. Included by codes_*.c
  * only; every function is inlined into a kernel that knows the shape, so what a type does not need is gone.
  *
  * Codes of 32 columns come out as eight vectors: byte 4 r + i of vector g is row r, column 4 g + i. */
-#ifndef GW_CODES_H
-#define GW_CODES_H
+#ifndef GW_QUANTS_H
+#define GW_QUANTS_H
 
 #include "kernels/simd.h"
 #ifdef GW_HAVE_RELAXED
@@ -28,7 +28,7 @@ typedef struct {
     bool mins, table;
     uint32_t blocks, bytes, front;     /* of a group: blocks of 32 columns, bytes, bytes before the codes */
     front_reader *read;
-    bool whole;                        /* this and run: see codes_relaxed.c */
+    bool whole;                        /* this and run: see quants_relaxed.c */
     uint32_t run;
 } shape;
 

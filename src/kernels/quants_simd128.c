@@ -1,14 +1,14 @@
-/* codes_simd128: products of the types in formats.h with int16 activations (order 0 2 1 3),
+/* quants_simd128: products of the types in formats.h with int16 activations (order 0 2 1 3),
  * with 128-bit vectors of fixed semantics. One shape for all but IQ4 with one row: a block's codes as bytes, widened
- * to int16 and multiplied pairwise; see codes.h for what a type adds. As in q8_simd128.c one row of
+ * to int16 and multiplied pairwise; see quants.h for what a type adds. As in q8_simd128.c one row of
  * activations walks several panels at once, and several rows share a chunk of a panel that was widened once. */
 #include "kernels/kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
-#include "kernels/codes.h"
+#include "kernels/quants.h"
 #include "kernels/codes_simd128.h"
-#include "kernels/codes_tiles.h"
+#include "kernels/tiles.h"
 
 enum { STREAMS = 4, CHUNK = 32 };   /* panels walked at once; blocks widened at once */
 
