@@ -199,7 +199,7 @@ extern volatile bool gw_relaxed_only_7_bits;
 extern volatile int gw_relaxed_pairs;
 enum { GW_PAIRS_ASK = -1 };
 
-/* The engine that relaxed_simde.h imitates: x86 without AVX-VNNI: bytes of 8 bits count without sign, pairs of products
+/* The engine that native builds (relaxed.c) imitate: x86 without AVX-VNNI: bytes of 8 bits count without sign, pairs of products
  * saturate in 16 bits; x86 with it: they do not; ARM: bytes count with sign. */
 extern int gw_relaxed_engine;
 enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };

@@ -5,7 +5,6 @@
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
 
-#include "kernels/codes_simd128.h"
 #include "kernels/planes.h"
 
 /* --- the high plane --- */
@@ -46,9 +45,6 @@ INLINE void join(v128_t high, v128_t low, v128_t *first, v128_t *second) {
     *first = wasm_v128_or(wasm_v128_and(wasm_i16x8_shl(high, 4), top), wasm_v128_and(low, bottom));
     *second = wasm_v128_or(wasm_v128_and(high, top), wasm_v128_and(wasm_u16x8_shr(low, 4), bottom));
 }
-
-INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
-INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 INLINE v128_t join_dot(const uint8_t *high, const uint8_t *low, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even, c[2];

@@ -50,5 +50,31 @@ INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t 
     return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale)));
 }
 
+/* Bytes without sign as int16. */
+INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
+INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
+
+#ifndef GW_HAVE_RELAXED
+
+#define DOT wasm_i32x4_dot_i16x8
+
+/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied where it lies in its 16-bit lane; the
+ * sums at bit n come out 2^n times too large and are shifted once, which is cheaper than shifting every nibble. */
+typedef struct { v128_t at0, at4, at8; } nibble_sums;
+
+INLINE nibble_sums nibble_sums_of(const uint8_t *nibbles, const int16_t *q) {
+    nibble_sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
+    for (int g = 0; g < 4; g++) {
+        v128_t v = wasm_v128_load(nibbles + 16 * g);
+        v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
+        v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
+        s.at0 = wasm_i32x4_add(s.at0, wasm_i32x4_add(low, top));
+        s.at4 = wasm_i32x4_add(s.at4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
+        s.at8 = wasm_i32x4_add(s.at8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
+    }
+    return s;
+}
+
+#endif
 #endif
 #endif

@@ -1,292 +1,203 @@
-/* tiles_relaxed: products of quantised weights with several rows of activations (prompts), int8 or wide ones as
- * two planes of int8, by the relaxed dot product of bytes. Codes of two panels are unpacked to bytes once, some blocks
- * at a time, and meet tiles of rows; where that product is slow and two are needed, as int16 (gw_relaxed_rows_16). */
+/* tiles_relaxed: products of quantised weights with several rows of activations (prompts), by the relaxed dot product
+ * of bytes. Activations are int8, or int15 in two planes of int8; chunks hold quants as bytes (tiles.h). Where that
+ * product is slow and two are needed, chunks and activations become int16 (gw_relaxed_rows_16). */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
 #include "kernels/quants_relaxed.h"
-
-enum { CHUNK = 40 };           /* blocks unpacked at once, whole groups */
+#include "kernels/tiles.h"
 
 /* table_values / 2, rounded down and up */
 static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 76, 82, 90, 98, 108, 120 };
 static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
 
-/* Sums of products that begin at -offset times the sum of the activations, so that codes count from there. */
-INLINE v128_t start_of(int offset, v128_t sum) { return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset)); }
-
-/* A block of PAIR panels, unpacked: codes as bytes, vector g being columns 4 g … 4 g + 3; its scales and mins. */
-typedef struct {
-    v128_t column[COLUMNS][PAIR];
-    block_scales scales;
-} open_block;
-typedef struct { open_block block[CHUNK]; } unpacked;
-
-INLINE void unpack_group(const shape *f, bits_taken how, const uint8_t *group, open_block *out, int p) {
+INLINE void open_group(const format *f, const strip *s, const uint8_t *group, open_block *out, int p) {
     v128_t c[COLUMNS];
-    fronts h;
-    const constants k = constants_of(f, how);
-    read_front(f, group, &h, &k.scales);
+    header h;
+    const constants k = constants_of(f, s->with_sign);
+    read_header(f, group, &h, &k.scales);
     KEEP_LOOP
     for (uint32_t j = 0; j < f->blocks; j++, out++) {
-        unpack_codes(f, how, codes_of(f, group, j), c, &k);
+        unpack_quants(f, s->with_sign, quants_of(f, group, j), c, &k);
         for (int g = 0; g < COLUMNS; g++) out->column[g][p] = c[g];
         open_scales(f, &h, j, &k.scales, &out->scales, p);
     }
 }
 
-/* --- tiles --- */
+/* --- ways to multiply a part of a block --- */
 
-/* What tiles of one kind have in common, all constants where they are compiled: see shape. bits: 4, or 0: any;
- * by_pairs: products are added in 16 bits first; joined: they are of 16 bits; rows of a tile. */
-typedef struct {
-    int planes;
-    uint32_t subs;
-    bool mins, table, by_pairs, joined;
-    uint32_t bits;
-    int rows;
-} kind;
+enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 };   /* kind.way */
 
-/* Where tiles work: against the chunk that begins at block b. offset: what codes count from; run: see run_of; next:
- * from a panel's results to the next one's, 0 where one panel is a pair with itself; wide: the chunk as int16. */
-typedef struct {
-    const acts *a;
-    int offset;
-    uint32_t run;
-    size_t b;
-    uint32_t n_blocks;
-    float *y;
-    size_t ldy, next;
-    const wide_block *wide;   /* [n_blocks] */
-} place;
-
-/* The same products by pairs: sums of `run` columns' pairs fit 16 bits. */
-INLINE void tile_pairs(const kind *f, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
+/* Adds products by pairs: the sums of `run` columns' pairs fit 16 bits. */
+INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
     sums sum;
     while (c != end) {
         const v128_t *next = c + run * PAIR;
-        EACH_SUM(f->rows, i, p) sum[i][p] = wasm_i32x4_splat(0);
+        EACH_SUM(k->rows, i, p) sum[i][p] = wasm_i32x4_splat(0);
         KEEP_LOOP
         for (; c != next; c += PAIR, q += 4)
-            EACH_SUM(f->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
-        EACH_SUM(f->rows, i, p)
+            EACH_SUM(k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+        EACH_SUM(k->rows, i, p)
             dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]));
     }
 }
 
-/* A block of 4-bit codes with one scale, in 16 bits from the first to the last. Codes count from `offset`, 8 at most:
- * half of what that takes off a sum is where each of its two 16-bit lanes begins. Wherever a lane goes, it ends within
+/* Multiplies a block of 4-bit quants with one scale, all in 16 bits. Each of a sum's two 16-bit lanes begins at minus
+ * half of offset times the sum of the activations (offset is 8 at most). Wherever a lane goes, it stays within
  * 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
-INLINE void tile_whole(const kind *f, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of, sums dot) {
+INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of,
+                            sums dot) {
     sums sum;
     const v128_t *end = c + COLUMNS * PAIR;
-    for (int i = 0; i < f->rows; i++) {
+    for (int i = 0; i < k->rows; i++) {
         v128_t start = wasm_i16x8_mul(wasm_v128_load16_splat(sum_of + i), wasm_i16x8_splat((int16_t)(-offset / 2)));
         for (int p = 0; p < PAIR; p++) sum[i][p] = start;
     }
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
-        EACH_SUM(f->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
-    EACH_SUM(f->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
+        EACH_SUM(k->rows, i, p) sum[i][p] = add_pairs(sum[i][p], SPLAT(q + i * GW_BLOCK), c[p]);
+    EACH_SUM(k->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
 }
 
-/* The same products, each in 32 bits. The loop over columns stays rolled up: unrolled, LLVM makes one chain of each
- * sum's products. */
-INLINE void tile_dots(const kind *f, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
-    const shape codes = { .table = f->table };
-    const int row = GW_BLOCK * f->planes, low = GW_BLOCK * (f->planes - 1);   /* to the next row, to the low plane */
+/* dot + x times a column of quants, or of their values in two tables */
+INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v128_t *table) {
+    if (k->way != BY_TABLE) return DOT(x, c, dot);
+    return DOT(x, SWIZZLE(table[1], c), DOT(x, SWIZZLE(table[0], c), dot));
+}
+
+/* Multiplies in 32 bits. The loop over columns stays rolled up: unrolled, LLVM chains the products of each sum. */
+INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
+    const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1);   /* to the next row, to the low plane */
     v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 4)
-        EACH_SUM(f->rows, i, p) {
-            dot[i][p] = dot_column(&codes, SPLAT(q + i * row + low), c[p], dot[i][p], table);
-            if (f->planes == 2) high[i][p] = dot_column(&codes, SPLAT(q + i * row), c[p], high[i][p], table);
+        EACH_SUM(k->rows, i, p) {
+            dot[i][p] = dot_column(k, SPLAT(q + i * row + low), c[p], dot[i][p], table);
+            if (k->planes == 2) high[i][p] = dot_column(k, SPLAT(q + i * row), c[p], high[i][p], table);
         }
 }
 
-/* Products of part h of a block, which has a scale, with the activations number `at` …, whose sums are `sum`. */
-INLINE void tile_part(const kind *f, const place *where, const open_block *w, uint32_t h, size_t at, v128_t (*sum)[2],
-                      sums dot) {
-    uint32_t each = COLUMNS / f->subs;
-    const v128_t *c = w->column[h * each], *end = c + each * PAIR;
-    const int8_t *q = where->a->q + at * GW_BLOCK * f->planes + 4 * each * h;
-    sums high;
-    if (f->by_pairs && f->bits == 4 && f->planes == 1) {
-        tile_whole(f, where->offset, c, q, where->a->sum + at, dot);
+/* Sums begin at -offset times the sum of the activations, so that quants count from there. Without mins a scalar
+ * product is cheaper, because nothing else needs the splatted sum; LLVM finds that out by itself except for BY_DOTS. */
+INLINE v128_t start_of(const kind *k, int offset, v128_t sum) {
+    if (k->way == BY_DOTS && !k->mins) return wasm_i32x4_splat(-offset * wasm_i32x4_extract_lane(sum, 0));
+    return wasm_i32x4_mul(sum, wasm_i32x4_splat(-offset));
+}
+
+INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32_t h, const tile_rows *r, sums dot) {
+    const acts *a = s->a;
+    if (k->way == BY_INT16) {
+        part_16(k, s->wide[r->j], h, a->joined + (r->t * JOINED + r->j * TILE) * GW_BLOCK, dot);
         return;
     }
-    EACH_SUM(f->rows, i, p) {
-        dot[i][p] = start_of(where->offset, sum[i][h]);
+    uint32_t each = COLUMNS / k->subs;
+    const v128_t *c = w->column[h * each], *end = c + each * PAIR;
+    const int8_t *q = a->q + r->at * GW_BLOCK * k->planes + 4 * each * h;
+    sums high;
+    if (k->way == BY_PAIRS_OF_4) {
+        tile_pairs_of_4(k, s->offset, c, q, a->sum + r->at, dot);
+        return;
+    }
+    EACH_SUM(k->rows, i, p) {
+        dot[i][p] = start_of(k, s->offset, r->sum[i][h]);
         high[i][p] = wasm_i32x4_splat(0);
     }
-    if (f->by_pairs) tile_pairs(f, where->run, c, end, q, dot);
-    else tile_dots(f, c, end, q, dot, high);
-    if (f->planes == 2) EACH_SUM(f->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
+    if (k->way == BY_PAIRS) tile_pairs(k, s->run, c, end, q, dot);
+    else tile_dots(k, c, end, q, dot, high);
+    if (k->planes == 2) EACH_SUM(k->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
 }
 
-/* Block j of a chunk. t: first row; at: number of its activations. */
-INLINE void tile_block(const kind *f, const place *where, const unpacked *u, uint32_t j, int t, size_t at, sums total) {
-    const shape scales = { .subs = f->subs, .mins = f->mins };
-    const acts *a = where->a;
-    const open_block *w = u->block + j;
-    sums dot[2];
-    v128_t sum[TILE][2];
-    for (int i = 0; i < f->rows; i++) sums_of(&scales, a->sum + at + i, a->half + at + i, sum[i]);
-    for (uint32_t h = 0; h < f->subs; h++) {
-        const int16_t *q = f->joined ? a->joined + (t * JOINED + j * TILE) * GW_BLOCK : NULL;
-        if (f->joined) part_16(&scales, f->rows, where->wide[j], h, q, dot[h]);
-        else tile_part(f, where, w, h, at, sum, dot[h]);
-        if (f->subs == 2) weigh_part(f->rows, w->scales.small[h], dot[h]);
-    }
-    add_sums(&scales, f->rows, &w->scales, dot, sum, a->scale + at, total);
-}
+/* --- tilers --- */
 
-/* Rows t … against a chunk. */
-INLINE void tile(const kind *f, const place *where, const unpacked *w, int t) {
-    float *y = where->y + t * where->ldy;
-    size_t at = where->b * where->a->stride + t;
-    sums total;
-    EACH_SUM(f->rows, i, p)
-        total[i][p] = where->b ? wasm_v128_load(y + i * where->ldy + p * where->next) : wasm_f32x4_splat(0);
-    KEEP_LOOP
-    for (uint32_t j = 0; j < where->n_blocks; j++, at += where->a->stride)
-        tile_block(f, where, w, j, t, at, total);
-    EACH_SUM(f->rows, i, p) wasm_v128_store(y + i * where->ldy + p * where->next, total[i][p]);
-}
-
-/* n rows, whole tiles, against the panels of a chunk. */
-typedef void tiler(const place *where, const unpacked *w, int n);
-
-INLINE void all_tiles(const kind *given, const place *where, const unpacked *w, int n) {
-    kind f = *given;
-    const acts a = *where->a;   /* copies: what is stored cannot change them */
-    place own = *where;
-    own.a = &a;
-    f.rows = TILE / f.planes;
-    for (int t = 0; t < n; t += f.rows) tile(&f, &own, w, t);
-}
-
-#define TILES(name, ...)                                                                                        \
-    OUTLINE void name(const place *where, const unpacked *w, int n) {                                           \
-        const kind f = { __VA_ARGS__ };                                                                         \
-        all_tiles(&f, where, w, n);                                                                             \
-    }
-TILES(tiles_1, .planes = 1, .subs = 1)
-TILES(tiles_1_mins, .planes = 1, .subs = 1, .mins = true)
-TILES(tiles_1_table, .planes = 1, .subs = 1, .table = true)
-TILES(tiles_2, .planes = 1, .subs = 2)
-TILES(tiles_2_mins, .planes = 1, .subs = 2, .mins = true)
-TILES(wide_tiles_1, .planes = 2, .subs = 1)
-TILES(wide_tiles_1_mins, .planes = 2, .subs = 1, .mins = true)
-TILES(wide_tiles_1_table, .planes = 2, .subs = 1, .table = true)
-TILES(wide_tiles_2, .planes = 2, .subs = 2)
-TILES(wide_tiles_2_mins, .planes = 2, .subs = 2, .mins = true)
-TILES(pair_tiles_1, .planes = 1, .subs = 1, .by_pairs = true)
-TILES(pair_tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .by_pairs = true)
-TILES(pair_tiles_1_of_4, .planes = 1, .subs = 1, .by_pairs = true, .bits = 4)
-TILES(pair_tiles_1_mins_of_4, .planes = 1, .subs = 1, .mins = true, .by_pairs = true, .bits = 4)
-TILES(pair_tiles_2, .planes = 1, .subs = 2, .by_pairs = true)
-TILES(pair_tiles_2_mins, .planes = 1, .subs = 2, .mins = true, .by_pairs = true)
-TILES(joined_tiles_1, .planes = 1, .subs = 1, .joined = true)
-TILES(joined_tiles_1_mins, .planes = 1, .subs = 1, .mins = true, .joined = true)
-TILES(joined_tiles_2, .planes = 1, .subs = 2, .joined = true)
-TILES(joined_tiles_2_mins, .planes = 1, .subs = 2, .mins = true, .joined = true)
-
-/* Functions are shared by all types of a kind: [wide][two scales in a block][mins]. */
-INLINE tiler *tiler_of(const shape *f, bool wide, bool by_pairs) {
-    static tiler *const of_tables[2] = { tiles_1_table, wide_tiles_1_table };
-    static tiler *const of_dots[2][2][2] = {
-        { { tiles_1, tiles_1_mins }, { tiles_2, tiles_2_mins } },
-        { { wide_tiles_1, wide_tiles_1_mins }, { wide_tiles_2, wide_tiles_2_mins } },
-    };
-    static tiler *const of_pairs[2][2] = { { pair_tiles_1, pair_tiles_1_mins }, { pair_tiles_2, pair_tiles_2_mins } };
-    static tiler *const of_4_bits[2] = { pair_tiles_1_of_4, pair_tiles_1_mins_of_4 };
-    if (f->table) return of_tables[wide];
-    if (by_pairs && !wide && f->bits == 4) return of_4_bits[f->mins];
-    return (by_pairs && !wide ? of_pairs : of_dots[wide])[f->subs - 1][f->mins];
-}
-
-/* --- products --- */
-
-/* A chunk's codes as int16. Values of IQ4 are their codes here. */
-OUTLINE void widen(const unpacked *u, uint32_t n_blocks, bool table, int offset, wide_block *out) {
+/* Widens a chunk's quants to int16; quants of IQ4 become their values. */
+OUTLINE void widen(const chunk *u, const strip *s, wide_block *out) {
     v128_t values = wasm_v128_load(table_values);
-    for (uint32_t j = 0; j < n_blocks; j++)
+    uint32_t blocks = s->blocks;
+    bool table = s->table;
+    int offset = s->offset;
+    for (uint32_t j = 0; j < blocks; j++)
         KEEP_LOOP
         for (int g = 0; g < COLUMNS; g++)
             for (int p = 0; p < PAIR; p++) {
                 v128_t c = u->block[j].column[g][p];
-                widen_codes(table ? SWIZZLE(values, c) : c, offset, out[j] + 2 * g, p);
+                widen_quants(table ? SWIZZLE(values, c) : c, offset, out[j] + 2 * g, p);
             }
 }
 
-/* n rows against a chunk, by products of 16 bits. */
-OUTLINE void joined_rows(const shape *f, place *where, const unpacked *u, int n) {
-    static tiler *const tiles[2][2] = { { joined_tiles_1, joined_tiles_1_mins },
-                                        { joined_tiles_2, joined_tiles_2_mins } };
+INLINE void int16_tiles(const kind *k, const strip *given, const chunk *u, int n) {
     wide_block wide[JOINED];
-    widen(u, where->n_blocks, f->table, where->offset, wide);
-    where->wide = wide;
-    tiles[f->subs - 1][f->mins](where, u, n);
+    strip s = *given;
+    widen(u, &s, wide);
+    s.wide = wide;
+    all_tiles(k, &s, u, n);
 }
 
-/* n rows against PAIR panels, `panel` bytes apart: 0 where there is one, then `next` is 0 too. */
-INLINE void unpack_rows(const shape *f, bits_taken how, bool wide, const uint8_t *w, size_t panel, const acts *a, int n,
-                        float *y, size_t ldy, size_t next) {
-    unpacked u;
-    place where = { .a = a, .y = y, .ldy = ldy, .next = next, .offset = offset_of(f, how), .run = run_of(f, wide),
-                    .b = a->from };
+TILES(dots, all_tiles, .planes = 1, .rows = TILE)
+TILES(wide_dots, all_tiles, .planes = 2, .rows = TILE / 2)
+TILER(by_table, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .way = BY_TABLE)
+TILER(wide_by_table, all_tiles, .planes = 2, .rows = TILE / 2, .subs = 1, .way = BY_TABLE)
+TILES(by_pairs, all_tiles, .planes = 1, .rows = TILE, .way = BY_PAIRS)
+TILER(by_pairs_of_4, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .way = BY_PAIRS_OF_4)
+TILER(by_pairs_of_4_mins, all_tiles, .planes = 1, .rows = TILE, .subs = 1, .mins = true, .way = BY_PAIRS_OF_4)
+TILES(by_int16, int16_tiles, .planes = 1, .rows = TILE, .way = BY_INT16)
+
+INLINE tiler *tiler_of(const format *f, bool wide, bool int16) {
+    bool pairs = f->bits < 8 && !f->table && adds_pairs() && !wide;
+    if (int16) return by_int16[f->subs - 1][f->mins];
+    if (f->table) return wide ? wide_by_table : by_table;
+    if (pairs && f->bits == 4) return f->mins ? by_pairs_of_4_mins : by_pairs_of_4;
+    return (pairs ? by_pairs : wide ? wide_dots : dots)[f->subs - 1][f->mins];
+}
+
+INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
+    const acts *a = j->a;
+    bool wide = a->planes == 2;
     size_t end = a->joined ? gw_min(a->blocks, a->from + JOINED) : a->blocks;
-    tiler *tiles = tiler_of(f, wide, f->bits < 8 && !f->table && adds_pairs());
-    w += a->from / f->blocks * f->bytes;
-    for (; where.b < end; where.b += CHUNK) {
-        where.n_blocks = (uint32_t)gw_min(CHUNK, end - where.b);
-        for (uint32_t i = 0; i < where.n_blocks; i += f->blocks, w += f->bytes)
-            KEEP_LOOP
-            for (int p = 0; p < PAIR; p++) unpack_group(f, how, w + p * panel, u.block + i, p);
-        if (a->joined) joined_rows(f, &where, &u, n);
-        else tiles(&where, &u, n);
-    }
+    strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, wide) };
+    tiler *tiles = tiler_of(f, wide, a->joined);
+    s.with_sign = f->bits == 8 && with_sign;
+    if (s.with_sign) strip_rows(f, j, &s, end, n, tiles);   /* two loops, so that neither asks for every block */
+    else strip_rows(f, j, &s, end, n, tiles);
 }
 
-/* Blocks from a->from on of n rows, for a->joined. */
+#define GW_X(NAME, name, ...)                                                   \
+    void gw_relaxed_rows_##name(const job *j, int n, bool with_sign) {          \
+        if (n) rows(&format_##name, j, n, with_sign);                           \
+    }
+GW_ALL_FORMATS(GW_X)
+#undef GW_X
+
+/* --- products of int16 --- */
+
+/* Joins the blocks from a->from on of n rows. */
 INLINE void join_rows(int planes, const acts *a, int n, int16_t *out) {
-    size_t n_blocks = gw_min(JOINED, a->blocks - a->from);
+    size_t blocks = gw_min(JOINED, a->blocks - a->from);
     for (int t = 0; t < n; t++)
-        for (size_t j = 0; j < n_blocks; j++)
+        for (size_t j = 0; j < blocks; j++)
             join(planes, a->q + ((a->from + j) * a->stride + t) * planes * GW_BLOCK,
                  out + ((t / TILE * JOINED + j) * TILE + t % TILE) * GW_BLOCK);
 }
 
-void gw_relaxed_rows_16(gw_rows_kernel *several, int planes, const uint8_t *w, size_t panel, int panels, const acts *a,
-                        int n, float *y, size_t ldy) {
+void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n) {
     int16_t room[JOINED_ROWS * JOINED * GW_BLOCK];
-    acts part = *a;
+    acts part = *j->a;
+    job rest = *j;
     part.joined = room;
-    for (int t = 0; t < n; t += JOINED_ROWS, y += JOINED_ROWS * ldy) {
+    rest.a = &part;
+    for (int t = 0; t < n; t += JOINED_ROWS, rest.y += JOINED_ROWS * j->ldy) {
         int rows = (int)gw_min(JOINED_ROWS, n - t);
-        for (part.from = 0; part.from < a->blocks; part.from += JOINED) {
-            if (planes == 2) join_rows(2, &part, rows, room);
+        for (part.from = 0; part.from < part.blocks; part.from += JOINED) {
+            if (part.planes == 2) join_rows(2, &part, rows, room);
             else join_rows(1, &part, rows, room);
-            for (int p = 0; p < panels; p += PAIR)
-                several(SEVEN, planes == 2, w + p * panel, (int)gw_min(PAIR, panels - p), &part, rows,
-                        y + p * GW_PANEL, ldy);
+            for (int p = 0; p < j->panels; p += PAIR) {
+                const job two = panels_from(&rest, p, (int)gw_min(PAIR, j->panels - p));
+                several(&two, rows, false);
+            }
         }
-        part.q += JOINED_ROWS * planes * GW_BLOCK, part.scale += JOINED_ROWS;
+        part.q += JOINED_ROWS * part.planes * GW_BLOCK, part.scale += JOINED_ROWS;
         part.sum += JOINED_ROWS, part.half += JOINED_ROWS;
     }
 }
-
-#define DEFINE(NAME, name, ...)                                                                                \
-    void gw_relaxed_rows_##name(bits_taken how, bool wide, const uint8_t *w, int panels, const acts *a, int n,     \
-                                float *y, size_t ldy) {                                                            \
-        size_t panel = a->blocks / shape_##name.blocks * shape_##name.bytes;                                       \
-        bool two = panels > 1;                                                                                     \
-        if (n) unpack_rows(&shape_##name, how, wide, w, two ? panel : 0, a, n, y, ldy, two ? GW_PANEL : 0);        \
-    }
-GW_FORMATS(DEFINE)
-DEFINE(Q4_0, q4, )
-DEFINE(Q8_0, q8, )
 
 #endif

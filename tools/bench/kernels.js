@@ -29,8 +29,6 @@ const SOURCES = [
     'pack',
     'pack_planes',
     'ref',
-    'ref_planes',
-    'q8_simd128',
     'q4_relaxed',
     'activations',
     'round',
