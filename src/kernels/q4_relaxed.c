@@ -16,17 +16,8 @@ INLINE v128_t start_of(const int32_t *sum) {
 
 /* Multiplies one block by 32 activations. */
 INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_masks *m, bool pairs) {
-    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), zero = wasm_i32x4_splat(0);
-    v128_t low = pairs ? zero : start_of(sum), high = zero;
-#define GROUP(g)                                                                              \
-    v128_t v##g = wasm_v128_load(block + 8 + 16 * g);                                         \
-    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low); \
-    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);      \
-    high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
-    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
-#undef GROUP
-    if (!pairs) return wasm_i32x4_add(low, high);
-    return wasm_i32x4_add(wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)), start_of(sum));
+    v128_t start = pairs ? wasm_i32x4_splat(0) : start_of(sum), dot = nibble_dot(block + 8, q, start, m, pairs);
+    return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
 }
 
 /* The activations that a loop has reached. */
@@ -76,7 +67,7 @@ INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->streams == 1 ? 0 : j->panels / STREAMS, tiled = gw_in_tiles(a->n, false);
     gw_masks m = masks();
     for (int i = 0; i < each; i++) {
-        const walk to = { j->w + i * j->panel, each * j->panel, STREAMS, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
+        const walk to = walk_of(j, i, each, STREAMS);
         streams(&to, a, m, pairs);
     }
     for (int p = each * STREAMS; p < j->panels; p += PAIR) {
@@ -96,7 +87,7 @@ INLINE void product(const job *j, const gw_acts *a, bool pairs) {
 
 #define DEFINE(name, pairs)                                                                         \
     OUTLINE void name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
-        acts all = narrow_of(a);                                                                    \
+        acts all = ACTS(a, 8);                                                                    \
         product(&(job){ w, a->k / GW_BLOCK * GW_Q4_BYTES, panels, &all, y, ldy }, a, pairs);        \
     }
 DEFINE(by_dots, false)

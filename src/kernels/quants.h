@@ -319,13 +319,18 @@ typedef struct {
     const float *scale;
     const int32_t *sum, *half;
     size_t blocks, stride;
-    int n;
+    int n, streams, planes;
 #ifdef GW_HAVE_RELAXED
-    int streams, planes;
     const int16_t *joined;       /* for gw_relaxed_rows_16: blocks `from` … as int16; else NULL and 0 */
     size_t from;
 #endif
 } acts;
+
+/* The activations of 8 bits (narrow) or 16 bits (wide) of a batch. */
+#define ACTS(a, bits)                                                                                               \
+    (acts){ .q = (const gw_narrow *)(a)->q##bits, .scale = (a)->s##bits, .sum = (a)->sum##bits, .n = (a)->n,        \
+            .half = (a)->half##bits, .blocks = (a)->k / GW_BLOCK, .stride = (a)->stride, .streams = (a)->streams,   \
+            .planes = bits / 8 }
 
 /* One product: y[t][0 .. 4 * panels) = panels * row t. Panels are `panel` bytes apart. */
 typedef struct {
@@ -354,5 +359,10 @@ typedef struct {
     float *y;
     size_t step;
 } walk;
+
+/* Walk i of `each` walks of n panels, which are far apart. */
+INLINE walk walk_of(const job *j, int i, int each, int n) {
+    return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
+}
 
 #endif

@@ -174,7 +174,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
         gw_relaxed_rows_16(several, &all, t);
     }
     for (int i = 0; i < each; i++) {
-        const walk to = { j->w + i * j->panel, each * j->panel, STREAMS, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
+        const walk to = walk_of(j, i, each, STREAMS);
         streams(m, &to, a, 1);
     }
     for (int p = each * STREAMS; p < j->panels; p += PAIR) {
@@ -194,28 +194,23 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
     else rows(&(product){ .f = f, .planes = planes }, j, several);
 }
 
-#define DEFINE(NAME, name, ...)                                                                                 \
-    void gw_relaxed_matmul_##name(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {     \
-        acts a = narrow_of(all);                                                                                \
-        job j = job_of(&format_##name, w, panels, &a, y, ldy);                                                  \
-        matmul(&format_##name, 1, gw_relaxed_rows_##name, &j);                                                  \
+#define DEFINE(name, suffix, bits)                                                                                  \
+    void gw_relaxed_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) { \
+        acts a = ACTS(all, bits);                                                                                   \
+        job j = job_of(&format_##name, w, panels, &a, y, ldy);                                                      \
+        matmul(&format_##name, bits / 8, gw_relaxed_rows_##name, &j);                                               \
     }
-#define DEFINE_WIDE(NAME, name, ...)                                                                            \
-    void gw_relaxed_matmul_##name##_wide(const uint8_t *w, int n, const gw_acts *all, float *y, size_t ldy) {   \
-        acts a = wide_of(all);                                                                                  \
-        job j = job_of(&format_##name, w, n, &a, y, ldy);                                                       \
-        matmul(&format_##name, 2, gw_relaxed_rows_##name, &j);                                                  \
-    }
-GW_FORMATS(DEFINE)
-GW_FORMATS(DEFINE_WIDE)
-DEFINE_WIDE(Q4_0, q4, )
+#define DEFINE_BOTH(NAME, name, ...) DEFINE(name, , 8) DEFINE(name, _wide, 16)
+GW_FORMATS(DEFINE_BOTH)
+DEFINE(q4, _wide, 16)
 
 void gw_relaxed_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *all, float *y, size_t ldy) {
-    acts a = wide_of(all);
+    acts a = ACTS(all, 16);
     job j = job_of(&format_q8, w, panels, &a, y, ldy);
     bits_taken how = takes(64);
-    if (how == SEVEN) each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0);   /* three products for one */
-    else rows(&(product){ .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED }, &j, gw_relaxed_rows_q8);
+    const product m = { .f = &format_q8, .planes = 2, .whole = true, .with_sign = how == SIGNED };
+    if (how != SEVEN) rows(&m, &j, gw_relaxed_rows_q8);
+    else each_panel(&(product){ .f = &format_q8, .planes = 2 }, &j, 0);   /* three products for one */
 }
 
 #endif

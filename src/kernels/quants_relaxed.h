@@ -11,16 +11,6 @@
 
 enum { HALF = COLUMNS / 2 };
 
-INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ .q = a->q8, .scale = a->s8, .sum = a->sum8, .half = a->half8, .blocks = a->k / GW_BLOCK,
-                   .stride = a->stride, .n = a->n, .streams = a->streams, .planes = 1 };
-}
-
-INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ .q = (const int8_t *)a->q16, .scale = a->s16, .sum = a->sum16, .half = a->half16,
-                   .blocks = a->k / GW_BLOCK, .stride = a->stride, .n = a->n, .streams = a->streams, .planes = 2 };
-}
-
 /* Constants of a kernel, loaded once: masks for quants and scales, and the table. */
 typedef struct {
     bit_masks bits;

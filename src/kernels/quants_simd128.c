@@ -12,14 +12,6 @@ enum { STREAMS = 4 };   /* panels walked at once */
 
 volatile bool gw_simd_no_swizzle;
 
-INLINE acts narrow_of(const gw_acts *a) {
-    return (acts){ a->q8, a->s8, a->sum8, a->half8, a->k / GW_BLOCK, a->stride, a->n };
-}
-
-INLINE acts wide_of(const gw_acts *a) {
-    return (acts){ a->q16, a->s16, a->sum16, a->half16, a->k / GW_BLOCK, a->stride, a->n };
-}
-
 /* --- one row of activations --- */
 
 INLINE v128_t nibble_dot(const uint8_t *quants, const int16_t *q) {
@@ -177,7 +169,7 @@ INLINE void matmul(const format *f, const job *j) {
     bool side_by_side = j->a->n == 1 && !(f->table && gw_simd_no_swizzle);
     int each = side_by_side ? j->panels / STREAMS : 0;
     for (int i = 0; i < each; i++) {
-        const walk to = { j->w + i * j->panel, each * j->panel, STREAMS, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
+        const walk to = walk_of(j, i, each, STREAMS);
         streams(f, &to, j->a);
     }
     bool two = j->a->n == 2 && f->bits == 4 && !f->table;
@@ -187,19 +179,17 @@ INLINE void matmul(const format *f, const job *j) {
 }
 
 /* One function for both precisions, so that a module has the loops of each format once. */
-#define DEFINE(NAME, name, ...)                                                                                 \
-    OUTLINE void matmul_##name(const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {             \
-        const job j = job_of(&format_##name, w, panels, a, y, ldy);                                             \
-        matmul(&format_##name, &j);                                                                             \
-    }                                                                                                           \
-    void gw_simd_matmul_##name##_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {   \
-        acts x = wide_of(a);                                                                                    \
-        matmul_##name(w, panels, &x, y, ldy);                                                                   \
-    }                                                                                                           \
-    void gw_simd_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {          \
-        acts x = narrow_of(a);                                                                                  \
-        matmul_##name(w, panels, &x, y, ldy);                                                                   \
+#define PRECISION(name, suffix, bits)                                                                               \
+    void gw_simd_matmul_##name##suffix(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
+        acts x = ACTS(a, bits);                                                                                     \
+        matmul_##name(w, panels, &x, y, ldy);                                                                       \
     }
+#define DEFINE(NAME, name, ...)                                                                                     \
+    OUTLINE void matmul_##name(const uint8_t *w, int panels, const acts *a, float *y, size_t ldy) {                 \
+        const job j = job_of(&format_##name, w, panels, a, y, ldy);                                                 \
+        matmul(&format_##name, &j);                                                                                 \
+    }                                                                                                               \
+    PRECISION(name, , 8) PRECISION(name, _wide, 16)
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
 
@@ -228,21 +218,26 @@ INLINE void q8_streams(const walk *s, const gw_acts *a) {
 }
 
 OUTLINE void q8_rows(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    acts x = wide_of(a);
+    acts x = ACTS(a, 16);
     const job j = job_of(&format_q8, w, panels, &x, y, ldy);
     rows(&format_q8, &j, 0);
 }
 
 void gw_simd_matmul_q8_wide(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    size_t panel = a->k / GW_BLOCK * GW_Q8_BYTES;
+    const job j = { w, a->k / GW_BLOCK * GW_Q8_BYTES, panels, NULL, y, ldy };
+    int each = panels / STREAMS, p = each * STREAMS;
     if (a->n > 1) {
         q8_rows(w, panels, a, y, ldy);
         return;
     }
-    int each = panels / STREAMS, p = each * STREAMS;
-    for (int i = 0; i < each; i++)
-        q8_streams(&(walk){ w + i * panel, each * panel, STREAMS, y + i * GW_PANEL, (size_t)each * GW_PANEL }, a);
-    for (; p < panels; p++) q8_streams(&(walk){ w + p * panel, 0, 1, y + p * GW_PANEL, 0 }, a);
+    for (int i = 0; i < each; i++) {
+        const walk to = walk_of(&j, i, each, STREAMS);
+        q8_streams(&to, a);
+    }
+    for (; p < panels; p++) {
+        const walk to = walk_of(&j, p, 0, 1);
+        q8_streams(&to, a);
+    }
 }
 
 #endif

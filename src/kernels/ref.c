@@ -190,24 +190,17 @@ static void quantise(const float *x, float top, int16_t *q, float *scale, int32_
     *scale = largest / top;
 }
 
-void gw_ref_narrow(const gw_acts *a, int t, size_t from, size_t k) {
-    int16_t q[GW_BLOCK];
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        size_t at = block_of(a, t, i);
-        quantise(a->x + t * a->ldx + i, GW_NARROW_TOP, q, a->s8 + at, a->sum8 + at, a->half8 + at);
-        for (int c = 0; c < GW_BLOCK; c++)
-            a->q8[at * GW_BLOCK + (sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))] = (gw_narrow)q[c];
+#define DEFINE_QUANTISER(name, top, bits, place)                                                                    \
+    void gw_ref_##name(const gw_acts *a, int t, size_t from, size_t k) {                                            \
+        int16_t q[GW_BLOCK];                                                                                        \
+        for (size_t i = from; i < from + k; i += GW_BLOCK) {                                                        \
+            size_t at = block_of(a, t, i);                                                                          \
+            quantise(a->x + t * a->ldx + i, top, q, a->s##bits + at, a->sum##bits + at, a->half##bits + at);        \
+            for (int c = 0; c < GW_BLOCK; c++) a->q##bits[at * GW_BLOCK + (place)] = q[c];                          \
+        }                                                                                                           \
     }
-}
-
-void gw_ref_wide(const gw_acts *a, int t, size_t from, size_t k) {
-    int16_t q[GW_BLOCK];
-    for (size_t i = from; i < from + k; i += GW_BLOCK) {
-        size_t at = block_of(a, t, i);
-        quantise(a->x + t * a->ldx + i, GW_WIDE_TOP, q, a->s16 + at, a->sum16 + at, a->half16 + at);
-        for (int c = 0; c < GW_BLOCK; c++) a->q16[at * GW_BLOCK + GW_WIDE_ORDER(c)] = q[c];
-    }
-}
+DEFINE_QUANTISER(narrow, GW_NARROW_TOP, 8, sizeof(gw_narrow) == 1 ? c : GW_WIDE_ORDER(c))
+DEFINE_QUANTISER(wide, GW_WIDE_TOP, 16, GW_WIDE_ORDER(c))
 
 /* --- attention --- */
 

@@ -55,6 +55,19 @@ INLINE bool adds_pairs(void) {
 
 INLINE v128_t add_pairs(v128_t sum, v128_t x, v128_t c) { return wasm_i16x8_add(sum, PAIRS(x, c)); }
 
+/* start + nibbles times 32 activations. pairs: adds pairs of products in 16 bits. */
+INLINE v128_t nibble_dot(const uint8_t *nibbles, const int8_t *q, v128_t start, const gw_masks *m, bool pairs) {
+    v128_t first = wasm_v128_load(q), second = wasm_v128_load(q + 16), low = start, high = wasm_i32x4_splat(0);
+#define GROUP(g)                                                                                        \
+    v128_t v##g = wasm_v128_load(nibbles + 16 * g);                                                     \
+    v128_t a##g = wasm_v128_and(v##g, m->low), b##g = wasm_v128_and(wasm_u16x8_shr(v##g, 4), m->low);   \
+    low = pairs ? add_pairs(low, LANE(first, g), a##g) : DOT(LANE(first, g), a##g, low);                \
+    high = pairs ? add_pairs(high, LANE(second, g), b##g) : DOT(LANE(second, g), b##g, high);
+    GROUP(0) GROUP(1) GROUP(2) GROUP(3)
+#undef GROUP
+    return pairs ? wasm_i32x4_extadd_pairwise_i16x8(wasm_i16x8_add(low, high)) : wasm_i32x4_add(low, high);
+}
+
 /* Four f16 to f32: exact for every finite value, denormals too (no infinities, no NaN). */
 INLINE v128_t scales_from(const uint8_t *p, const gw_masks *m) {
     return wasm_f32x4_mul(wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), m->half), m->two112);

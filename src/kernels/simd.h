@@ -1,7 +1,6 @@
-/* simd: what all files with 128-bit vectors share: where the intrinsics come from (the compiler for wasm,
- * SIMDe natively, so that sanitizers see the loops), words to the compiler, half-width floats widened, and how sums of
- * integers go into totals.
- * Included by the kernels only. */
+/* simd: shared by all kernels with 128-bit vectors: the intrinsics (from the compiler for wasm, from SIMDe natively, so
+ * that sanitizers see the loops), hints to the compiler, conversions of half-width floats, and totals. Included by the
+ * kernels only. */
 #ifndef GW_SIMD_H
 #define GW_SIMD_H
 
@@ -20,15 +19,15 @@
 #define OUTLINE static __attribute__((noinline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
-#define KEEP_LOOP _Pragma("nounroll")   /* unrolled, the next loop's registers would spill */
+#define KEEP_LOOP _Pragma("nounroll")   /* if unrolled, registers would spill */
 #else
 #define UNROLL
 #define KEEP_LOOP
 #endif
 #define SPLAT(p) wasm_v128_load32_splat(p)
 
-/* V8 makes a constant vector anew wherever it is used, in a loop each time round, with three instructions. This is a
- * word four times that no compiler knows. */
+/* A word four times that the compiler cannot know: V8 rebuilds a constant vector with three instructions at every use,
+ * also in loops. */
 INLINE v128_t unknown(uint32_t word) {
     volatile uint32_t hidden = word;
     return wasm_i32x4_splat((int32_t)hidden);
@@ -36,8 +35,8 @@ INLINE v128_t unknown(uint32_t word) {
 
 #define TWO_112 wasm_i32x4_splat(0x77800000)
 
-/* Four f16 times 2^-112: sign, exponent and mantissa go where a float has them. Exact for every finite value,
- * denormals too (no inf, no NaN). */
+/* Four f16 times 2^-112: sign, exponent and mantissa move to their places in a float. Exact for every finite value,
+ * denormals included (no infinities, no NaN). */
 INLINE v128_t small_f16x4(const uint8_t *p) {
     return wasm_v128_and(wasm_i32x4_shl(wasm_i32x4_load16x4(p), 13), wasm_i32x4_splat((int)0x8fffe000));
 }
