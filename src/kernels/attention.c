@@ -25,8 +25,6 @@ INLINE float add_lanes(v128_t v) {
            (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
 }
 
-INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
-
 /* n rows of a cache, `stride` bytes apart, of d items. */
 typedef struct {
     const uint8_t *at;
@@ -73,7 +71,7 @@ INLINE void i16_scores(load_eight *load, const void *const *q, int heads, rows k
         for (int j = 0; j < k.n; j++) key[j] = wasm_v128_load(row_of(k, j) + 2 * i);
         for (int h = 0; h < heads; h++) {
             v128_t x = wasm_v128_load((const uint8_t *)q[h] + 2 * i);
-            for (int j = 0; j < k.n; j++) sum[h][j] = wasm_i32x4_add(sum[h][j], wasm_i32x4_dot_i16x8(x, key[j]));
+            for (int j = 0; j < k.n; j++) sum[h][j] = add_dot(sum[h][j], x, key[j]);
         }
     }
     for (int h = 0; h < heads; h++)
@@ -154,8 +152,8 @@ INLINE void i16_add_pair(v128_t sum[][2], const weights *w, int heads, const uin
     v128_t high = wasm_i16x8_shuffle(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
     for (int h = 0; h < heads; h++) {
         v128_t pair = SPLAT(w->p[h] + j);
-        sum[h][0] = wasm_i32x4_add(sum[h][0], wasm_i32x4_dot_i16x8(low, pair));
-        sum[h][1] = wasm_i32x4_add(sum[h][1], wasm_i32x4_dot_i16x8(high, pair));
+        sum[h][0] = add_dot(sum[h][0], low, pair);
+        sum[h][1] = add_dot(sum[h][1], high, pair);
     }
 }
 

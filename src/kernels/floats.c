@@ -23,7 +23,7 @@ INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t s
     v128_t xi = wasm_v128_load32_splat(x);
     if (f->small) xi = wasm_f32x4_mul(xi, TWO_112);
     UNROLL
-    for (int s = 0; s < n; s++) sum[s] = wasm_f32x4_add(sum[s], wasm_f32x4_mul(f->load(w + s * stride), xi));
+    for (int s = 0; s < n; s++) sum[s] = add_product(sum[s], f->load(w + s * stride), xi);
 }
 
 /* Multiplies n panels, `stride` bytes apart; their results are `step` apart. */
@@ -82,8 +82,8 @@ INLINE void float_tile(const weights *f, const pair *at, const gw_acts *a, int t
         v128_t first = f->load(w), second = f->load(w + at->panel);
         for (int r = 0; r < rows; r++) {
             v128_t xi = SPLAT(x + r * ldx + i);
-            sum[r][0] = wasm_f32x4_add(sum[r][0], wasm_f32x4_mul(first, xi));
-            sum[r][1] = wasm_f32x4_add(sum[r][1], wasm_f32x4_mul(second, xi));
+            sum[r][0] = add_product(sum[r][0], first, xi);
+            sum[r][1] = add_product(sum[r][1], second, xi);
         }
     }
     for (int r = 0; r < rows; r++) {

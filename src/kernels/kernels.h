@@ -61,9 +61,9 @@ enum { GW_NARROW_TOP = 127, GW_WIDE_TOP = 64 * 128 };   /* the largest magnitude
 
 #define GW_TINY 1e-30f   /* a block whose largest magnitude is below this counts as zero */
 
-/* A batch of n rows of k activations. Pointers that no kernel of the batch needs are NULL. Quantised ones are stored
- * block by block, the rows side by side: block b of row t is number b * stride + t, so the rows of a tile lie at fixed
- * distances. The stride is odd, or a column of blocks would compete for few sets of a cache. */
+/* A batch of n rows of k activations. Unused pointers are NULL. Quantised blocks lie side by side for all rows: block
+ * b of row t is number b * stride + t, so the rows of a tile lie at fixed distances. The stride is odd, or a column
+ * of blocks would compete for few sets of a cache. */
 typedef struct {
     int n;
     size_t k, stride;

@@ -82,11 +82,10 @@ bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k
     size_t bytes = n * gw_row_bytes(type, k), words = bytes / 8;
     uint8_t end[8] = { 0 };
     memcpy(end, rows + words * 8, bytes % 8);
-    switch (type->id) {
-    case GW_F32: return finite_words(rows, words, 8, 1, F32_EXPONENT) && finite_words(end, 1, 8, 1, F32_EXPONENT);
-    case GW_F16: return finite_words(rows, words, 8, 1, F16_EXPONENT) && finite_words(end, 1, 8, 1, F16_EXPONENT);
-    default: return finite_words(rows, words, 8, 1, BF16_EXPONENT) && finite_words(end, 1, 8, 1, BF16_EXPONENT);
-    }
+#define FINITE(exponent) (finite_words(rows, words, 8, 1, exponent) && finite_words(end, 1, 8, 1, exponent))
+    if (type->id == GW_F32) return FINITE(F32_EXPONENT);
+    return type->id == GW_F16 ? FINITE(F16_EXPONENT) : FINITE(BF16_EXPONENT);
+#undef FINITE
 }
 
 bool gw_planes_finite(const uint8_t *high, size_t k) {

@@ -51,4 +51,14 @@ INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_
     }
 }
 
+#define DEFINE_PLANES(build)                                                                                        \
+    void gw_##build##_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,            \
+                                  const gw_acts *a, float *y) {                                                     \
+        each_walk(walk_both, high, low, panel, n, a, y);                                                            \
+    }                                                                                                               \
+    void gw_##build##_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, \
+                                   size_t ldy) {                                                                    \
+        whole(high, low, panels, a, y, ldy);                                                                        \
+    }
+
 #endif

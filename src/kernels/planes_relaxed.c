@@ -116,11 +116,6 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_relaxed_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                            float *y) {
-    each_walk(walk_both, high, low, panel, n, a, y);
-}
-
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     const gw_masks m = masks();
@@ -138,9 +133,6 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-void gw_relaxed_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
-                             size_t ldy) {
-    whole(high, low, panels, a, y, ldy);
-}
+DEFINE_PLANES(relaxed)
 
 #endif

@@ -51,8 +51,8 @@ INLINE v128_t join_dot(const uint8_t *high, const uint8_t *low, const int16_t *q
     for (int g = 0; g < 4; g++) {
         join(wasm_v128_load(high + 16 * g), wasm_v128_load(low + 16 * g), &c[0], &c[1]);
         for (int h = 0; h < 2; h++) {
-            even = wasm_i32x4_add(even, DOT(even_of(c[h]), SPLAT(q + 16 * h + 4 * g)));
-            odd = wasm_i32x4_add(odd, DOT(odd_of(c[h]), SPLAT(q + 16 * h + 4 * g + 2)));
+            even = add_dot(even, even_of(c[h]), SPLAT(q + 16 * h + 4 * g));
+            odd = add_dot(odd, odd_of(c[h]), SPLAT(q + 16 * h + 4 * g + 2));
         }
     }
     return wasm_i32x4_add(even, odd);
@@ -76,11 +76,6 @@ OUTLINE void walk_both(const walk *to, const gw_acts *a) {
     for (int s = 0; s < STREAMS; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
-void gw_simd_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                       float *y) {
-    each_walk(walk_both, high, low, panel, n, a, y);
-}
-
 OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[TILE], dot[TILE], c[4];
@@ -96,7 +91,7 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
             for (int i = 0; i < TILE; i++)
                 for (int h = 0; h < 4; h++) {
                     const int16_t *x = a->q16 + (at + i) * GW_BLOCK + 4 * g + (h & 2) * 8 + (h & 1) * 2;
-                    dot[i] = wasm_i32x4_add(dot[i], DOT(c[h], SPLAT(x)));
+                    dot[i] = add_dot(dot[i], c[h], SPLAT(x));
                 }
         }
         for (int i = 0; i < TILE; i++)
@@ -105,8 +100,6 @@ OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, flo
     for (int i = 0; i < TILE; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-void gw_simd_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
-    whole(high, low, panels, a, y, ldy);
-}
+DEFINE_PLANES(simd)
 
 #endif

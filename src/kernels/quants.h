@@ -288,10 +288,10 @@ INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_
         for (int s = 0; s < n; s++) {
             v128_t v = wasm_v128_load(quants + s * stride);
             v128_t first = SWIZZLE(m->values, AND(v, m->low)), last = SWIZZLE(m->values, AND(RIGHT(v, 4), m->low));
-            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(first, m->byte), a));
-            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(first, 8), b));
-            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(AND(last, m->byte), c));
-            dot[s] = wasm_i32x4_add(dot[s], wasm_i32x4_dot_i16x8(RIGHT(last, 8), d));
+            dot[s] = add_dot(dot[s], AND(first, m->byte), a);
+            dot[s] = add_dot(dot[s], RIGHT(first, 8), b);
+            dot[s] = add_dot(dot[s], AND(last, m->byte), c);
+            dot[s] = add_dot(dot[s], RIGHT(last, 8), d);
         }
     }
 }
@@ -300,7 +300,7 @@ INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_
 
 /* total + min * (activation scale * (float)sum of the activations) */
 INLINE v128_t add_min(v128_t total, v128_t min, v128_t sum, v128_t scale) {
-    return wasm_f32x4_add(total, wasm_f32x4_mul(min, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum))));
+    return add_product(total, min, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum)));
 }
 
 /* The sums of the activations that each of a block's `subs` scales covers. */

@@ -96,7 +96,7 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
     total = add_scaled(total, all, h->scale[at], wasm_f32x4_splat(a->scale));
     if (f->mins && f->subs == 2) total = add_min(total, h->min[at], part, wasm_f32x4_splat(a->scale));
     else if (f->mins)   /* one product for all rows */
-        total = wasm_f32x4_add(total, wasm_f32x4_mul(h->min[at], wasm_f32x4_splat(a->scale * (float)a->sum[0])));
+        total = add_product(total, h->min[at], wasm_f32x4_splat(a->scale * (float)a->sum[0]));
     return total;
 }
 
@@ -190,7 +190,7 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
     if (f->table && how != SEVEN)   /* for both precisions: such an engine has an instruction for it */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
-        rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), HALF) }, j, several);
+        rows(&(product){ .f = f, .planes = planes, .run = gw_min(run_of(f, planes == 2), COLUMNS / 2) }, j, several);
     else rows(&(product){ .f = f, .planes = planes }, j, several);
 }
 

@@ -9,8 +9,6 @@
 
 #include "kernels/quants.h"
 
-enum { HALF = COLUMNS / 2 };
-
 /* Constants of a kernel, loaded once: masks for quants and scales, and the table. */
 typedef struct {
     bit_masks bits;

@@ -30,8 +30,8 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
         for (uint32_t i = 0; i < f->subs; i++) {
             v128_t even = wasm_i32x4_splat(0), odd = even;
             for (uint32_t g = i * 4; g < (f->subs == 1 ? 8 : i * 4 + 4); g++) {
-                even = wasm_i32x4_add(even, DOT(even_of(c[g]), SPLAT(q + 4 * g)));
-                odd = wasm_i32x4_add(odd, DOT(odd_of(c[g]), SPLAT(q + 4 * g + 2)));
+                even = add_dot(even, even_of(c[g]), SPLAT(q + 4 * g));
+                odd = add_dot(odd, odd_of(c[g]), SPLAT(q + 4 * g + 2));
             }
             dot[i] = wasm_i32x4_add(even, odd);
         }
@@ -199,8 +199,8 @@ INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even;
     for (int g = 0; g < 8; g++) {
         v128_t v = wasm_v128_load(block + 8 + 16 * g);
-        even = wasm_i32x4_add(even, DOT(wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8), SPLAT(q + 4 * g)));
-        odd = wasm_i32x4_add(odd, DOT(wasm_i16x8_shr(v, 8), SPLAT(q + 4 * g + 2)));
+        even = add_dot(even, wasm_i16x8_shr(wasm_i16x8_shl(v, 8), 8), SPLAT(q + 4 * g));
+        odd = add_dot(odd, wasm_i16x8_shr(v, 8), SPLAT(q + 4 * g + 2));
     }
     return wasm_i32x4_add(even, odd);
 }

@@ -11,33 +11,33 @@ static uint16_t read16(const uint8_t *p) {
     return h;
 }
 
-static float element_f32(const uint8_t *w, size_t i) {
+static float read_f32(const uint8_t *p) {
     float f;
-    memcpy(&f, w + 4 * i, 4);
+    memcpy(&f, p, 4);
     return f;
 }
-static float element_f16(const uint8_t *w, size_t i) { return gw_f16_to_f32(read16(w + 2 * i)); }
-static float element_bf16(const uint8_t *w, size_t i) { return gw_bf16_to_f32(read16(w + 2 * i)); }
 
 /* y[t][r] = sum over k, first to last, of w[r][k] * x[t][k] */
-static void matmul_float(const uint8_t *w, size_t item, float (*element)(const uint8_t *, size_t), int panels,
-                         const gw_acts *a, float *y, size_t ldy) {
-    for (int p = 0; p < panels; p++, w += GW_PANEL * a->k * item, y += GW_PANEL)
+static void matmul_float(const gw_type *type, const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    for (int p = 0; p < panels; p++, w += GW_PANEL * a->k * type->bytes, y += GW_PANEL)
         for (int t = 0; t < a->n; t++)
             for (int r = 0; r < GW_PANEL; r++) {
-                float sum = 0;
-                for (size_t k = 0; k < a->k; k++) sum += element(w, k * GW_PANEL + r) * a->x[t * a->ldx + k];
+                float sum = 0, item;
+                for (size_t k = 0; k < a->k; k++) {
+                    type->dequantise(w + (k * GW_PANEL + r) * type->bytes, &item, 1);
+                    sum += item * a->x[t * a->ldx + k];
+                }
                 y[t * ldy + r] = sum;
             }
 }
 
-#define DEFINE_FLOAT(type, bytes)                                                                           \
-    void gw_ref_matmul_##type(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
-        matmul_float(w, bytes, element_##type, panels, a, y, ldy);                                          \
+#define DEFINE_FLOAT(NAME, name)                                                                            \
+    void gw_ref_matmul_##name(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {       \
+        matmul_float(gw_type_of(GW_##NAME), w, panels, a, y, ldy);                                          \
     }
-DEFINE_FLOAT(f32, 4)
-DEFINE_FLOAT(f16, 2)
-DEFINE_FLOAT(bf16, 2)
+DEFINE_FLOAT(F32, f32)
+DEFINE_FLOAT(F16, f16)
+DEFINE_FLOAT(BF16, bf16)
 
 /* --- quantised formats --- */
 
@@ -204,45 +204,33 @@ DEFINE_QUANTISER(wide, GW_WIDE_TOP, 16, GW_WIDE_ORDER(c))
 
 /* --- attention --- */
 
-typedef float item_of(const uint8_t *row, int i, int d);
-
-static float item_f32(const uint8_t *row, int i, int d) { return (void)d, element_f32(row, (size_t)i); }
+static float item_f32(const uint8_t *row, int i, int d) { return (void)d, read_f32(row + 4 * i); }
 static float item_q8(const uint8_t *row, int i, int d) {
-    return element_bf16(row + d, (size_t)i / GW_BLOCK) * (float)(int8_t)row[i];
+    return gw_bf16_to_f32(read16(row + d + i / GW_BLOCK * 2)) * (float)(int8_t)row[i];
 }
 
-static void scores(item_of *item, const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
-                   float *out) {
-    for (int h = 0; h < heads; h++)
-        for (int j = 0; j < n; j++) {
-            float part[4] = { 0 };
-            for (int i = 0; i < d; i++) part[i % 4] += ((const float *)q[h])[i] * item(keys + j * stride, i, d);
-            out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);
-        }
-}
-
-static void mix(item_of *item, const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
-                float *const *out) {
-    for (int h = 0; h < heads; h++)
-        for (int i = 0; i < d; i++) {
-            for (int j = 0; j < n; j++) out[h][i] += p[h * GW_SPAN + j] * item(values + j * stride, i, d);
-        }
-}
-
-#define DEFINE_ATTENTION(type)                                                                                   \
-    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
-                              float *out) {                                                                      \
-        scores(item_##type, q, heads, keys, stride, n, d, out);                                                  \
-    }                                                                                                            \
-    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,        \
-                           float *const *out) {                                                                  \
-        mix(item_##type, p, heads, values, stride, n, d, out);                                                   \
+#define DEFINE_ATTENTION(type)                                                                                      \
+    void gw_ref_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,    \
+                              float *out) {                                                                         \
+        for (int h = 0; h < heads; h++)                                                                             \
+            for (int j = 0; j < n; j++) {                                                                           \
+                float part[4] = { 0 };                                                                              \
+                for (int i = 0; i < d; i++)                                                                         \
+                    part[i % 4] += ((const float *)q[h])[i] * item_##type(keys + j * stride, i, d);                 \
+                out[h * GW_SPAN + j] = (part[0] + part[1]) + (part[2] + part[3]);                                   \
+            }                                                                                                       \
+    }                                                                                                               \
+    void gw_ref_mix_##type(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,           \
+                           float *const *out) {                                                                     \
+        for (int h = 0; h < heads; h++)                                                                             \
+            for (int i = 0; i < d; i++)                                                                             \
+                for (int j = 0; j < n; j++) out[h][i] += p[h * GW_SPAN + j] * item_##type(values + j * stride, i, d); \
     }
 DEFINE_ATTENTION(f32)
 DEFINE_ATTENTION(q8)
 
 static int32_t int_of(const uint8_t *row, int i) { return (int16_t)read16(row + 2 * i); }
-static float scale_of(const uint8_t *row, int d) { return element_f32(row + 2 * d, 0); }
+static float scale_of(const uint8_t *row, int d) { return read_f32(row + 2 * d); }
 
 void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d,
                        float *out) {
@@ -298,8 +286,13 @@ void gw_ref_soft_cap(float *x, int n, float cap) {
     for (int j = 0; j < n; j++) x[j] = gw_capped(x[j], cap);
 }
 
-static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {
-    const gw_type *from = gw_type_of((uint32_t)type), *to = gw_type_of(GW_Q8_0);
+#define DEFINE_ROUND(NAME, name)                                                                            \
+    void gw_ref_round_##name(const uint8_t *row, size_t k, uint8_t *blocks) {                               \
+        round_row(gw_type_of(GW_##NAME), row, k, blocks);                                                   \
+    }
+
+static void round_row(const gw_type *from, const uint8_t *row, size_t k, uint8_t *blocks) {
+    const gw_type *to = gw_type_of(GW_Q8_0);
     float x[GW_BLOCK];
     for (size_t i = 0; i < k; i += GW_BLOCK, row += GW_BLOCK * from->bytes, blocks += to->bytes) {
         from->dequantise(row, x, GW_BLOCK);
@@ -307,6 +300,6 @@ static void round_row(int type, const uint8_t *row, size_t k, uint8_t *blocks) {
     }
 }
 
-void gw_ref_round_f32(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F32, row, k, blocks); }
-void gw_ref_round_f16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_F16, row, k, blocks); }
-void gw_ref_round_bf16(const uint8_t *row, size_t k, uint8_t *blocks) { round_row(GW_BF16, row, k, blocks); }
+DEFINE_ROUND(F32, f32)
+DEFINE_ROUND(F16, f16)
+DEFINE_ROUND(BF16, bf16)

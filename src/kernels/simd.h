@@ -44,10 +44,15 @@ INLINE v128_t small_f16x4(const uint8_t *p) {
 INLINE v128_t f16x4(const uint8_t *p) { return wasm_f32x4_mul(small_f16x4(p), TWO_112); }
 INLINE v128_t bf16x4(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16); }
 
+INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
+
 /* total + (float)sum * (weight scales * activation scale) */
 INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t scale) {
-    return wasm_f32x4_add(total, wasm_f32x4_mul(wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale)));
+    return add_product(total, wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale));
 }
+
+/* sum + products of int16, two to a lane */
+INLINE v128_t add_dot(v128_t sum, v128_t a, v128_t b) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b)); }
 
 /* Bytes without sign as int16. */
 INLINE v128_t even_of(v128_t bytes) { return wasm_v128_and(bytes, wasm_i16x8_splat(255)); }
@@ -68,8 +73,8 @@ INLINE nibble_sums nibble_sums_of(const uint8_t *nibbles, const int16_t *q) {
         v128_t low = DOT(wasm_v128_and(v, wasm_i16x8_splat(0x000f)), SPLAT(q + 4 * g));
         v128_t top = DOT(wasm_u16x8_shr(v, 12), SPLAT(q + 16 + 4 * g + 2));
         s.at0 = wasm_i32x4_add(s.at0, wasm_i32x4_add(low, top));
-        s.at4 = wasm_i32x4_add(s.at4, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g)));
-        s.at8 = wasm_i32x4_add(s.at8, DOT(wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2)));
+        s.at4 = add_dot(s.at4, wasm_v128_and(v, wasm_i16x8_splat(0x00f0)), SPLAT(q + 16 + 4 * g));
+        s.at8 = add_dot(s.at8, wasm_v128_and(v, wasm_i16x8_splat(0x0f00)), SPLAT(q + 4 * g + 2));
     }
     return s;
 }

@@ -104,7 +104,7 @@ INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, cons
     KEEP_LOOP
     for (; c != end; c += PAIR, q += 2)
         EACH_SUM(k->rows, i, p)
-            dot[i][p] = wasm_i32x4_add(dot[i][p], wasm_i32x4_dot_i16x8(c[p], SPLAT(q + i * GW_BLOCK)));
+            dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
 }
 
 /* Adds the products of a block with a tile of rows to the totals. */
