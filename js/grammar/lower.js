@@ -1,7 +1,7 @@
 /*
- * lower: a grammar to the bytes that the engine reads (src/text/grammar.h says how they lie). What can be said without
- * the vocabulary is done here: spellings, intersections, repeats; the engine makes the automaton deterministic while
- * it runs. Refuses, in bounded time and memory: what is too large, left recursion, what matches nothing.
+ * lower: compiles a grammar to the bytes that the engine reads (src/text/grammar.h has their layout). It does
+ * everything that needs no vocabulary: spellings, intersections, repetitions. The engine determinises the automaton
+ * lazily. Refuses, in bounded time and memory, grammars that are too large, left-recursive, or match nothing.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
@@ -11,26 +11,26 @@ import { Spells } from './spell.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Grammar} Grammar */
-/** spelling: of the characters of JSON strings: every one that is legal, or one each.
+/** spelling: whether JSON strings may spell a character in every legal way or only in one.
  * @typedef {import('./refusal.js').Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
 
 const MAGIC = 0x31475747;
 const VERSION = 1;
 const NO_MOST = 0xffffffff;
 const HEAD = 12;
-/** A state or an edge of the automaton takes less than the unit of the budget. */
+/** Cost of a state or an edge, in units of the budget. */
 const STEP = 1 / 5;
-/** Rules of so many states are written where they are called. */
+/** Rules with at most this many states are inlined. */
 const INLINED = 4;
-/** Texts of a JSON string's content that are compared to find equal ones. */
+/** Length up to which keys of nodes are compared as text. */
 const MOST_KEY = 2000;
 
-/** Returns a grammar as the engine reads it. @param {Grammar} grammar @param {LowerOptions} [options] */
+/** Compiles a grammar for the engine. @param {Grammar} grammar @param {LowerOptions} [options] */
 export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
   return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
-/** Spellings are the same for all grammars: they are kept from one to the next, up to so many nodes. */
+/** Spellings do not depend on the grammar, so they are cached up to this many nodes. */
 const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 
@@ -39,7 +39,7 @@ class Lowering {
   #rules = [];
   /** @type {Map<unknown, number>} */
   #calls = new Map();
-  /** keyOf(), by what is to be spelt how. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
+  /** Cache of keyOf(), by spelling. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
@@ -97,8 +97,8 @@ class Lowering {
     return this.#loops.push(loop) - 1;
   }
 
-  /** The number of the rule that reads a node, and at least one byte; -1: there is nothing to read.
-   * @param {Node} node @param {import('./spell.js').Spelling} how */
+  /** Returns the number of the rule that matches a node's non-empty texts, -1 if there are none. @param {Node} node
+   * @param {import('./spell.js').Spelling} how */
   call(node, how) {
     const keys = this.#keys[how];
     const key = keys.get(node) ?? keyOf(node, how);
@@ -117,7 +117,7 @@ class Lowering {
     return at;
   }
 
-  /** Rules that a rule may begin with must not lead back to it. */
+  /** Refuses left recursion. */
   #noLeftRecursion() {
     const seen = new Uint8Array(this.#rules.length);
     /** @param {number} at */
@@ -198,19 +198,19 @@ class Lowering {
   }
 }
 
-/** Nodes that edges of rules have as labels. @param {(import('./simplify.js').Simple | null)[]} rules */
+/** Returns the spellings that label edges. @param {(import('./simplify.js').Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
   });
 
-/** Facts about a grammar's rules: which may be empty, which match anything at all, which are recursive. */
+/** Which rules are nullable, productive (match some text) or recursive. */
 class Facts {
   /** @type {Set<string>} */
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
-  /** What was found of nodes with parts, while no rule is added. @type {Map<Node, boolean>} */
+  /** Results for composite nodes, valid until a rule is added. @type {Map<Node, boolean>} */
   #found = new Map();
   /** @type {Map<string, boolean>} */
   #recursive = new Map();
@@ -232,7 +232,7 @@ class Facts {
     throw new Unsupported(`there is no rule ${name}`, '');
   }
 
-  /** Which rules each rule uses, of those that the start needs. @param {string} start */
+  /** Collects the rules that each reachable rule uses. @param {string} start */
   #collect(start) {
     for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
@@ -254,8 +254,8 @@ class Facts {
     }
   }
 
-  /** Adds the rules for which `test` says so, while it asks `found`. @param {(node: Node) => boolean} test
-   * @param {Set<string>} found */
+  /** Computes the least set of rules that pass `test`, which may look into `found`.
+   * @param {(node: Node) => boolean} test @param {Set<string>} found */
   #least(test, found) {
     /** @type {Map<string, string[]>} */
     const users = new Map();
@@ -276,7 +276,7 @@ class Facts {
     this.#found.clear();
   }
 
-  /** Tests a node with parts once. @param {Node} node @param {(node: Node) => boolean} test */
+  /** Tests a composite node once. @param {Node} node @param {(node: Node) => boolean} test */
   #once(node, test) {
     let known = this.#found.get(node);
     if (known !== undefined) return known;
@@ -305,7 +305,7 @@ class Facts {
     return false;
   };
 
-  /** Whether it matches anything, as far as rules decide that. @param {Node} node @returns {boolean} */
+  /** Whether a node matches anything, as far as its rules decide that. @param {Node} node @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;
     return this.#once(node, this.#productive);
@@ -342,8 +342,8 @@ class Facts {
   }
 }
 
-/** Returns the same key for nodes that are read alike, as far as a short text can say it: a node may share parts, so
- * that its whole text would be exponentially long. @param {Node} node @param {string} how */
+/** Returns a key that is equal for equivalent nodes. The key is a short text, or the node itself if that would be long:
+ * nodes share parts, so a full text can be exponentially long. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;

@@ -1,8 +1,8 @@
 /*
- * regex: regular expressions as regular nodes. Parts without assertions become nodes as they stand. A part with one is
- * compiled together with what follows it: at any place the node `rest` is the language of everything up to the end of
- * the text, so that a lookahead is an intersection with it and `$` asks whether it can be empty; what `^` and `\b` must
- * know of the text before is one of three cases, into which a text is split when they come.
+ * regex: compiles regular expressions to regular nodes. Parts without assertions map directly. A part with an assertion
+ * is compiled together with its continuation: `rest` is the language of everything up to the end of the text, so a
+ * lookahead intersects with it and `$` asks whether it can be empty. For `^` and `\b`, texts are split by what precedes
+ * a position: nothing, a word character, or another one.
  */
 import {
   ANY_TEXT,
@@ -23,12 +23,12 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
-/** What stands before a place: nothing, a letter of a word, another letter.
+/** What precedes a position: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
 const WORD_CHAR = chars(WORD);
 const OTHER_CHAR = chars(complement(WORD));
-/** Copies of a repeated part that has assertions. */
+/** Copies of a repetition with assertions. */
 const COPIES = 16;
 
 /** @param {Tree} tree @param {(tree: Tree) => boolean} test @returns {boolean} */
@@ -43,7 +43,7 @@ const isAssertion = ({ kind }) => kind === 'ahead' || kind === 'start' || kind =
 /** @param {Tree} tree */
 const looksBack = ({ kind }) => kind === 'start' || kind === 'boundary';
 
-/** A tree without assertions. @param {Tree} tree @returns {Node} */
+/** Converts a tree without assertions. @param {Tree} tree @returns {Node} */
 function plain(tree) {
   if (tree.kind === 'chars') return chars(tree.ranges);
   if (tree.kind === 'sequence') return sequence(...tree.parts.map(plain));
@@ -52,7 +52,7 @@ function plain(tree) {
   throw new Error('an assertion');
 }
 
-/** What follows a part, as a node for each thing that may stand before it; made once each. */
+/** The continuation of a part, as a memoised node for each precedent. */
 class Rest {
   /** @param {(before: Before) => Node} make @param {boolean} looks whether what stands before matters */
   constructor(make, looks) {
@@ -78,8 +78,11 @@ class Compiler {
     this.budget = budget;
   }
 
-  /** What a tree and then the rest match, from a place on.
-   * @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
+  /** Compiles a tree and its continuation.
+   * @param {Tree} tree
+   * @param {Before} before
+   * @param {Rest} rest
+   * @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
     if (!some(tree, isAssertion)) return this.consume(plain(tree), before, rest);
@@ -116,8 +119,8 @@ class Compiler {
     return later.at(before);
   }
 
-  /** Text of a node, then the rest: split by the last letter where the rest looks back to it.
-   * @param {Node} node @param {Before} before @param {Rest} rest @returns {Node} */
+  /** Matches a node, then the rest. Splits by the last character if the rest looks behind. @param {Node} node
+   * @param {Before} before @param {Rest} rest @returns {Node} */
   consume(node, before, rest) {
     if (!rest.looks) return sequence(node, rest.at('other'));
     return choice([
@@ -143,7 +146,7 @@ class Compiler {
   }
 }
 
-/** Texts that have one of a node's in them: what may be there or not at its ends is not asked for.
+/** Texts that contain a match of a node. Optional ends of the node are dropped, because they do not matter there.
  * @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
@@ -179,10 +182,10 @@ function build(text, flags, budget, search) {
   return choice(ways);
 }
 
-/** Texts in which the expression is found: what `pattern` of a JSON schema means.
- * @param {string} text @param {import('./refusal.js').Budget} budget */
+/** Texts that contain a match, as `pattern` of a JSON schema means it. @param {string} text
+ * @param {import('./refusal.js').Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 
-/** Texts that are the expression from their first letter to their last.
- * @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
+/** Texts that match from start to end. @param {string} text @param {string} flags
+ * @param {import('./refusal.js').Budget} budget */
 export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

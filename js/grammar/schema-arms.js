@@ -1,7 +1,7 @@
 /*
- * schema-arms: arms of JSON schemas. What values of one type a schema allows is a union of arms, each of them a list of
- * plain demands (a range, a pattern, the members and items with the schemas of their values); two arms are merged into
- * one that demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not.
+ * schema-arms: the disjunctive normal form of schemas. The values of one type that a schema allows are a union of arms.
+ * An arm is a list of demands (a range, a pattern, members and items with the schemas of their values). Merging two
+ * arms demands both. Schemas of parts stay goals: sets of schemas that a value must fit or must not fit.
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
@@ -9,27 +9,28 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./references.js').Located} Located */
-/** Sorted numbers 2 * id of a schema, + 1 where the value must not fit it; NEVER alone where nothing fits.
+/** Sorted numbers: 2 * id of a schema, + 1 if the value must not fit it. NEVER if nothing fits.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
 /** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */
 /** At least `min` and at most `max` items from index `from` on fit the goal.
  * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
-/** `seen`: how many items, or all (Infinity), some keyword has judged; `alsoSeen`: those that fit these schemas too.
+/** `seen`: how many items, or all (Infinity), are evaluated, as unevaluatedItems means it; `alsoSeen`: so are items
+ * that fit these schemas.
  * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
  *   seen: number, alsoSeen: Goal[] }} Items */
-/** Values of the names outside `names` and `patterns` fit the goal.
+/** Values of names outside `names` and `patterns` fit the goal.
  * @typedef {{ names: Set<string>, patterns: Node[], goal: Goal }} Additional */
-/** Some member whose name is in `key` and fits `name` has a value that fits `goal`.
+/** Some member has a name that is in `key` and fits `name`, and a value that fits `goal`.
  * @typedef {{ key: Node, name: Goal, goal: Goal }} Exists */
-/** `seen*`: names that some keyword has judged.
+/** `seen*`: names of evaluated members, as unevaluatedProperties means it.
  * @typedef {{ names: Map<string, Goal>, patterns: { key: Node, goal: Goal }[], additional: Additional[],
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
-/** What a keyword demands of values of one type, and what it is to deny it.
+/** What a keyword demands of values of one type, and what its negation demands.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
-/** What the clauses of arrays and objects need of schema-logic.js.
+/** What array and object clauses need from schema-logic.js.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
  *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
@@ -41,15 +42,15 @@ export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 
 /** Schemas of one goal. */
 const MOST_GOALS = 1000;
 
-/** The goal of nothing. @type {Goal} */
+/** Nothing fits. @type {Goal} */
 export const NEVER = [-1];
-/** The goal of everything. @type {Goal} */
+/** Everything fits. @type {Goal} */
 export const ALWAYS = [];
 
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** A value that fits both. @param {Goal} a @param {Goal} b @returns {Goal} */
+/** Returns the goal of values that fit both. @param {Goal} a @param {Goal} b @returns {Goal} */
 export function joinGoals(a, b) {
   if (isNever(a) || isNever(b)) return NEVER;
   if (!a.length || !b.length) return a.length ? a : b;
@@ -147,7 +148,7 @@ const bothMembers = (a, b) => ({
   seenAll: a.seenAll || b.seenAll,
 });
 
-/** One arm that demands what both do. @param {Arm} a @param {Arm} b @returns {Arm} */
+/** Returns an arm that demands both. @param {Arm} a @param {Arm} b @returns {Arm} */
 export function mergeArms(a, b) {
   if (a === FREE || b === FREE) return a === FREE ? b : a;
   if (a.number && b.number) return { number: bothNumbers(a.number, b.number) };
@@ -157,7 +158,7 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
-/** Demands of an arm: what merging it costs. @param {Arm} arm */
+/** Returns the number of demands, which is the cost of merging. @param {Arm} arm */
 export function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
@@ -177,14 +178,14 @@ export function sizeOf({ number, string, array, object }) {
   );
 }
 
-/** The same demands without the note of what was judged: nothing counts as judged under `not`. @param {Arm} arm */
+/** Removes the record of what is evaluated: under `not`, nothing is. @param {Arm} arm */
 export function unseen(arm) {
   if (arm.array) return arrayArm({ ...arm.array, seen: 0, alsoSeen: [] });
   if (!arm.object) return arm;
   return objectArm({ ...arm.object, seenNames: new Set(), seenPatterns: [], seenAll: false });
 }
 
-/** Goal of a name's value. @param {Members} members @param {string} name
+/** Returns the goal of a name's value. @param {Members} members @param {string} name
  * @param {(key: Node, name: string) => boolean} fits @returns {Goal} */
 export function goalOfName({ names, patterns, additional }, name, fits) {
   let goal = names.get(name) ?? ALWAYS;
@@ -196,7 +197,8 @@ export function goalOfName({ names, patterns, additional }, name, fits) {
   return goal;
 }
 
-/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {{ fits: (key: Node, name: string) =>
+/** Whether nothing fits an arm. False may mean that it is unknown. @param {Arm} arm
+ * @param {{ fits: (key: Node, name: string) =>
  * boolean, empty: (goal: Goal) => boolean, noText: (strings: Strings) => boolean }} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
@@ -216,5 +218,5 @@ export function isBarren(arm, ask) {
   });
 }
 
-/** The texts of strings with these demands. @param {Strings} strings @returns {Node} */
+/** Returns the texts with these demands. @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

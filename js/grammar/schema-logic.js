@@ -1,7 +1,8 @@
 /*
- * schema-logic: JSON schemas as arms (schema-arms.js). Every keyword is a clause that can be demanded or denied, so
- * that allOf is a product of arms, anyOf a union, `not` and the other branches of oneOf and if/then/else denials. All
- * of it is exact; where it would need too many arms, or cannot be said so, the schema is refused by name and place.
+ * schema-logic: evaluates JSON schemas to arms (schema-arms.js). Every keyword is a clause that can be demanded or
+ * denied: allOf is a product of arms, anyOf a union, and `not` and the other branches of oneOf and if/then/else are
+ * denials. This is exact; a schema that would need too many arms, or cannot be expressed so, is refused by name and
+ * place.
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
@@ -34,14 +35,14 @@ import { formatNode } from './text-formats.js';
 /** @typedef {import('./schema-arms.js').Type} Type */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./nodes.js').Node} Node */
-/** One of `oneOf`, and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
+/** A branch of `oneOf` and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
 /** Arms of one type of one schema. */
 const MOST_ARMS = 1500;
-/** Levels of parts that the search for contradictions looks into. */
+/** Depth of the search for contradictions. */
 const LOOK_DEPTH = 4;
-/** Branches whose subsets are tried where unevaluated* must know all that match. */
+/** Branches whose subsets are enumerated where unevaluated* depends on which ones match. */
 const MOST_BRANCHES = 6;
 
 export const ANY_VALUE = [FREE];
@@ -74,7 +75,7 @@ export class Logic {
     };
   }
 
-  /** The goal to fit a schema, or not to. @param {Located} place @param {boolean} [deny] @returns {Goal} */
+  /** Returns the goal of a schema or of its negation. @param {Located} place @param {boolean} [deny] @returns {Goal} */
   goal(place, deny = false) {
     const { schema } = place;
     if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
@@ -82,7 +83,7 @@ export class Logic {
     return [place.id * 2 + (deny ? 1 : 0)];
   }
 
-  /** A schema that stands in none of the documents. @param {Record<string, any>} schema @param {Located} like */
+  /** Locates a schema that is not part of the document. @param {Record<string, any>} schema @param {Located} like */
   synthetic(schema, like) {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
@@ -156,7 +157,7 @@ export class Logic {
     );
   }
 
-  /** Arms of any of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  /** Returns the union of the lists. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();
     if (all.includes(FREE)) return ANY_VALUE;
@@ -170,7 +171,7 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
   }
 
-  /** Arms that demand one of each list. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
+  /** Returns the product of the lists. @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
    * @param {string} [pointer] @returns {Arm[]} */
   product(left, more, type, pointer = '') {
     if (!left.length) return left;
@@ -200,7 +201,7 @@ export class Logic {
     }
   }
 
-  /** Whether surely no value fits. @param {Goal} goal @returns {boolean} */
+  /** Whether certainly no value fits. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
     const key = goal.join();
@@ -229,8 +230,8 @@ export class Logic {
     }
   }
 
-  /** All that a schema says of values of a type.
-   * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause[]} */
+  /** Returns the clauses of a schema for a type. @param {Located} place @param {Type} type @param {boolean} track
+   * @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter(
@@ -272,7 +273,7 @@ export class Logic {
     return all;
   }
 
-  /** One of some values. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
+  /** enum and const. @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
@@ -352,8 +353,8 @@ export class Logic {
     };
   }
 
-  /** Every choice of branches that match together: each notes what it has judged. @param {Arm[][]} lists
-   * @param {Type} type @param {string} pointer */
+  /** Returns the arms of every subset of branches that match together, each with what it evaluates.
+   * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
     if (live.length > MOST_BRANCHES) throw new Unsupported('unevaluated* over so many branches', pointer);
@@ -444,7 +445,7 @@ export class Logic {
     };
   }
 
-  /** What unevaluatedItems and unevaluatedProperties demand beside an arm. @param {Located} place @param {Arm} arm
+  /** Adds the demands of unevaluatedItems and unevaluatedProperties to an arm. @param {Located} place @param {Arm} arm
    * @param {string} key @returns {Arm} */
   unevaluated(place, arm, key) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -472,7 +473,7 @@ function typeOf(value) {
   return Array.isArray(value) ? 'array' : /** @type {Type} */ (typeof value);
 }
 
-/** A schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
+/** Returns a schema of exactly one array or object. @param {any} value @returns {Record<string, any>} */
 function exactly(value) {
   if (Array.isArray(value)) {
     return { type: 'array', prefixItems: value.map(constant), items: false, minItems: value.length };
@@ -486,7 +487,7 @@ function exactly(value) {
 /** @param {any} value */
 const constant = (value) => ({ const: value });
 
-/** Ranges and multiples. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+/** The numeric keywords. @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function numberClauses({ pointer }, schema) {
   /** @type {Clause[]} */
   const all = [];

@@ -1,4 +1,5 @@
-/* schema: a JSON schema (2020-12, draft 7, and earlier ones as far as they are the same) as a grammar of JSON texts. */
+/* schema: compiles a JSON schema (2020-12, draft 7, and earlier drafts where they agree) to a grammar of JSON
+ * texts. */
 import { Languages } from './language.js';
 import { Layouts } from './layout.js';
 import { Document, isSchema } from './references.js';
@@ -7,7 +8,7 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 
-/** Keywords of the vocabularies of drafts 4 to 2020-12, and `nullable` of OpenAPI. */
+/** Keywords of drafts 4 to 2020-12, and `nullable` of OpenAPI. */
 const KEYWORDS = new RegExp(
   `^(\\$.*|type|enum|const|format|id|title|description|default|examples|deprecated|readOnly` +
     '|writeOnly|definitions|if|then|else|not|(all|any|one)Of|items|prefixItems|contains|properties|required|pattern' +
@@ -17,8 +18,8 @@ const KEYWORDS = new RegExp(
 );
 
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
-/** `matching`: judge texts as the specification does (any white space, any spelling of numbers, `format` as the draft
- * says); else the narrower shape that answers are held to, with `bounds` for what the schema leaves unbounded.
+/** `matching`: judge texts as the specification does (any whitespace, any spelling of numbers, `format` as the draft
+ * says), instead of the narrower constraint for answers, with `bounds` for what the schema leaves unbounded.
  * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
  *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
 
