@@ -12,7 +12,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 /** A DFA that is explored lazily. `next` returns sorted, disjoint edges.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */
 /** regularRule: returns the node of a rule that is not recursive; spend: spends steps of the budget.
- * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Around */
+ * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Context */
 
 const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
@@ -31,14 +31,14 @@ class Parts {
   edges = [];
   end = 0;
 
-  /** @param {Around} around */
-  constructor(around) {
-    this.around = around;
+  /** @param {Context} context */
+  constructor(context) {
+    this.context = context;
   }
 
   state() {
     if (this.moves.length === MOST_PARTS) throw tooLarge();
-    this.around.spend(5);
+    this.context.spend(5);
     this.edges.push([]);
     return this.moves.push([]) - 1;
   }
@@ -47,14 +47,14 @@ class Parts {
   add(node, from, to) {
     if ('literal' in node) return this.#literal(node.literal, from, to);
     if ('chars' in node) {
-      this.around.spend(node.chars.length);
+      this.context.spend(node.chars.length);
       for (const [lo, hi] of node.chars) this.edges[from].push([lo, hi, to]);
     } else if ('sequence' in node) this.#sequence(node.sequence, from, to);
     else if ('choice' in node) for (const part of node.choice) this.#moved(part, from, to);
     else if ('repeat' in node) this.#repeat(node, from, to);
-    else if ('rule' in node) this.#moved(this.around.regularRule(node.rule), from, to);
+    else if ('rule' in node) this.#moved(this.context.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
-    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.around), from, to);
+    else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
     else throw new Unsupported(`${Object.keys(node)[0]} inside an intersection or difference`, '');
   }
 
@@ -126,9 +126,9 @@ class Parts {
   }
 }
 
-/** Determinises a node lazily. @param {Node} node @param {Around} around @returns {Lazy} */
-function lazy(node, around) {
-  const parts = new Parts(around);
+/** Determinises a node lazily. @param {Node} node @param {Context} context @returns {Lazy} */
+function lazy(node, context) {
+  const parts = new Parts(context);
   const first = parts.state();
   const end = parts.state();
   parts.add(node, first, end);
@@ -148,7 +148,7 @@ function lazy(node, around) {
       mark[state] = round;
       if (state === end || parts.edges[state].length) set.push(state);
       open.push(...parts.moves[state]);
-      around.spend(5);
+      context.spend(5);
     }
     return set.sort((a, b) => a - b);
   };
@@ -168,7 +168,7 @@ function lazy(node, around) {
     accepts: (state) => sets[state].includes(end),
     next(state) {
       const edges = sets[state].flatMap((part) => parts.edges[part]);
-      around.spend(6 * edges.length);
+      context.spend(6 * edges.length);
       return cut(edges, intern);
     },
   };
@@ -251,8 +251,8 @@ function meet(left, right, intern, difference) {
 }
 
 /** Explores every reachable state and drops dead ones. A DFA without states matches nothing. @param {Lazy} source
- * @param {Around} around @returns {Dfa} */
-function explore(source, around) {
+ * @param {Context} context @returns {Dfa} */
+function explore(source, context) {
   /** @type {Edge[][]} */
   const edges = [];
   const order = [source.start];
@@ -269,7 +269,7 @@ function explore(source, around) {
         return /** @type {Edge} */ ([lo, hi, at]);
       }),
     );
-    around.spend(10 + 10 * edges[i].length);
+    context.spend(10 + 10 * edges[i].length);
     if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
   }
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });
@@ -383,7 +383,7 @@ export function merge(start, targets, keyOf) {
 }
 
 /** @param {Dfa} dfa @returns {Dfa} */
-function minimised({ start, accept, edges }) {
+function merged({ start, accept, edges }) {
   const renamed = (/** @type {number} */ state, /** @type {(to: number) => number} */ name) =>
     joined(edges[state].map(([lo, hi, to]) => [lo, hi, name(to)]));
   /** @param {number} state @param {(to: number) => number} name */
@@ -422,26 +422,26 @@ function fromAutomaton({ start, accept, edges }) {
 /** @type {WeakMap<Node, Dfa>} */
 const known = new WeakMap();
 
-/** Returns the DFA of a regular node, without states if nothing matches. @param {Node} node @param {Around} around
+/** Returns the DFA of a regular node, without states if nothing matches. @param {Node} node @param {Context} context
  * @returns {Dfa} */
-export function regular(node, around) {
+export function regular(node, context) {
   const found = known.get(node);
   if (found) return found;
-  const dfa = minimised('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, around), around));
+  const dfa = merged('automaton' in node ? fromAutomaton(node.automaton) : explore(combined(node, context), context));
   known.set(node, dfa);
   return dfa;
 }
 
-/** @param {Node} node @param {Around} around @returns {Lazy} */
-function combined(node, around) {
+/** @param {Node} node @param {Context} context @returns {Lazy} */
+function combined(node, context) {
   if ('both' in node) {
-    return node.both.map((part) => combined(part, around)).reduce((a, b) => product(memo(a), memo(b), false));
+    return node.both.map((part) => combined(part, context)).reduce((a, b) => product(memo(a), memo(b), false));
   }
   if ('except' in node) {
-    const [from, what] = node.except.map((part) => memo(combined(part, around)));
+    const [from, what] = node.except.map((part) => memo(combined(part, context)));
     return product(from, what, true);
   }
-  return lazy(node, around);
+  return lazy(node, context);
 }
 
 /** Memoises `next`. @param {Lazy} source @returns {Lazy} */
