@@ -304,9 +304,11 @@ function trim({ start, accept, edges }) {
   };
 }
 
+/** @typedef {{ key: ArrayLike<number>, state: number, next: Entry | undefined }} Entry */
+
 /** Number lists, each with the state that it was first seen for. */
 class Keys {
-  /** @type {Map<number, { key: ArrayLike<number>, state: number }[]>} */
+  /** @type {Map<number, Entry>} */
   #byHash = new Map();
 
   /** @param {ArrayLike<number>} key @param {number} state @returns the first state with this key */
@@ -316,11 +318,9 @@ class Keys {
       hash = Math.imul(hash ^ key[i] ^ (Math.floor(key[i] / STATES) << 7), 0x9e3779b1);
       hash ^= hash >>> 15;
     }
-    const bucket = this.#byHash.get(hash);
-    const found = bucket?.find((other) => isEqual(other.key, key));
-    if (found) return found.state;
-    if (bucket) bucket.push({ key, state });
-    else this.#byHash.set(hash, [{ key, state }]);
+    const head = this.#byHash.get(hash);
+    for (let entry = head; entry; entry = entry.next) if (isEqual(entry.key, key)) return entry.state;
+    this.#byHash.set(hash, { key, state, next: head });
     return state;
   }
 }

@@ -27,9 +27,9 @@ export function simplified({ start, edges, accept, loop }) {
   const keyOf = (state, name) => {
     const list = targets[state];
     const key = new Float64Array(list.length + 1);
-    for (let i = 0; i < list.length; i++) key[i] = own[state][i] * STATES + name(list[i]);
-    key[list.length] = -1 - (loop[state] * 2 + Number(accept[state])) * 2 - Number(state === start);
-    if (list.length) key.sort();
+    for (let i = 0; i < list.length; i++) key[i + 1] = own[state][i] * STATES + name(list[i]);
+    key[0] = -1 - (loop[state] * 2 + Number(accept[state])) * 2 - Number(state === start);
+    if (list.length > 1) key.sort();
     let n = 1;
     for (let i = 1; i < key.length; i++) if (key[i] !== key[n - 1]) key[n++] = key[i];
     return key.subarray(0, n);
