@@ -54,6 +54,12 @@ const WILD = [
   '\\['.repeat(20_000),
   `[a]: ${'<'.repeat(50_000)}`,
   '1. '.repeat(3000),
+  '> - '.repeat(2000),
+  '1. > '.repeat(2000),
+  `${'- > '.repeat(400)}a${'\nlazy'.repeat(4000)}`,
+  `\`\`\`sh \`x\` \`\`\`\n${'>'.repeat(4000)}`,
+  `\`\`\`\n~~~\n\`\`\`\n${'$'.repeat(60_000)}`,
+  `${'a.'.repeat(19_000)}@`,
 ];
 
 const HOSTILE = [
@@ -224,18 +230,21 @@ for (const name of BROWSERS) {
           const begun = performance.now();
           view.add(`Before.\n\n${text}`);
           view.flush();
+          view.add('\n\n**After.**');
           view.finish();
           return {
             begins: text.slice(0, 20),
             ms: performance.now() - begun,
             first: place.querySelector('p')?.textContent,
+            last: [...place.querySelectorAll('strong')].at(-1)?.textContent,
             letters: place.textContent?.length,
           };
         });
       }, WILD);
-      for (const [i, { begins, ms, first, letters }] of took.entries()) {
+      for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
         assert.ok(ms < 5000, `${begins}: ${ms} ms`); // a watchdog: they took minutes, or broke the stack
         assert.equal(first, 'Before.', begins);
+        assert.equal(last, 'After.', begins);
         assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
       }
       await tab.close();

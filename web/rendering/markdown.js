@@ -71,39 +71,91 @@ const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
 /** More nesting, or more marks in one paragraph, than people write: there the parser takes exponential or quadratic
  * time. */
-const NESTED = /^(?:[ \t]*>){24}|^[ \t]{80}|^(?:[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]){12}/;
-const MARKS = /[$*_[\]`<~|!\\]/g;
+const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
+const MARKS = /[$*_[\]`<~!\\]/g;
 const MOST_MARKS = 1500;
 const LONGEST_PARAGRAPH = 40_000;
-const FENCE = /^ {0,3}(?:```|~~~)/;
+/** The parser looks for an e-mail address from every character of a word. */
+const LONG_WORD = /[\w.+-]{4000}/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
+/** Milliseconds that one parse may take. */
+const LONGEST_MS = 1000;
 
-/** Returns the length of the beginning that is safe to parse: it ends before the paragraph that is not.
- * @param {string} text */
-function parsable(text) {
+/** Ends a parse that takes too long: the parser asks it before each block and each part of a line. */
+const clock = {
+  ends: Infinity,
+  tokenizer() {
+    if (performance.now() > clock.ends) throw new Error('The text takes too long to parse.');
+    return undefined;
+  },
+};
+const { tokenizer } = clock;
+marked.use({
+  extensions: [
+    { name: 'clock', level: 'block', tokenizer },
+    { name: 'clockInLine', level: 'inline', tokenizer },
+  ],
+});
+
+/** Splits a text into parts that are safe to parse and paragraphs that are not.
+ * @param {string} text @returns {Generator<{ part: string, safe: boolean }>} */
+function* partsOf(text) {
+  let begun = 0;
   let paragraph = 0;
   let marks = 0;
-  let fenced = false;
+  let wild = false;
+  let fence = '';
   for (let at = 0; at < text.length; ) {
     const end = text.indexOf('\n', at) + 1 || text.length;
     const line = text.slice(at, end);
-    if (FENCE.test(line)) fenced = !fenced;
-    else if (!fenced) {
-      if (!line.trim()) [paragraph, marks] = [end, 0];
-      marks += line.match(MARKS)?.length ?? 0;
-      if (marks > MOST_MARKS || end - paragraph > LONGEST_PARAGRAPH || NESTED.test(line)) return paragraph;
-    }
+    const [, run = '', info = ''] = FENCE.exec(line) ?? [];
     at = end;
+    if (fence) {
+      if (!run.startsWith(fence) || info.trim()) continue;
+      fence = '';
+      [paragraph, marks] = [end, 0];
+    } else if (!line.trim()) {
+      if (wild) {
+        yield { part: text.slice(paragraph, end), safe: false };
+        begun = end;
+        wild = false;
+      }
+      [paragraph, marks] = [end, 0];
+    } else if (!wild) {
+      if (run && !(run[0] === '`' && info.includes('`'))) fence = run;
+      marks += line.match(MARKS)?.length ?? 0;
+      wild = marks > MOST_MARKS || end - paragraph > LONGEST_PARAGRAPH || NESTED.test(line) || LONG_WORD.test(line);
+      if (!wild) continue;
+      fence = '';
+      if (begun < paragraph) yield { part: text.slice(begun, paragraph), safe: true };
+    }
   }
-  return text.length;
+  if (wild) yield { part: text.slice(paragraph), safe: false };
+  else if (begun < text.length) yield { part: text.slice(begun), safe: true };
 }
 
-/** Parses Markdown; what is not safe to parse becomes text.
- * @param {string} text @returns {Token[]} */
+/** A paragraph that shows a text as it is. @param {string} raw @returns {Token} */
+function plain(raw) {
+  /** @param {string} text @returns {Token} */
+  const line = (text) => ({ type: 'text', raw: text, text, escaped: false });
+  const tokens = raw
+    .trimEnd()
+    .split('\n')
+    .flatMap((text, i) => {
+      return i ? [/** @type {Token} */ ({ type: 'br', raw: '\n' }), line(text)] : [line(text)];
+    });
+  return { type: 'paragraph', raw, text: raw, tokens };
+}
+
+/** Parses Markdown; paragraphs that are not safe to parse become text.
+ * @param {string} text @returns {Token[] | null} null: the parser ran out of time or of stack */
 function parsed(text) {
-  const safe = parsable(text);
-  const tokens = marked.lexer(text.slice(0, safe));
-  const rest = text.slice(safe);
-  return rest ? [...tokens, { type: 'html', raw: rest, text: rest, pre: false, block: true }] : tokens;
+  clock.ends = performance.now() + LONGEST_MS;
+  try {
+    return [...partsOf(text)].flatMap(({ part, safe }) => (safe ? marked.lexer(part) : [plain(part)]));
+  } catch {
+    return null;
+  }
 }
 
 /**
@@ -113,6 +165,7 @@ function parsed(text) {
  */
 export function settle(text) {
   const tokens = parsed(text);
+  if (!tokens) return { settled: [], open: [plain(text)], rest: text };
   let last = tokens.length - 1;
   while (last > 0 && tokens[last].type === 'space') last--;
   if (last > 0 && UNDECIDED.test(tokens[last].raw)) last--;
@@ -237,7 +290,9 @@ export class MarkdownView {
 
   #render() {
     const start = performance.now();
-    const { settled, open, rest } = settle(this.#rest);
+    // What took so long once would do so at each rendering.
+    const { settled, open, rest } =
+      this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
     if (settled.length) {
       const html = toHtml(settled);
       this.#html += html;
@@ -246,7 +301,7 @@ export class MarkdownView {
     this.#rest = rest;
     this.#tail.replaceChildren(sanitised(toHtml(open)));
     this.#ended = performance.now();
-    this.#cost = this.#ended - start;
+    if (this.#cost < LONGEST_MS) this.#cost = this.#ended - start;
     this.#changed();
   }
 
@@ -268,11 +323,13 @@ export class MarkdownView {
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    const whole = toHtml(parsed(this.text));
-    if (this.#html + toHtml(parsed(this.#rest)) !== whole) {
+    const all = parsed(this.text);
+    const rest = toHtml((all && parsed(this.#rest)) ?? [plain(this.#rest)]);
+    const whole = all ? toHtml(all) : this.#html + rest;
+    if (this.#html + rest !== whole) {
       this.#root.replaceChildren(this.#settled(whole));
     } else {
-      this.#tail.replaceWith(this.#settled(whole.slice(this.#html.length)));
+      this.#tail.replaceWith(this.#settled(rest));
     }
     this.#changed();
   }
