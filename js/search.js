@@ -1,7 +1,7 @@
 /* gemma-wasm/search: the entry for browsers: an index of vectors, in memory or in the origin private file system. */
 /** @import { SearchOptions } from './search/open.js' */
 import { openFolder } from './search/folder-browser.js';
-import { openWith } from './search/open.js';
+import { deleteWith, openWith } from './search/open.js';
 
 export { GemmaError } from './errors.js';
 export { SearchIndex } from './search/index.js';
@@ -15,4 +15,10 @@ async function compile() {
 /** @param {SearchOptions} options */
 export function openIndex(options) {
   return openWith(options, { compile, openFolder, place: 'name' });
+}
+
+/** Deletes an index with its files, also one that `openIndex` refuses because a file is damaged.
+ * @param {{ name: string }} options */
+export function deleteIndex(options) {
+  return deleteWith(options, { openFolder, place: 'name' });
 }

@@ -2,7 +2,7 @@
 /** @import { SearchOptions } from './search/open.js' */
 import { readFile } from 'node:fs/promises';
 import { openFolder } from './search/folder-node.js';
-import { openWith } from './search/open.js';
+import { deleteWith, openWith } from './search/open.js';
 
 export { GemmaError } from './errors.js';
 export { SearchIndex } from './search/index.js';
@@ -12,4 +12,10 @@ const compile = async () => WebAssembly.compile(await readFile(new URL('./gemma-
 /** @param {SearchOptions} options */
 export function openIndex(options) {
   return openWith(options, { compile, openFolder, place: 'folder' });
+}
+
+/** Deletes an index with its files, also one that `openIndex` refuses because a file is damaged.
+ * @param {{ folder: string }} options */
+export function deleteIndex(options) {
+  return deleteWith(options, { openFolder, place: 'folder' });
 }

@@ -1,8 +1,9 @@
-/* open: an index from what a user says of it. */
+/* open: opens an index by the options of a caller, or deletes one. */
 /** @import { Folder } from './segments.js' */
 import { GemmaError, failure } from '../errors.js';
 import { checkNames } from './checks.js';
 import { SearchIndex } from './index.js';
+import { isSegment } from './segments.js';
 import { makeScan } from './scan.js';
 
 const MOST_DIMENSIONS = 4096;
@@ -24,28 +25,48 @@ const PLACES = {
 export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
   const { dimensions } = options;
-  const where = options[place];
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
     const expected = `an integer from 1 to ${MOST_DIMENSIONS}`;
     throw new GemmaError('bad-option', 'dimensions', { expected, got: String(dimensions) });
   }
-  const { expected, fits } = PLACES[place];
-  if (where !== undefined && !fits(where)) {
-    throw new GemmaError('bad-option', place, { expected, got: String(where) });
-  }
+  const where = placeOf(options, place);
   const scan = await makeScan(
     await compile().catch((cause) => {
       throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause);
     }),
     dimensions,
   );
-  const folder =
-    where === undefined
-      ? null
-      : await openFolder(where).catch((cause) => {
-          throw failure('index-failed', 'the search index could not be opened', cause);
-        });
+  const folder = where === undefined ? null : await opened(where, openFolder);
   const index = new SearchIndex(scan, dimensions, folder);
   await index.load();
   return index;
+}
+
+/** Deletes the files of an index, damaged ones and those of earlier versions too; other files in its folder stay.
+ * @param {Omit<SearchOptions, 'dimensions'>} options @param {Pick<SearchPlatform, 'openFolder' | 'place'>} platform */
+export async function deleteWith(options, { openFolder, place }) {
+  checkNames('option', options, [place]);
+  const where = placeOf(options, place);
+  if (where === undefined) throw new GemmaError('bad-option', place, { expected: PLACES[place].expected, got: 'none' });
+  const folder = await opened(where, openFolder);
+  try {
+    for (const name of (await folder.list()).filter(isSegment)) await folder.remove(name);
+  } catch (cause) {
+    throw failure('index-failed', 'the search index could not be deleted', cause);
+  }
+}
+
+/** @param {Partial<SearchOptions>} options @param {'name' | 'folder'} place */
+function placeOf(options, place) {
+  const where = options[place];
+  const { expected, fits } = PLACES[place];
+  if (where === undefined || fits(where)) return where;
+  throw new GemmaError('bad-option', place, { expected, got: String(where) });
+}
+
+/** @param {string} where @param {SearchPlatform['openFolder']} openFolder */
+function opened(where, openFolder) {
+  return openFolder(where).catch((cause) => {
+    throw failure('index-failed', 'the search index could not be opened', cause);
+  });
 }

@@ -23,7 +23,7 @@ const HEAD = 16;
 const CHECKSUM = 8;
 /** A name has eight digits. */
 const LAST_NUMBER = 99_999_999;
-const REBUILD = 'Remove the folder of the index, and add its items again.';
+const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
 const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 

@@ -173,6 +173,42 @@ for (const name of BROWSERS) {
       await tab.close();
     });
 
+    test('texts of an older version are not lost without a word: they can be deleted, and added again', async () => {
+      const tab = await opened('tiny');
+      const { page } = tab;
+      await page.evaluate(async () => {
+        localStorage.setItem('gemma-wasm.search', JSON.stringify({ name: 'old', label: 'Old', dimensions: 8 }));
+        let folder = await navigator.storage.getDirectory();
+        for (const part of ['gemma-wasm-search', 'old'])
+          folder = await folder.getDirectoryHandle(part, { create: true });
+        const stream = await (
+          await folder.getFileHandle('00000001-aaaaaaaa.vectors', { create: true })
+        ).createWritable();
+        await stream.write('GWV1{}  ');
+        await stream.close();
+      });
+      await open(page);
+      await page.waitForFunction(() =>
+        /could not be read/.test(document.querySelector('#failures')?.textContent ?? ''),
+      );
+      await press(page, '#failures button', 'Delete them');
+      await page.waitForFunction(() => !document.querySelector('#failures')?.textContent);
+      const left = await page.evaluate(async () => {
+        const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search');
+        const names = [];
+        for await (const name of /** @type {any} */ (await all.getDirectoryHandle('old')).keys()) names.push(name);
+        return names;
+      });
+      assert.deepEqual(left, []);
+      await give(page, 'Texts to search in', file('notes.md', NOTES));
+      await has(page, ['notes.md']);
+      await page.reload();
+      await page.waitForSelector('#search-toggle');
+      await open(page);
+      await has(page, ['notes.md']);
+      await tab.close();
+    });
+
     test('a model that was made for it reads them anew; long work can be cancelled; nothing is kept', async () => {
       const tab = await opened('tiny');
       const { page } = tab;

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { GemmaError, openIndex } from '../../js/search.node.js';
+import { GemmaError, deleteIndex, openIndex } from '../../js/search.node.js';
 import { passagesOf } from '../../examples/search/passages.js';
 import { Texts } from '../../examples/search/texts.js';
 import { openFolder } from '../../js/search/folder-node.js';
@@ -341,7 +341,10 @@ test('files without a checksum, and numbers that nothing can follow, are refused
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
   const { message } = await refuses(openIndex(options), 'index-failed');
   assert.match(message, /^00000003-aaaaaaaa\.vectors is from an earlier version, .* add its items again\.$/);
-  rmSync(join(folder, '00000003-aaaaaaaa.vectors'));
+  await refuses(deleteIndex(/** @type {any} */ ({})), 'bad-option');
+  writeFileSync(join(folder, 'notes.txt'), 'not of the index');
+  await deleteIndex({ folder });
+  assert.deepEqual(readdirSync(folder), ['notes.txt']);
   const last = '99999999-aaaaaaaa.vectors';
   writeFileSync(
     join(folder, last),

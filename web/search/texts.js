@@ -4,9 +4,11 @@
  * @module
  */
 import { Texts, vectorsBy } from '../../examples/search/texts.js';
-import { openIndex } from '../../js/search.js';
+import { deleteIndex, openIndex } from '../../js/search.js';
 import { keepsNothing } from '../history/library.js';
 import { recall, remember } from '../history/storage.js';
+import { action } from '../shell/dom.js';
+import { fail, resolve } from '../shell/notices.js';
 
 /** @typedef {import('./maker.js').Maker} Maker */
 /** @typedef {import('../../examples/search/texts.js').Found} Found */
@@ -43,11 +45,28 @@ export class Collection {
     if (this.#wanted) {
       try {
         return new Texts(await openIndex({ name, dimensions }));
-      } catch {
+      } catch (/** @type {any} */ error) {
         this.kept = false;
+        if (error.code === 'index-failed') this.#offerToDelete(name);
       }
     }
     return new Texts(await openIndex({ dimensions }));
+  }
+
+  /** @param {string} name of an index that cannot be read: damaged, or from an older version */
+  #offerToDelete(name) {
+    const text = 'Your search texts could not be read. If this stays so, delete them and add them again.';
+    const remove = async () => {
+      await deleteIndex({ name });
+      resolve('search');
+      this.#texts = null;
+      await this.open();
+    };
+    fail(
+      'search',
+      text,
+      action('Delete them', () => void remove().catch(({ message }) => fail('search', message))),
+    );
   }
 
   /** @param {Maker} maker */

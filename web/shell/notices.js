@@ -23,11 +23,11 @@ export function lasting(notices, refusal) {
 
 /** @param {string} id   of the place @param {string[]} texts */
 export function showNotices(id, texts) {
-  box(id).replaceChildren(...texts.filter(Boolean).map(noticeOf));
+  box(id).replaceChildren(...texts.filter(Boolean).map((text) => noticeOf(text)));
 }
 
-/** @param {string} text */
-function noticeOf(text) {
+/** @param {string} text @param {HTMLButtonElement[]} remedies */
+function noticeOf(text, ...remedies) {
   const close = action(
     'Close',
     () => {
@@ -37,14 +37,14 @@ function noticeOf(text) {
     'quiet small',
   );
   close.setAttribute('aria-label', 'Close this notice');
-  const note = el('p', { className: 'notice' }, el('span', {}, text), close);
+  const note = el('p', { className: 'notice' }, el('span', {}, text), ...remedies, close);
   return note;
 }
 
 /** Shows a failure above the message field until it is closed or resolved. A later one of the same kind replaces it.
- * @param {string} kind @param {string} text */
-export function fail(kind, text) {
-  const note = noticeOf(text);
+ * @param {string} kind @param {string} text @param {HTMLButtonElement[]} remedies   that it offers */
+export function fail(kind, text, ...remedies) {
+  const note = noticeOf(text, ...remedies);
   const old = shown(kind);
   note.dataset.kind = kind;
   if (old) old.replaceWith(note);
