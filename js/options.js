@@ -79,7 +79,7 @@ export const signal = rule('an AbortSignal', (value) => value instanceof AbortSi
 /** What an answer's shape may be given as, and what each must be. @type {Record<string, (value: any) => boolean>} */
 const SHAPES = {
   // What it is in detail is looked at when it is converted.
-  schema: (value) => /boolean|object|function/.test(typeof value) && value !== null && !Array.isArray(value),
+  schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
   regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),

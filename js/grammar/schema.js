@@ -7,14 +7,16 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 
-/** Keywords of the vocabularies of drafts 4 to 2020-12, and `nullable` of OpenAPI. */
-const KEYWORDS = new RegExp(
-  `^(\\$.*|type|enum|const|format|id|title|description|default|examples|deprecated|readOnly` +
-    '|writeOnly|definitions|if|then|else|not|(all|any|one)Of|items|prefixItems|contains|properties|required|pattern' +
-    '|dependencies|dependent(Required|Schemas)|content(Encoding|MediaType|Schema)|multipleOf|uniqueItems|nullable' +
+/** Keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
+const LIMITS = new RegExp(
+  '^(\\$(ref|dynamicRef|recursiveRef)|type|enum|const|format|if|then|else|not|(all|any|one)Of|items|prefixItems' +
+    '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems|nullable' +
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );
+/** Keywords that allow any value. */
+const ANNOTATIONS =
+  /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
 /** `matching`: judge texts as the specification does (any white space, any spelling of numbers, `format` as the draft
@@ -27,8 +29,12 @@ const KEYWORDS = new RegExp(
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema: expected an object or a boolean', '');
   const keys = typeof schema === 'object' ? Object.keys(schema) : [];
-  if (keys.length && !keys.some((key) => KEYWORDS.test(key))) {
-    throw new Unsupported(`an object with no keyword of JSON Schema (${keys.slice(0, 5).join(', ')})`, '');
+  if (!keys.some((key) => LIMITS.test(key)) && !keys.every((key) => ANNOTATIONS.test(key))) {
+    const names = keys.slice(0, 5).join(', ');
+    throw new Unsupported(
+      `no keyword of JSON Schema limits a value (only ${names}): name members in \`properties\``,
+      '',
+    );
   }
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);
