@@ -5,7 +5,7 @@
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
-import { Budget, Unsupported, bounded } from './refusal.js';
+import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
@@ -20,6 +20,8 @@ const NO_MOST = 0xffffffff;
 const HEAD = 12;
 /** A state or an edge of the automaton takes less than the unit of the budget. */
 const STEP = 1 / 5;
+/** Rules that are filled within each other; JavaScript's stack takes more. */
+const DEEPEST = 1100;
 /** Rules of so many states are written where they are called. */
 const INLINED = 4;
 /** Texts of a JSON string's content that are compared to find equal ones. */
@@ -43,6 +45,7 @@ class Lowering {
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
+  #depth = 0;
 
   /** @param {Grammar} grammar @param {'any' | 'shortest'} spelling @param {Budget} budget */
   constructor(grammar, spelling, budget) {
@@ -94,6 +97,7 @@ class Lowering {
 
   /** @param {import('./automaton.js').Loop} loop */
   loop(loop) {
+    if (loop.min >= NO_MOST) throw new TooComplex(`${loop.min} repetitions`);
     return this.#loops.push(loop) - 1;
   }
 
@@ -108,12 +112,14 @@ class Lowering {
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
     this.spend(40);
+    if (++this.#depth > DEEPEST) throw new TooComplex('rules too deep within each other');
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
     const filled = 'jsonString' in body ? rule.fillString(body.jsonString) : rule.fill(body);
     if (!filled) this.#calls.set(key, (at = -1));
     else made.rule = rule;
+    this.#depth--;
     return at;
   }
 
@@ -183,7 +189,7 @@ class Lowering {
     });
     const rest = at + 2 * states + 3 * all + kept.length;
     this.#loops.forEach(({ min, max }, i) => {
-      out.set([min, max === Infinity ? NO_MOST : max, members[i]], rest + 3 * i);
+      out.set([min, Math.min(max, NO_MOST), members[i]], rest + 3 * i);
     });
     this.#writeMembers(out, rest + 3 * loops);
     return new Uint8Array(out.buffer);

@@ -43,7 +43,11 @@ export const chars = (ranges) => (ranges.length ? { chars: ranges } : NOTHING);
 /** @param {...Node} nodes @returns {Node} */
 export function sequence(...nodes) {
   if (nodes.some(isNothing)) return NOTHING;
-  const parts = nodes.flatMap((node) => ('sequence' in node ? node.sequence : isEmpty(node) ? [] : [node]));
+  const parts = [];
+  for (const node of nodes) {
+    if (!('sequence' in node)) isEmpty(node) || parts.push(node);
+    else for (const part of node.sequence) parts.push(part);
+  }
   return parts.length === 1 ? parts[0] : parts.length ? { sequence: parts } : EMPTY;
 }
 

@@ -37,24 +37,38 @@ function common(a, b) {
 /** @param {Interval} interval */
 const holdsSome = ({ lo, loOpen, hi, hiOpen }) => lo < hi || (lo === hi && !loOpen && !hiOpen);
 
+/** Returns the numbers that are in both lists of disjoint intervals, in linear time.
+ * @param {Interval[]} a @param {Interval[]} b both sorted */
+function intersection(a, b) {
+  const all = [];
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    const one = common(a[i], b[j]);
+    if (holdsSome(one)) all.push(one);
+    if (a[i].hi < b[j].hi || (a[i].hi === b[j].hi && a[i].hiOpen)) i++;
+    else j++;
+  }
+  return all;
+}
+
 /** Numbers that are in both. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
 export function bothNumbers(a, b) {
-  const intervals = a.intervals.flatMap((one) => b.intervals.map((other) => common(one, other))).filter(holdsSome);
   return {
-    intervals,
+    intervals: intersection(a.intervals, b.intervals),
     multiples: [...new Set([...a.multiples, ...b.multiples])],
     notMultiples: [...new Set([...a.notMultiples, ...b.notMultiples])],
   };
 }
 
-/** @param {Value[]} points sorted or not @returns {Interval[]} */
+/** @param {Value[]} points */
+const sorted = (points) => [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
+
+/** @param {Value[]} points @returns {Interval[]} */
 export const pointIntervals = (points) =>
-  points.map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
+  sorted(points).map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
 
 /** Everything outside the points. @param {Value[]} points @returns {Interval[]} */
 export function gaps(points) {
-  const sorted = [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
-  const edges = /** @type {Value[]} */ ([-Infinity, ...sorted, Infinity]);
+  const edges = /** @type {Value[]} */ ([-Infinity, ...sorted(points), Infinity]);
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
 
@@ -165,6 +179,8 @@ const form = (fractions) => ({
  * integers of 16; a double may round those to another integer, so they must not have to be multiples of something. */
 const NUMBER_DIGITS = 15;
 const INTEGER_DIGITS = 16;
+/** Digits of the largest double. */
+const MOST_DIGITS = 309;
 
 /** Bounds the digits: at most `whole` before the point, and behind it as many as there are `all` together, or `places`
  * if that is more. The state counts the digits that are left.
@@ -179,6 +195,37 @@ const limiter = (whole, all, places) => ({
     return left > 0 ? `${left - 1} ${inFraction ? 'f' : 'i'}` : undefined;
   },
 });
+
+const BITS = new DataView(new ArrayBuffer(8));
+
+/** Returns the double next to a positive one. @param {Value} value @param {1n | -1n} step up or down */
+function neighbour(value, step) {
+  BITS.setFloat64(0, Number(value));
+  BITS.setBigUint64(0, BITS.getBigUint64(0) + step);
+  return BITS.getFloat64(0);
+}
+
+/** Whether the text next to an open bound parses to the bound itself. @param {Value} bound @param {1n | -1n} step up or
+ * down @param {number} places behind the point of the longer bound; -1 for integers */
+function roundsOnto(bound, step, places) {
+  const { integer, fraction } = digitsOf(bound);
+  // A text has one place more than the bounds, which may have two more once they are moved.
+  const behind = places < 0 ? 0 : Math.max(NUMBER_DIGITS - integer.length, places + 3);
+  const next = BigInt(integer + fraction.slice(0, behind).padEnd(behind, '0')) + step;
+  return Number(`${next}e-${behind}`) === Number(bound);
+}
+
+/** Returns an interval of numbers without a sign whose texts parse to numbers of it: none beyond the largest double, and
+ * none that rounds onto an open bound. @param {Interval} interval @param {boolean} integers @returns {Interval} */
+function parsed({ lo, loOpen, hi, hiOpen }, integers) {
+  const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
+  // Where the bounds are small, the limiter ends a number long before.
+  const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
+  if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
+  if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
+  else if (hiOpen && hi > 0 && hi < Infinity && roundsOnto(hi, -1n, places)) [hi, hiOpen] = [neighbour(hi, -1n), false];
+  return { lo, loOpen, hi, hiOpen };
+}
 
 /** Returns the limiter of an interval of numbers without a sign: only its bounds can ask for more digits.
  * @param {Interval} interval @param {boolean} integers @param {number} all digits @param {number} most states that it
@@ -340,6 +387,8 @@ const HUGE = sequence(
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
   const integers = multiples.some(Number.isInteger);
+  if (!free) interval = parsed(interval, integers);
+  if (!holdsSome(interval)) return NOTHING;
   const dividers = [
     ...multiples.map((step) => divider(step, true)),
     ...notMultiples.map((step) => divider(step, false)),
@@ -394,6 +443,7 @@ export function numberNode(numbers, free, budget) {
   return choice(
     intervals.flatMap((interval) => {
       const { lo: low, hi: high, loOpen, hiOpen } = interval;
+      budget.spend('', 1 + multiples.length + notMultiples.length);
       if (low === high) return fits(low, numbers) ? [point(low, free)] : [];
       const parts = [];
       if (high >= 0) {

@@ -34,8 +34,9 @@ export class TooComplex extends Unsupported {
 
 /** Units of work of one compilation, all passes together: at most about a microsecond each. */
 const MOST_STEPS = 250_000;
-/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere. */
-const MOST_MILLISECONDS = 20_000;
+/** A backstop for work that is counted too low. Steps decide first, so that the same formats compile everywhere: all of
+ * them take about half a second, which a slow phone or a busy machine stretches. */
+const MOST_MILLISECONDS = 10_000;
 /** Steps between two looks at the clock. */
 const LOOK = 256;
 
@@ -45,6 +46,9 @@ const LOOK = 256;
 /** The work that one compilation may take. Every pass (parsing, schema logic, ordering, lowering) spends from the same
  * budget, once per node that it visits, so time and memory are bounded for every format. */
 export class Budget {
+  /** Properties of Unicode that were paid for: each costs the same work, whether its code points are known or not.
+   * @type {Set<string>} */
+  properties = new Set();
   #steps = 0;
   #until;
   #alive;

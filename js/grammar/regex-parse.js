@@ -49,6 +49,9 @@ const DEEPEST = 500;
 /** Letters of one range whose other case is asked for. */
 const MOST_CASED = 0x3000;
 
+/** Work of finding the code points of a property: all of Unicode is looked at. */
+const PROPERTY = 20_000;
+
 /** @type {Map<string, Ranges>} */
 const properties = new Map();
 
@@ -156,7 +159,8 @@ class Parser {
     if (this.take('+')) return [1, Infinity];
     if (this.take('?')) return [0, 1];
     if (this.next !== '{') return undefined;
-    const end = this.letters.indexOf('}', this.at);
+    let end = this.at + 1;
+    while (/^[\d,]/.test(this.letters[end] ?? '')) end++;
     const text = this.letters.slice(this.at, end + 1).join('');
     const found = /^\{(\d+)(?:(,)(\d*))?\}$/.exec(text);
     if (!found) return undefined;
@@ -250,6 +254,8 @@ class Parser {
     if (this.next !== '{' || end < 0) this.refuse('\\p without a {property}', place);
     const name = this.letters.slice(this.at + 1, end).join('');
     this.at = end + 1;
+    if (!this.budget.properties.has(name)) this.budget.spend(place, PROPERTY);
+    this.budget.properties.add(name);
     const ranges = intersect(propertyRanges(name, place), ANY);
     return not ? complement(ranges) : ranges;
   }
@@ -283,6 +289,7 @@ class Parser {
     while (!this.take(']')) {
       if (this.at >= this.letters.length) this.refuse('a set [ that is not closed', place);
       const from = this.member();
+      this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
       if (!range || !isPoint(from)) {
         ranges.push(...from);

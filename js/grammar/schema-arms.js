@@ -29,6 +29,9 @@ import { TooComplex } from './refusal.js';
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
 /** What a keyword demands of values of one type, and what it is to deny it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
+/** Questions about languages and schemas; spend: steps of work.
+ * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
+ *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
 /** What the clauses of arrays and objects need of schema-logic.js.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
@@ -49,11 +52,12 @@ export const ALWAYS = [];
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** A value that fits both. @param {Goal} a @param {Goal} b @returns {Goal} */
-export function joinGoals(a, b) {
-  if (isNever(a) || isNever(b)) return NEVER;
-  if (!a.length || !b.length) return a.length ? a : b;
-  const all = [...new Set([...a, ...b])].sort((x, y) => x - y);
+/** A value that fits all of them. @param {Goal[]} goals @returns {Goal} */
+export function joinGoals(...goals) {
+  if (goals.some(isNever)) return NEVER;
+  const some = goals.filter((goal) => goal.length);
+  if (some.length < 2) return some[0] ?? ALWAYS;
+  const all = [...new Set(some.flat())].sort((x, y) => x - y);
   if (all.length > MOST_GOALS) throw new TooComplex('too many cases: schemas that one value must fit');
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
@@ -157,8 +161,11 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
+/** Work of merging two arms, in steps. @param {Arm} a @param {Arm} b */
+export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
+
 /** Demands of an arm: what merging it costs. @param {Arm} arm */
-export function sizeOf({ number, string, array, object }) {
+function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
   if (array) {
@@ -166,7 +173,10 @@ export function sizeOf({ number, string, array, object }) {
     return goals + array.contains.length + array.unique.length + array.alsoSeen.length;
   }
   if (!object) return 0;
+  let goals = object.nameGoal.length;
+  for (const goal of object.names.values()) if (goal.length > 1) goals += goal.length - 1;
   return (
+    goals +
     object.names.size +
     object.patterns.length +
     object.additional.length +
@@ -185,19 +195,18 @@ export function unseen(arm) {
 }
 
 /** Goal of a name's value. @param {Members} members @param {string} name
- * @param {(key: Node, name: string) => boolean} fits @returns {Goal} */
-export function goalOfName({ names, patterns, additional }, name, fits) {
-  let goal = names.get(name) ?? ALWAYS;
-  for (const pattern of patterns) if (fits(pattern.key, name)) goal = joinGoals(goal, pattern.goal);
+ * @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
+export function goalOfName({ names, patterns, additional }, name, { fits, spend }) {
+  spend((patterns.length + additional.length) / 8);
+  const goals = [names.get(name) ?? ALWAYS];
+  for (const { key, goal } of patterns) if (fits(key, name)) goals.push(goal);
   for (const more of additional) {
-    const known = more.names.has(name) || more.patterns.some((key) => fits(key, name));
-    if (!known) goal = joinGoals(goal, more.goal);
+    if (!more.names.has(name) && !more.patterns.some((key) => fits(key, name))) goals.push(more.goal);
   }
-  return goal;
+  return joinGoals(...goals);
 }
 
-/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {{ fits: (key: Node, name: string) =>
- * boolean, empty: (goal: Goal) => boolean, noText: (strings: Strings) => boolean }} ask */
+/** Whether nothing fits an arm, as far as can be seen. @param {Arm} arm @param {Ask} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
   if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);
@@ -211,7 +220,7 @@ export function isBarren(arm, ask) {
   const { object } = arm;
   if (object.min > object.max || object.required.size > object.max) return true;
   return [...object.required].some((name) => {
-    const goal = goalOfName(object, name, ask.fits);
+    const goal = goalOfName(object, name, ask);
     return goal.length > 0 && ask.empty(goal);
   });
 }

@@ -219,6 +219,7 @@ export class Emitter {
       const { goal, from, min, max } = one;
       const enough = counts[i] >= min && max === Infinity;
       for (const way of ways.splice(0)) {
+        this.logic.budget.spend('', 2);
         const not = max < Infinity && at >= from ? joinGoals(way.goal, this.denied(goal)) : way.goal;
         ways.push({ goal: not, counts: [...way.counts, counts[i]] });
         if (at < from || enough || counts[i] >= max) continue;
@@ -308,7 +309,7 @@ export class Emitter {
     /** @type {Map<string, Goal>} */
     const all = new Map();
     for (const name of names) {
-      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask.fits) : [-1];
+      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask) : [-1];
       all.set(name, goal);
     }
     return all;
@@ -353,12 +354,11 @@ export class Emitter {
 
   /** @param {Members} object @param {{ key: Node, in: Set<Node> }} one @returns {NameClass} */
   classGoal({ patterns, additional, exists }, { key, in: inside }) {
-    /** @type {Goal} */
-    let goal = ALWAYS;
-    for (const pattern of patterns) if (inside.has(pattern.key)) goal = joinGoals(goal, pattern.goal);
-    for (const more of additional) {
-      if (!more.patterns.some((one) => inside.has(one))) goal = joinGoals(goal, more.goal);
-    }
+    const held = [
+      ...patterns.filter((pattern) => inside.has(pattern.key)),
+      ...additional.filter((more) => !more.patterns.some((one) => inside.has(one))),
+    ];
+    const goal = joinGoals(...held.map((one) => one.goal));
     const marks = new Set(exists.flatMap((one, i) => (inside.has(one.key) ? [i] : [])));
     return { key, goal, marks };
   }

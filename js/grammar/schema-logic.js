@@ -5,7 +5,7 @@
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
-import { count, isObject } from './references.js';
+import { count, isObject, isSchema } from './references.js';
 import { searchNode } from './regex.js';
 import { TooComplex, Unsupported } from './refusal.js';
 import {
@@ -17,10 +17,10 @@ import {
   isBarren,
   isNever,
   mergeArms,
+  mergeCost,
   numberArm,
   objectArm,
   stringArm,
-  sizeOf,
   textsOf,
   unseen,
 } from './schema-arms.js';
@@ -37,6 +37,17 @@ import { formatNode } from './text-formats.js';
 /** One of `oneOf`, and its arms. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
+/** What keywords must be that no clause looks at otherwise. Draft 3 has `required` as a boolean, and false asks nothing.
+ * @type {[key: string, type: string, fits: (value: any) => boolean][]} */
+const SHAPES = [
+  ['pattern', 'a string', (value) => typeof value === 'string'],
+  ['format', 'a string', (value) => typeof value === 'string'],
+  ['uniqueItems', 'a boolean', (value) => typeof value === 'boolean'],
+  ['required', 'a list of names', (value) => value === false || Array.isArray(value)],
+  ['items', 'a schema', (value) => isSchema(value) || Array.isArray(value)],
+  ['prefixItems', 'a list', Array.isArray],
+  ['additionalItems', 'a schema', isSchema],
+];
 /** Arms of one type of one schema. */
 const MOST_ARMS = 1500;
 /** Levels of parts that the search for contradictions looks into. */
@@ -71,6 +82,7 @@ export class Logic {
       empty: (/** @type {Goal} */ goal) => this.isEmpty(goal),
       noText: (/** @type {import('./schema-arms.js').Strings} */ strings) =>
         (strings.all.length > 0 || strings.none.length > 0) && this.languages.isEmpty(textsOf(strings)),
+      spend: (/** @type {number} */ steps) => this.budget.spend('', steps),
     };
   }
 
@@ -180,7 +192,7 @@ export class Logic {
     const all = [];
     for (const one of left) {
       for (const other of right) {
-        this.budget.spend(pointer, 2 + (sizeOf(one) + sizeOf(other)) / 4);
+        this.budget.spend(pointer, 2 + mergeCost(one, other));
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
         if (all.length > MOST_ARMS) throw new TooComplex('too many cases: alternatives that overlap', pointer);
@@ -225,7 +237,9 @@ export class Logic {
       return node;
     } catch (error) {
       if (!(error instanceof Unsupported)) throw error;
-      throw new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+      const refusal = new Unsupported(`pattern ${text}: ${error.what}`, pointer);
+      refusal.code = error.code;
+      throw refusal;
     }
   }
 
@@ -238,6 +252,11 @@ export class Logic {
     );
     const all = refs.map((key) => this.subschema(this.document.target(place, key), type, track));
     if (place.draft <= 7 && '$ref' in schema) return all;
+    for (const [key, type, fits] of SHAPES) {
+      if (schema[key] !== undefined && !fits(schema[key])) {
+        throw new Unsupported(`${key}: expected ${type}`, `${place.pointer}/${key}`);
+      }
+    }
     all.push(...this.typeClauses(place, schema, type));
     if (type === 'number') all.push(...numberClauses(place, schema));
     if (type === 'string') all.push(...this.stringClauses(place, schema));
@@ -276,6 +295,7 @@ export class Logic {
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
+    for (const value of own) this.budget.spend(place.pointer, typeof value === 'string' ? value.length / 32 : 0);
     if (type === 'number') {
       return clause([numberArm({ intervals: pointIntervals(own) })], [numberArm({ intervals: gaps(own) })]);
     }
@@ -297,12 +317,12 @@ export class Logic {
     const max = count(place, schema, 'maxLength');
     if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
     if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
-    if (typeof schema.pattern === 'string') {
+    if (schema.pattern !== undefined) {
       const node = this.pattern(schema.pattern, `${place.pointer}/pattern`);
       all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [node] })]));
     }
     const held = this.formats ?? !this.document.annotates;
-    if (held && typeof schema.format === 'string') {
+    if (held && schema.format !== undefined) {
       const [node, wide] = [this.narrow, false].map((narrow) =>
         formatNode(schema.format, this.budget, `${place.pointer}/format`, narrow),
       );
@@ -402,8 +422,10 @@ export class Logic {
         if (other === branch) continue;
         if (!arms.length) break;
         arms = arms.flatMap((one) => {
-          this.budget.spend(pointer, other.list.length);
-          const apart = other.list.every((theirs) => this.isBarren(mergeArms(one, theirs)));
+          const apart = other.list.every((theirs) => {
+            this.budget.spend(pointer, 1 + mergeCost(one, theirs) / 4);
+            return this.isBarren(mergeArms(one, theirs));
+          });
           return apart
             ? [one]
             : this.product([one], () => this.misfit(other.part, type), type, pointer).filter(
@@ -491,7 +513,8 @@ function numberClauses({ pointer }, schema) {
   /** @type {Clause[]} */
   const all = [];
   const number = (/** @type {string} */ key) => {
-    if (schema[key] === undefined || typeof schema[key] === 'boolean') return undefined;
+    if (schema[key] === undefined || (typeof schema[key] === 'boolean' && key.startsWith('exclusive')))
+      return undefined;
     if (!['number', 'bigint'].includes(typeof schema[key])) {
       throw new Unsupported(`${key}: expected a number`, `${pointer}/${key}`);
     }

@@ -144,7 +144,7 @@ export function objectClauses(logic, place, schema, track) {
       ),
     );
   }
-  if (schema.required !== undefined && typeof schema.required !== 'boolean') {
+  if (schema.required) {
     const names = nameList(place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }

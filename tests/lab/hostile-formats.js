@@ -70,6 +70,17 @@ const ATOMS = [
 /** @param {Random} random @param {number} most */
 const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS.length)]).join('');
 
+const SCRIPTS =
+  'Arab Armn Beng Bopo Brai Cher Copt Cyrl Deva Ethi Geor Goth Grek Gujr Guru Hang Hani Hebr Hira Kana Khmr Knda Laoo ' +
+  'Latn Mlym Mong Mymr Ogam Orya Runr Sinh Syrc Taml Telu Thaa Thai Tibt Yiii';
+/** Properties of Unicode, each of which takes a look at all of it. */
+export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
+  `Script=${name}`,
+  `sc=${name}`,
+  `scx=${name}`,
+  `Script_Extensions=${name}`,
+]);
+
 /** Expressions that take `n` of something. @type {((random: Random, n: number) => string)[]} */
 const REGEX = [
   (random, n) => glued(random, 4).repeat(n),
@@ -85,6 +96,11 @@ const REGEX = [
   (random, n) => `${'('.repeat(n)}a${')'.repeat(n)}`,
   (random, n) => `${glued(random, 2)}?`.repeat(n) + glued(random, 2).repeat(n),
   (random, n) => `.{${n}}\\b.{0,${n}}${glued(random, 2)}`,
+  (random, n) => `[${['\\p{L}', '\\w', 'a-zé', '^'][random(4)].repeat(n)}]${glued(random, 2)}`,
+  (random, n) => '{'.repeat(n) + ['', '}', '1}', ',1}'][random(4)],
+  (random, n) => times(n, () => `\\p{${PROPERTIES[random(PROPERTIES.length)]}}`).join(['', '|'][random(2)]),
+  (random, n) =>
+    `(?:(?:(?:${glued(random, 2).repeat(n)})${['\\b', '(?=b)', '$'][random(3)]}){${1 + random(16)}}){${1 + random(16)}}`,
 ];
 
 const PARTS = [
@@ -181,6 +197,25 @@ const SCHEMA = [
     additionalProperties: part(random),
   }),
   (random, n) => ({ const: nested(n, (inner) => [inner, random(9)], 'x') }),
+  (random, n) => ({ allOf: times(2 + random(3), (k) => ({ enum: times(n, (i) => i * (k + random(2))) })) }),
+  (random, n) => ({
+    [['oneOf', 'anyOf', 'allOf'][random(3)]]: times(1 + random(80), (k) => ({ enum: times(n, (i) => i + k) })),
+  }),
+  (random, n) => ({
+    type: 'object',
+    required: times(1 + random(200), (i) => `r${i}`),
+    allOf: times(
+      n,
+      (i) => [{ additionalProperties: { minimum: i } }, { properties: named(30, () => part(random)) }][random(2)],
+    ),
+  }),
+  (random, n) => ({ [['const', 'pattern', 'format'][random(3)]]: 'a'.repeat(n * 160), maxLength: random(9) }),
+  (random, n) => ({
+    type: ['number', 'integer'][random(2)],
+    exclusiveMinimum: -(10 ** ((n % 600) - 300)),
+    exclusiveMaximum: 10 ** ((n % 616) - 308),
+    not: { enum: times(n, (i) => i / 8) },
+  }),
 ];
 
 /** Grammars that take `n` of something. @type {((random: Random, n: number) => string)[]} */
