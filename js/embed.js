@@ -3,7 +3,7 @@
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { GemmaError } from './errors.js';
-import { onAbort } from './link/signals.js';
+import { onAbort } from './rpc/signals.js';
 import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
 
 /** What stands before a text. @type {Record<string, string>} */

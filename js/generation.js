@@ -1,12 +1,12 @@
 /* generation: what generate() returns: pieces to iterate, one by one or with their ids, a result, which it awaits to,
  * and a stream. It begins by itself. */
-/** @import { Connection } from './link/connection.js' */
-/** @import { Line } from './link/line.js' */
+/** @import { Connection } from './rpc/connection.js' */
+/** @import { ReconnectingConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { GemmaError } from './errors.js';
-import { onAbort } from './link/signals.js';
+import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
 /** A chat template of a stranger's may keep the worker busy for seconds. */
@@ -18,7 +18,7 @@ const PATIENCE_MS = 200;
  *   onError?: () => void }} Hooks */
 /** schema: validates the value.
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
- *   line: Line, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
+ *   line: ReconnectingConnection, prepare: () => GenerateArgs }} Plan prepare is called when it starts */
 
 /** @template [V=any] @implements {AsyncIterable<string>} @implements {PromiseLike<GenerateResult<V>>} */
 export class Generation {
@@ -191,7 +191,7 @@ export class Generation {
   async #rounds(args) {
     const { signal, onAnswer } = this.#plan;
     const { signal: left } = this.#leaving;
-    const deaf = onAbort(signal, () => this.#leaving.abort());
+    const unsubscribe = onAbort(signal, () => this.#leaving.abort());
     if (signal?.aborted) this.#leaving.abort();
     try {
       let answer = await this.#ask(args);
@@ -204,7 +204,7 @@ export class Generation {
       const stopped = left.aborted && answer.finishReason === 'tool-calls';
       return stopped ? { ...answer, finishReason: /** @type {const} */ ('aborted') } : answer;
     } finally {
-      deaf();
+      unsubscribe();
     }
   }
 
@@ -236,11 +236,11 @@ export class Generation {
     });
     const { id, answer } = connection.call('generate', args, signal, onEvent);
     this.#id = id;
-    const deaf = onAbort(signal, () => leave());
+    const unsubscribe = onAbort(signal, () => leave());
     try {
       return await Promise.race([answer, left]);
     } finally {
-      deaf();
+      unsubscribe();
     }
   }
 

@@ -11,10 +11,10 @@
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
-import { answersOf } from './link/answers.js';
-import { Connection } from './link/connection.js';
-import { Line } from './link/line.js';
-import { onAbort } from './link/signals.js';
+import { answersOf } from './rpc/answers.js';
+import { Connection } from './rpc/connection.js';
+import { ReconnectingConnection } from './rpc/reconnecting.js';
+import { onAbort } from './rpc/signals.js';
 import { environment } from './platform/env.js';
 import { GemmaError, abortError, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
@@ -62,18 +62,18 @@ export async function openHeader(source, options = {}) {
 
 /** Bytes are held on to only where they are to be read again.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
- * @returns {Promise<[Line, ModelInfo]>} */
+ * @returns {Promise<[ReconnectingConnection, ModelInfo]>} */
 async function openLine(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
   const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
   const held = parts.some(({ kind }) => kind === 'pull');
-  if (streamed || (held && !restart)) return [new Line(connection, undefined, restart), info];
+  if (streamed || (held && !restart)) return [new ReconnectingConnection(connection, undefined, restart), info];
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };
-  return [new Line(connection, reopen, restart), info];
+  return [new ReconnectingConnection(connection, reopen, restart), info];
 }
 
 /** What to load, as the worker can be told.
@@ -123,7 +123,7 @@ export async function openEngine(source, options, headerOnly = false) {
   checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(assets);
   const connection = new Connection(port);
-  const deaf = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
+  const unsubscribe = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
   const feeders = new Feeders(parts);
   const descriptors = parts.map(({ descriptor }) => descriptor);
   try {
@@ -137,7 +137,7 @@ export async function openEngine(source, options, headerOnly = false) {
     throw error;
   } finally {
     feeders.close();
-    deaf();
+    unsubscribe();
   }
 }
 
@@ -145,7 +145,7 @@ export class HeaderModel {
   /** @protected */
   line;
 
-  /** @internal @param {Line} line @param {ModelInfo} info */
+  /** @internal @param {ReconnectingConnection} line @param {ModelInfo} info */
   constructor(line, info) {
     this.line = line;
     /** @readonly */

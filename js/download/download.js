@@ -7,11 +7,11 @@
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
 import { pieceOf } from './checks.js';
-import { Silences, TUNING, patiently } from './http.js';
+import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
-import { Shelf } from './shelf.js';
+import { CachedFile } from './cached-file.js';
 
 const FIRST_ATTEMPTS = 3;
 /** Bytes that are checked at a time. */
@@ -26,7 +26,7 @@ const MAGIC = 'GGUF';
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
  *   counted: (bytes: number, cached: boolean) => void,
- *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} Surroundings */
+ *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} DownloadDeps */
 
 export class Download {
   /** Whether bytes come from the network. */
@@ -39,10 +39,10 @@ export class Download {
   #around;
   #tuning;
   #identity = new Identity();
-  #shelf;
+  #file;
   #requests;
   #lanes;
-  #silences;
+  #stallBudget;
   /** Bytes up to the last tensor; 0 until the header was read. */
   #planned = 0;
   /** The copy that has the digest that the caller named. @type {Entry | undefined} */
@@ -61,16 +61,16 @@ export class Download {
   /** When somebody else's download was told. */
   #watched = -Infinity;
 
-  /** @param {UrlSource} source @param {Surroundings} around */
+  /** @param {UrlSource} source @param {DownloadDeps} around */
   constructor(source, around) {
     this.#url = source.url;
     this.#key = source.key;
     this.#guarded = Boolean(source.headers?.some(([name]) => name.toLowerCase() === 'authorization'));
     this.#around = around;
     this.#tuning = { ...TUNING, ...source.tuning };
-    this.#silences = new Silences(this.#tuning);
-    this.#shelf = new Shelf(around, this.#tuning.stallMs);
-    this.#requests = new Requests(source, this.#tuning, this.#identity, this.#shelf);
+    this.#stallBudget = new StallBudget(this.#tuning);
+    this.#file = new CachedFile(around, this.#tuning.stallMs);
+    this.#requests = new Requests(source, this.#tuning, this.#identity, this.#file);
     this.#requests.checked = () => this.digest !== '' || this.#mending;
     const { segment } = this.#tuning;
     const room = () => (around.store && around.room(segment)) ?? new Uint8Array(segment);
@@ -83,13 +83,13 @@ export class Download {
   }
 
   get kept() {
-    return this.#shelf.kept;
+    return this.#file.kept;
   }
 
   /** SHA-256 that the bytes must have; empty if none is known, or if they were found to have it. */
   get digest() {
     const wanted = (this.#around.expected ?? this.#requests.digest).toLowerCase();
-    return wanted === this.#shelf.sha256 ? '' : wanted;
+    return wanted === this.#file.sha256 ? '' : wanted;
   }
 
   /** Asks the server what it has, and the cache what it has of that. @returns {Promise<void>} */
@@ -98,13 +98,13 @@ export class Download {
     const { notice, hash } = this.#around;
     const own = keyOf(this.#url, hash);
     const key = this.#key ?? own;
-    const copies = await this.#shelf.find(key);
+    const copies = await this.#file.find(key);
     const whole = await this.#sound(copies.filter((copy) => copy.whole));
     if (key !== own) return this.#alone(whole);
     const keeps = whole && (() => this.#keeps(whole));
-    if (keeps && (await this.#requests.within(this.#tuning.glanceMs, keeps))) return this.#shelf.tidy(key);
+    if (keeps && (await this.#requests.within(this.#tuning.glanceMs, keeps))) return this.#file.tidy(key);
     // What another one stores meanwhile is ours too.
-    if (await this.#shelf.lock(key, (have, total) => this.#watch(have, total))) return this.open();
+    if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.open();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#first(part);
     const goesOn = part && answer && compare(answer.version, part.journal) === 'same';
@@ -145,12 +145,12 @@ export class Download {
       }
       if (got === expected) {
         copy.journal.sha256 = got;
-        if (!copy.complete || got !== sha256) await this.#shelf.mark(copy, false);
+        if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
         this.#proved = copy;
         return copy;
       }
       this.#wrong = new GemmaError('sha256-mismatch', 'SHA-256 of the stored copy', { expected, got });
-      if (got && got !== sha256) await this.#shelf.mark(copy, true);
+      if (got && got !== sha256) await this.#file.mark(copy, true);
     }
     return undefined;
   }
@@ -163,7 +163,7 @@ export class Download {
     for (let at = 0; at < total; at += CHECKED) {
       const piece = bytes.subarray(0, total - at);
       this.#requests.mustBeOpen();
-      const count = await this.#shelf.look(copy, at, piece);
+      const count = await this.#file.look(copy, at, piece);
       if (count !== piece.length) return { got: '', lost: count === undefined ? '' : copy.lost(at + count) };
       hasher.update(piece);
     }
@@ -186,7 +186,7 @@ export class Download {
     let verdict = 'unknown';
     let why = 'the server does not tell the version of the file';
     try {
-      answer = await this.#patiently(1, () => this.#requests.ask(0, 1, whole.journal));
+      answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
       // With the digest that was asked for, there is nothing later.
       verdict = whole === this.#proved ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
@@ -257,7 +257,7 @@ export class Download {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
     const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
-    return this.#patiently(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
+    return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
 
   /** Without a copy. @param {Answer} [answer] */
@@ -270,7 +270,7 @@ export class Download {
   /** @param {Entry} stored @param {Answer} [answer] none: from the copy alone
    * @param {Version} [version] as it is called now, if that is another name */
   async #resume(stored, answer, version) {
-    await this.#shelf.use(stored);
+    await this.#file.use(stored);
     if (!stored.wasWhole) return this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
     if (answer) this.#requests.done(answer);
     this.#identity.total = stored.journal.total;
@@ -285,12 +285,12 @@ export class Download {
     const { total, version } = this.#identity;
     const { etag = '', modified = '' } = version ?? {};
     this.#fresh = false;
-    if (!this.#shelf.open) return;
+    if (!this.#file.open) return;
     if (!total || !(etag || modified || this.digest)) {
-      return this.#shelf.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
+      return this.#file.tell(new Error(`the server does not tell ${total ? 'the version' : 'the size'} of the file`));
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
-    await this.#shelf.create(`${keyOf(this.#url, hash)}-${edition}`, {
+    await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
       url: shownUrl(this.#url).slice(0, 1000),
       guarded: this.#guarded || undefined,
       etag,
@@ -309,7 +309,7 @@ export class Download {
   planned(need) {
     this.#planned = need;
     if (!this.digest) this.#requests.limit = need;
-    this.#shelf.need(need);
+    this.#file.need(need);
   }
 
   /** From the stored copy straight to where bytes are wanted, as far as that goes; gives the count. From where it ends,
@@ -317,7 +317,7 @@ export class Download {
   async read(into) {
     if (!this.#direct) return 0;
     const at = this.#read;
-    const count = await this.#shelf.read(at, this.#shelf.pieces(at, into));
+    const count = await this.#file.read(at, this.#file.pieces(at, into));
     this.#around.counted(count, true);
     this.#read += count;
     this.#direct = count > 0;
@@ -337,11 +337,11 @@ export class Download {
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {
-      const held = Math.min(this.#shelf.held(range.at), end()) - range.at;
-      if (held) this.#came(range, await this.#shelf.read(range.at, range.room(held)), true);
+      const held = Math.min(this.#file.held(range.at), end()) - range.at;
+      if (held) this.#came(range, await this.#file.read(range.at, range.room(held)), true);
       else {
-        const receive = () => this.#receive(range, Math.min(end(), this.#shelf.gap(range.at)), before);
-        await this.#mend(range, () => this.#patiently(this.#tuning.attempts, receive, () => range.filled));
+        const receive = () => this.#receive(range, Math.min(end(), this.#file.gap(range.at)), before);
+        await this.#mend(range, () => this.#withRetry(this.#tuning.attempts, receive, () => range.filled));
       }
     }
   }
@@ -349,31 +349,31 @@ export class Download {
   /** Says what was damaged, and that it is no more, or cannot be fetched again. @param {Range} range
    * @param {() => Promise<void>} fetch */
   async #mend(range, fetch) {
-    const lost = this.#shelf.lost(range.at);
+    const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
     this.#mending = true;
     try {
       await fetch();
     } catch (error) {
-      const still = this.#shelf.lost(range.at) || lost;
+      const still = this.#file.lost(range.at) || lost;
       throw /** @type {GemmaError} */ (error).code === 'aborted' ? error : this.#damaged(still, error);
     }
     this.#around.notice('mended', `${lost} of the stored copy was damaged, and was fetched again`);
   }
 
   /** Where the shelf gives up on its store meanwhile, that may still write the lane's bytes.
-   * @param {Range} range @param {number} count that have come @param {Parameters<Shelf['put']>[3]} how */
+   * @param {Range} range @param {number} count that have come @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
-    const { total } = this.#shelf;
-    const right = await this.#shelf.put(range, range.at, range.at + count, how);
-    if (total !== undefined && this.#shelf.total === undefined) range.leave();
+    const { total } = this.#file;
+    const right = await this.#file.put(range, range.at, range.at + count, how);
+    if (total !== undefined && this.#file.total === undefined) range.leave();
     if (!right) throw this.#requests.other();
   }
 
   /** @param {Range} range @param {number} count @param {boolean} cached */
   #came(range, count, cached) {
     range.came(count);
-    if (!cached) this.#silences.came(count);
+    if (!cached) this.#stallBudget.came(count);
     this.#around.counted(count, cached);
   }
 
@@ -404,20 +404,20 @@ export class Download {
   }
 
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
-  #patiently(attempts, f, progress) {
+  #withRetry(attempts, f, progress) {
     const onRetry = () => {
       this.#requests.mustBeOpen(); // closing ends what a lane still reads, which is no failure
       this.#around.notice('retry', 'the connection failed; trying again');
     };
-    return patiently(this.#tuning, attempts, f, { onRetry, silences: this.#silences }, progress);
+    return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
   /** @param {GemmaError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
     clearInterval(this.#telling);
-    if (!error) await this.#shelf.wait(this.#lanes.settled());
+    if (!error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
-    await this.#shelf.finish(digest, error);
+    await this.#file.finish(digest, error);
   }
 }

@@ -15,7 +15,7 @@ const MAX_PIECES = 64;
 /** Whether the name could be a model's copy. @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 
-/** Or a conversation's (states.js). @param {string} name */
+/** Or a conversation's (chat-cache.js). @param {string} name */
 export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 
 /** Whether it is one of ours: no other file is touched. @param {string} name */

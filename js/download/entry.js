@@ -14,7 +14,7 @@ const AT_ONCE = 1 << 20;
 const SAVE_MS = 2000;
 
 /** sum: a checksum, two words; readOnly: the store stays as it is.
- * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} Means */
+ * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
 
 /** A folder with the name of a copy is none; other failures do not mean that. @param {any} error */
 function noFile(error) {
@@ -44,7 +44,7 @@ export class Entry {
   /** Pieces that were put there again. */
   mended = 0;
 
-  /** @param {Store} store @param {string} name @param {Journal} journal @param {Means} means */
+  /** @param {Store} store @param {string} name @param {Journal} journal @param {EntryDeps} means */
   constructor(store, name, journal, { sum, readOnly }) {
     this.#store = store;
     this.#name = name;
@@ -56,7 +56,7 @@ export class Entry {
   }
 
   /** The copies of a file, the one that was used last first.
-   * @param {Store} store @param {string} key @param {Means} means */
+   * @param {Store} store @param {string} key @param {EntryDeps} means */
   static async find(store, key, means) {
     const found = [];
     for (const name of await store.list()) {

@@ -28,7 +28,7 @@ const MAX_REDIRECTS = 10;
 
 /** A failure that may pass; after: when to ask again, in ms, by the server; stalled: after a long silence, which began
  * at `since`. */
-export class Passing extends GemmaError {
+export class TransientError extends GemmaError {
   after = 0;
   stalled = false;
   since = 0;
@@ -37,7 +37,7 @@ export class Passing extends GemmaError {
 /** What silences of one file take together, where each connection brings a little and falls silent: as long as
  * `attempts` of them, and one more for every four segments that came. Those of several connections at once count
  * once. */
-export class Silences {
+export class StallBudget {
   #stallMs;
   #left;
   #perByte;
@@ -73,19 +73,19 @@ export const sleep = (ms) =>
 /** What f gives, in spite of failures that pass. Attempts count as long as there is no progress; where a connection
  * fell silent that is a quarter of a range, and only so many silences are heard: else a file could take for ever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
- * @param {{ onRetry: () => void, silences: Silences }} around of the file @param {() => number} [progress] */
-export async function patiently(tuning, attempts, f, { onRetry, silences }, progress = () => 0) {
+ * @param {{ onRetry: () => void, stallBudget: StallBudget }} around of the file @param {() => number} [progress] */
+export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, progress = () => 0) {
   const { backoffMs, longestMs, segment } = tuning;
   for (let attempt = 1; ; attempt++) {
     const before = progress();
     try {
       return await f();
     } catch (error) {
-      const passes = error instanceof Passing;
+      const passes = error instanceof TransientError;
       const least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
-      if (error.stalled && silences.over(error.since)) throw error;
+      if (error.stalled && stallBudget.over(error.since)) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
       await sleep(Math.max(wait, error.after));
@@ -199,7 +199,7 @@ export class Remote {
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
       const got = tells ? 'none' : cause.message || cause.code || String(cause);
       const why = { expected: 'an answer', got, ...facts, cause: tells ? undefined : cause };
-      throw Object.assign(new Passing(code, what, why), { stalled, since });
+      throw Object.assign(new TransientError(code, what, why), { stalled, since });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', ended);
@@ -222,7 +222,10 @@ export class Remote {
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}${after > 0 ? `, to be asked again in ${Math.ceil(after / 1000)} s` : ''}`;
     const code = status === 416 ? 'source-changed' : 'http-error';
-    const error = new (passes ? Passing : GemmaError)(code, `${this.shown}: ${why}`, { expected: 'status 200', got });
+    const error = new (passes ? TransientError : GemmaError)(code, `${this.shown}: ${why}`, {
+      expected: 'status 200',
+      got,
+    });
     // What a redirect led to may have expired.
     this.#at = this.#url;
     return Object.assign(error, { after, status });

@@ -8,9 +8,9 @@
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
-/** @import { Shelf } from './shelf.js' */
+/** @import { CachedFile } from './cached-file.js' */
 import { GemmaError } from '../errors.js';
-import { Passing, Remote } from './http.js';
+import { TransientError, Remote } from './http.js';
 import { nameOf } from './identity.js';
 import { bodiesWait } from './pump.js';
 
@@ -48,7 +48,7 @@ export class Requests {
   #way = 'first';
   #tuning;
   #identity;
-  #shelf;
+  #file;
   #remote;
   #pace;
   /** @type {Answer | undefined} */
@@ -65,11 +65,11 @@ export class Requests {
   /** Whether bytes of two versions would be found out, by a digest. */
   checked = () => false;
 
-  /** @param {UrlSource} source @param {Tuning} tuning @param {Identity} identity @param {Shelf} shelf */
+  /** @param {UrlSource} source @param {Tuning} tuning @param {Identity} identity @param {CachedFile} shelf */
   constructor(source, tuning, identity, shelf) {
     this.#tuning = tuning;
     this.#identity = identity;
-    this.#shelf = shelf;
+    this.#file = shelf;
     this.#remote = new Remote(source, tuning);
     this.#pace = new Pace(tuning.segment);
   }
@@ -214,7 +214,7 @@ export class Requests {
   ended(at) {
     const total = (this.#identity.total ??= at);
     if (total === at) return;
-    throw new Passing('truncated', `the connection to ${this.shown} ended early`, {
+    throw new TransientError('truncated', `the connection to ${this.shown} ended early`, {
       expected: `${total} bytes`,
       got: `${at} bytes`,
     });
@@ -249,7 +249,7 @@ export class Requests {
    * fetched twice when everything ends, for browsers and systems take it from the network, whoever waits. */
   get #reach() {
     const { share, least, most, spare } = this.#tuning;
-    const stored = this.#shelf.total;
+    const stored = this.#file.total;
     return Math.ceil(Math.max(stored ? stored * share : most, least, spare * this.#ahead));
   }
 
@@ -260,14 +260,14 @@ export class Requests {
 
   /** Where the request for a long range at `at` ends. @param {number} at */
   #far(at) {
-    const next = Math.min(this.#early?.at ?? Infinity, this.#shelf.gap(at));
+    const next = Math.min(this.#early?.at ?? Infinity, this.#file.gap(at));
     return Math.min(at + this.#reach, Number(this.#identity.total), next);
   }
 
   /** For the range behind, as long before this one ends as an answer takes. @param {Answer} answer */
   #askEarly({ at, end }) {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
-    if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#shelf.held(end) > end) return;
+    if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#file.held(end) > end) return;
     const answer = this.ask(end, this.#far(end));
     answer.catch(() => {}); // whoever takes it hears of it
     this.#early = { at: end, answer };

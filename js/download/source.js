@@ -5,7 +5,7 @@ import { Download } from './download.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
-/** @import { Surroundings } from './download.js' */
+/** @import { DownloadDeps } from './download.js' */
 /** read: fills part of the view and gives the count; 0 is the end. download: where the bytes come from the network
  * or the cache.
  * @typedef {{ download?: Download, total: number | undefined, close: (error?: GemmaError) => unknown,
@@ -17,11 +17,11 @@ const SLICE = 8 << 20;
 
 /** @param {SourceDescriptor} descriptor @param {Files} platform
  * @param {() => Promise<Uint8Array | null>} pull asks the client for bytes
- * @param {Surroundings} surroundings @returns {Promise<Source>} */
-export async function openSource(descriptor, platform, pull, surroundings) {
+ * @param {DownloadDeps} deps @returns {Promise<Source>} */
+export async function openSource(descriptor, platform, pull, deps) {
   switch (descriptor.kind) {
     case 'url':
-      return openUrl(new Download(descriptor, surroundings));
+      return openUrl(new Download(descriptor, deps));
     case 'blob':
       return openBlob(descriptor.blob);
     case 'path':

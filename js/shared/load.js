@@ -1,39 +1,39 @@
 /* load: loadModel() of gemma-wasm/shared: a model whose engine may run in another tab. docs/shared.md explains it. */
 /** @import { ModelInfo } from '../protocol.js' */
-/** @import { Line } from '../link/line.js' */
+/** @import { ReconnectingConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { ModelCache, modelCache } from '../download/cache.js';
 import { GemmaError, abortError } from '../errors.js';
-import { onAbort } from '../link/signals.js';
+import { onAbort } from '../rpc/signals.js';
 import { Model, openEngine, partsOf } from '../model.js';
 import { LOAD_OPTIONS, checkOptions } from '../options.js';
-import { whyNoHall } from './hall.js';
-import { Member } from './member.js';
+import { whyNotShared } from './channel.js';
+import { Peer } from './peer.js';
 
 /** What makes a model another one; the rest is what the first tab says. @type {(keyof LoadOptions)[]} */
 const DISTINCT = ['contextLength', 'variant', 'floatMatrices', 'kvType', 'sha256', 'hub'];
 
 /** A model that tabs share. */
 export class SharedModel extends Model {
-  #member;
+  #peer;
 
-  /** @internal @param {Member} member @param {ModelInfo} info */
-  constructor(member, info) {
+  /** @internal @param {Peer} peer @param {ModelInfo} info */
+  constructor(peer, info) {
     const line = {
       get lost() {
-        return member.desk.lost;
+        return peer.router.lost;
       },
-      ask: (/** @type {Function} */ f) => f(member.desk),
-      restart: () => member.restart(),
-      close: (/** @type {GemmaError} */ reason) => member.leave(reason),
+      ask: (/** @type {Function} */ f) => f(peer.router),
+      restart: () => peer.restart(),
+      close: (/** @type {GemmaError} */ reason) => peer.leave(reason),
     };
-    super(/** @type {Line} */ (/** @type {unknown} */ (line)), info);
-    this.#member = member;
+    super(/** @type {ReconnectingConnection} */ (/** @type {unknown} */ (line)), info);
+    this.#peer = peer;
   }
 
   /** Whether the engine runs in this tab, at the moment. */
   get owner() {
-    return this.#member.owns;
+    return this.#peer.owns;
   }
 }
 
@@ -41,7 +41,7 @@ export class SharedModel extends Model {
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
-  const why = whyNoHall();
+  const why = whyNotShared();
   const { signal, onProgress = () => {}, ...others } = options;
   if (why) {
     throw new GemmaError('cannot-share', 'tabs cannot share a model', {
@@ -54,16 +54,16 @@ export async function loadModel(source, options = {}) {
   const load = (/** @type {AbortSignal} */ signal, /** @type {LoadOptions['onProgress']} */ tell) => {
     return openEngine(source, { ...others, signal, onProgress: tell });
   };
-  const member = new Member(key, load, onProgress);
-  const deaf = onAbort(signal, () => void member.leave(abortError(/** @type {AbortSignal} */ (signal))));
+  const peer = new Peer(key, load, onProgress);
+  const unsubscribe = onAbort(signal, () => void peer.leave(abortError(/** @type {AbortSignal} */ (signal))));
   try {
     if (signal?.aborted) throw abortError(signal);
-    return new SharedModel(member, await member.enter());
+    return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await member.leave(new GemmaError('disposed', 'the model was not loaded'));
+    await peer.leave(new GemmaError('disposed', 'the model was not loaded'));
     throw error;
   } finally {
-    deaf();
+    unsubscribe();
   }
 }
 

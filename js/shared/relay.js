@@ -1,18 +1,18 @@
-/* relay: the owner's end of the lane to another tab: hands that tab's calls to the engine, and what it says back, as
+/* relay: the owner's end of the direct to another tab: hands that tab's calls to the engine, and what it says back, as
  * protocol.js has it. */
-/** @import { Connection } from '../link/connection.js' */
+/** @import { Connection } from '../rpc/connection.js' */
 /** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
 import { packError } from '../protocol.js';
 
 /** What becomes of an engine: it is lost; its tab goes, or starts another one; it cannot be loaded.
  * @typedef {'died' | 'left' | 'refused'} End */
-/** Besides: how it ended; the lane is open; start the engine again, please.
+/** Besides: how it ended; the direct is open; start the engine again, please.
  * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
 export class Relay {
-  #lane;
+  #direct;
   /** @type {Engine | null} */
   #engine = null;
   /** The tab's numbers of calls, and the engine's. @type {Map<number, number>} */
@@ -22,11 +22,11 @@ export class Relay {
   #onRestart;
   #closed = false;
 
-  /** @param {BroadcastChannel} lane @param {() => void} onRestart */
-  constructor(lane, onRestart) {
-    this.#lane = lane;
+  /** @param {BroadcastChannel} direct @param {() => void} onRestart */
+  constructor(direct, onRestart) {
+    this.#direct = direct;
     this.#onRestart = onRestart;
-    lane.onmessage = ({ data }) => data?.kind && this.#receive(data);
+    direct.onmessage = ({ data }) => data?.kind && this.#receive(data);
     this.#post({ kind: 'admitted' });
   }
 
@@ -51,12 +51,12 @@ export class Relay {
   close() {
     this.#closed = true;
     for (const id of this.#ids.values()) this.#engine?.connection.abort(id);
-    this.#lane.close();
+    this.#direct.close();
   }
 
   /** @param {ToTab} message */
   #post(message) {
-    if (!this.#closed) this.#lane.postMessage(message);
+    if (!this.#closed) this.#direct.postMessage(message);
   }
 
   /** @param {FromTab} message */

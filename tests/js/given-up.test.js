@@ -7,12 +7,12 @@ import { checksum } from '../../js/download/checksum.js';
 import { Download } from '../../js/download/download.js';
 import { Entry } from '../../js/download/entry.js';
 import { Remote, TUNING } from '../../js/download/http.js';
-import { Shelf } from '../../js/download/shelf.js';
+import { CachedFile } from '../../js/download/cached-file.js';
 import { GemmaError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
-import { answersOf } from '../../js/link/answers.js';
-import { Connection } from '../../js/link/connection.js';
-import { Line } from '../../js/link/line.js';
+import { answersOf } from '../../js/rpc/answers.js';
+import { Connection } from '../../js/rpc/connection.js';
+import { ReconnectingConnection } from '../../js/rpc/reconnecting.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
 import { memoryStore } from './memory-store.js';
@@ -206,9 +206,9 @@ test('a lock that comes late is freed', async () => {
     await late.closed;
     return { lost: false, free: freed.open };
   };
-  const shelf = new Shelf(around({ ...memoryStore(), lock }, []), 20);
-  assert.equal(await shelf.lock('k', () => {}), false);
-  await shelf.finish('', undefined);
+  const file = new CachedFile(around({ ...memoryStore(), lock }, []), 20);
+  assert.equal(await file.lock('k', () => {}), false);
+  await file.finish('', undefined);
   late.open();
   await freed.closed;
 });
@@ -251,12 +251,16 @@ function fakePort(answers, sent = []) {
 const ask = (connection) => connection.call('tokenize', { text: 'x' }).answer;
 
 test('a call that waits when the model is started again is repeated; where that fails, the next one says why', async () => {
-  const line = new Line(new Connection(fakePort(false)), async () => new Connection(fakePort(true)), true);
+  const line = new ReconnectingConnection(
+    new Connection(fakePort(false)),
+    async () => new Connection(fakePort(true)),
+    true,
+  );
   const waits = line.ask(ask);
   await line.restart();
   assert.equal(await waits, 'second');
   await line.close(new GemmaError('disposed', 'x'));
-  const dead = new Line(
+  const dead = new ReconnectingConnection(
     new Connection(fakePort(false)),
     async () => {
       throw new Error('offline');
@@ -272,7 +276,7 @@ test('what waits for a restart, or comes later, says that the model was disposed
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
     });
-  const line = new Line(new Connection(fakePort(false)), /** @type {any} */ (reopen), true);
+  const line = new ReconnectingConnection(new Connection(fakePort(false)), /** @type {any} */ (reopen), true);
   const disposed = (/** @type {Promise<unknown>} */ promise) => assert.rejects(promise, { code: 'disposed' });
   const ends = [disposed(line.restart()), disposed(line.ask(ask))];
   await line.close(new GemmaError('disposed', 'x'));
@@ -283,7 +287,7 @@ test('where a restart comes by itself, who waits for `lost` again and again hear
   const ports = /** @type {any[]} */ ([]);
   const reopened = gate();
   const connect = () => new Connection(ports[ports.push(fakePort(true)) - 1]);
-  const line = new Line(
+  const line = new ReconnectingConnection(
     connect(),
     async () => {
       if (ports.length === 2) await reopened.closed;
@@ -318,7 +322,7 @@ test('a signal that fired before ends the wait for a new worker', async () => {
     kill() {},
     close: async () => {},
   });
-  const line = new Line(connection, () => new Promise(() => {}), true);
+  const line = new ReconnectingConnection(connection, () => new Promise(() => {}), true);
   const control = new AbortController();
   const asked = line.ask(
     () =>
@@ -340,7 +344,7 @@ test('an answer that is aborted while a worker is started again says so, and is 
     kill() {},
     close: async () => {},
   });
-  const line = new Line(connection, () => new Promise(() => {}), true);
+  const line = new ReconnectingConnection(connection, () => new Promise(() => {}), true);
   void line.restart();
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   const control = new AbortController();
@@ -362,7 +366,7 @@ test('what waits for a worker that is started again is told when the model is di
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new GemmaError('aborted', 'x')));
     });
-  const line = new Line(connection, /** @type {any} */ (opening), true);
+  const line = new ReconnectingConnection(connection, /** @type {any} */ (opening), true);
   const again = line.restart();
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   const answer = new Generation(/** @type {any} */ ({ line, prepare })).result();
@@ -404,7 +408,7 @@ test('steps that somebody has are not given again by the next worker', async () 
     };
     return /** @type {any} */ (connection);
   };
-  const line = new Line(worker([7, 8], true), async () => worker([7, 8, 9], false), true);
+  const line = new ReconnectingConnection(worker([7, 8], true), async () => worker([7, 8, 9], false), true);
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   const generation = new Generation(/** @type {any} */ ({ line, prepare }));
   /** @type {number[]} */

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Connection } from '../../js/link/connection.js';
+import { Connection } from '../../js/rpc/connection.js';
 import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';

@@ -1,4 +1,4 @@
-/* The rules of the store (js/download/shelf.js), each broken on purpose: a server that answers with something else, a
+/* The rules of the store (js/download/cached-file.js), each broken on purpose: a server that answers with something else, a
  * store that fails, a full disk, damaged bytes, a folder that cannot be written. No complete copy is lost, and no
  * wrong model is loaded. */
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-/* hall: where tabs that share a model meet: a channel that all of them hear, a lane between the owner of the engine and
+/* channel: where tabs that share a model meet: a channel that all of them hear, a direct between the owner of the engine and
  * each other tab, and locks that say who is there. The browser frees a tab's locks when it ends, however it ends.
  *
  * Why not a SharedWorker: looked at in Chromium 156 and Firefox 153, from a page that is cross-origin isolated. A
@@ -10,30 +10,30 @@
  * Why not MessageChannel: to reach another tab, a port needs a SharedWorker or a service worker on its way. What goes
  * over a BroadcastChannel is copied and not given away, which is little beside what it takes to compute. */
 
-/** In the hall. who: is there an owner? owner: I am, of this engine; join: a tab that asks for a lane.
+/** In the channel. who: is there an owner? owner: I am, of this engine; join: a tab that asks for a direct.
  * @typedef {{ kind: 'who' } | { kind: 'owner', epoch: string }
- *   | { kind: 'join', epoch: string, id: string }} HallMessage */
+ *   | { kind: 'join', epoch: string, id: string }} ChannelMessage */
 
-export class Hall {
+export class Channel {
   #name;
   #channel;
   #leave = () => {};
   #closed = false;
 
-  /** @param {string} key of the model @param {(message: HallMessage) => void} hear */
+  /** @param {string} key of the model @param {(message: ChannelMessage) => void} hear */
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
     this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin may post here
   }
 
-  /** @param {HallMessage} message */
+  /** @param {ChannelMessage} message */
   post(message) {
     this.#channel.postMessage(message);
   }
 
   /** Between the owner of an engine and a tab. @param {string} epoch @param {string} id */
-  lane(epoch, id) {
+  direct(epoch, id) {
     return new BroadcastChannel(`${this.#name} ${epoch} ${id}`);
   }
 
@@ -62,7 +62,7 @@ export class Hall {
   }
 
   /** One tab steals at a time; another one learns meanwhile that there is an owner. @param {() => Promise<void>} f */
-  steal(f) {
+  takeOver(f) {
     return navigator.locks.request(`${this.#name} thief`, { ifAvailable: true }, (lock) => lock && f());
   }
 
@@ -74,7 +74,7 @@ export class Hall {
 }
 
 /** Why tabs cannot share here, '' if they can. */
-export function whyNoHall() {
+export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
   if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'no browser';
   if (secure && here?.locks && 'BroadcastChannel' in globalThis) return '';

@@ -3,7 +3,7 @@
 /** @import { Connection } from './connection.js' */
 import { GemmaError, abortError } from '../errors.js';
 
-export class Line {
+export class ReconnectingConnection {
   /** The newest, be it broken. @type {Connection} */
   connection;
   #reopen;

@@ -1,16 +1,16 @@
-/* member: a tab among those that share a model: the owner of the engine, linked to the owner, or looking for one.
+/* peer: a tab among those that share a model: the owner of the engine, linked to the owner, or looking for one.
  *
  * Each tab waits for the owner's lock; the browser gives it to the next one when the owner ends, however it ends. An
  * owner that is there and gives no sign (its page hangs, a debugger holds it) has the lock stolen, and joins the others
- * when it wakes up. What waits for an answer is asked again wherever the engine is then (wanted.js). */
+ * when it wakes up. What waits for an answer is asked again wherever the engine is then (pending-call.js). */
 /** @import { ModelInfo, Progress } from '../protocol.js' */
-/** @import { HallMessage } from './hall.js' */
+/** @import { ChannelMessage } from './channel.js' */
 /** @import { Load } from './owner.js' */
 /** @import { Engine } from './relay.js' */
 import { GemmaError } from '../errors.js';
-import { onAbort } from '../link/signals.js';
-import { Desk } from './desk.js';
-import { Hall } from './hall.js';
+import { onAbort } from '../rpc/signals.js';
+import { Router } from './router.js';
+import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
@@ -24,21 +24,21 @@ const gone = (what = 'the tab that ran the engine is gone, or gives no sign of l
   return new GemmaError('worker-failed', what);
 };
 
-export class Member {
+export class Peer {
   #id = crypto.randomUUID();
-  #hall;
+  #channel;
   #load;
   #onProgress;
   /** @readonly */
-  desk = new Desk(() => this.#seek());
+  router = new Router(() => this.#elect());
   /** @type {Owner | null} */
   #owner = null;
   /** @type {Link | null} */
   #link = null;
   /** Ends the use of an engine that is run here. */
-  #reign = new AbortController();
-  #deposed = false;
-  #reigned = Promise.resolve();
+  #term = new AbortController();
+  #steppedDown = false;
+  #termEnded = Promise.resolve();
   /** Ends waiting for the owner's lock. @type {AbortController | null} */
   #queue = null;
   /** @type {any} */
@@ -51,7 +51,7 @@ export class Member {
 
   /** @param {string} key of the model @param {Load} load @param {(value: Progress) => void} onProgress */
   constructor(key, load, onProgress) {
-    this.#hall = new Hall(key, (message) => this.#hear(message));
+    this.#channel = new Channel(key, (message) => this.#hear(message));
     this.#load = load;
     this.#onProgress = onProgress;
   }
@@ -62,14 +62,14 @@ export class Member {
 
   /** @returns {Promise<ModelInfo>} */
   async enter() {
-    await this.#hall.enter(this.#id);
+    await this.#channel.enter(this.#id);
     return this.#engine();
   }
 
   /** The engine is started again, wherever it is. */
   async restart() {
     const again = this.#engine();
-    if (this.#owner) this.#reign.abort();
+    if (this.#owner) this.#term.abort();
     else this.#link?.restart();
     await again;
   }
@@ -78,12 +78,12 @@ export class Member {
   async leave(reason) {
     if (this.#left) return;
     this.#left = reason;
-    this.desk.close(reason);
+    this.router.close(reason);
     for (const { reject } of this.#waiting.splice(0)) reject(reason);
     this.#stopLooking();
-    this.#reign.abort();
-    await Promise.all([this.#link?.connection.close(reason), this.#reigned]);
-    this.#hall.close();
+    this.#term.abort();
+    await Promise.all([this.#link?.connection.close(reason), this.#termEnded]);
+    this.#channel.close();
   }
 
   /** The next engine. @returns {Promise<ModelInfo>} */
@@ -92,7 +92,7 @@ export class Member {
     const next = new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
     });
-    this.#seek();
+    this.#elect();
     return /** @type {Promise<ModelInfo>} */ (next);
   }
 
@@ -104,14 +104,14 @@ export class Member {
   /** No engine: what waits fails, and whoever calls next looks again. @param {unknown} error */
   #fail(error) {
     this.#stopLooking();
-    this.desk.fail(error);
+    this.router.fail(error);
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
-  #seek() {
+  #elect() {
     if (this.#left || this.#queue || this.#owner) return;
     this.#queue = new AbortController();
-    this.#hall.own(() => this.#own(), this.#queue.signal).catch(() => this.#depose());
+    this.#channel.own(() => this.#own(), this.#queue.signal).catch(() => this.#stepDown());
     this.#call();
   }
 
@@ -120,8 +120,8 @@ export class Member {
     let calls = 0;
     clearInterval(this.#search);
     const call = () => {
-      if (calls++ % CALLS === CALLS - 1) void this.#steal();
-      else this.#hall.post({ kind: 'who' });
+      if (calls++ % CALLS === CALLS - 1) void this.#takeOver();
+      else this.#channel.post({ kind: 'who' });
     };
     this.#search = setInterval(call, SEARCH_MS);
     call();
@@ -133,7 +133,7 @@ export class Member {
     this.#queue = null;
   }
 
-  /** @param {HallMessage} message */
+  /** @param {ChannelMessage} message */
   #hear(message) {
     if (this.#left) return;
     if (message.kind === 'who') return this.#owner?.announce();
@@ -148,12 +148,12 @@ export class Member {
   async #join(epoch) {
     clearInterval(this.#search);
     this.#unlink(gone(), false);
-    const link = (this.#link = new Link(this.#hall, epoch, this.#id));
+    const link = (this.#link = new Link(this.#channel, epoch, this.#id));
     void link.connection.lost.then((error) => this.#lost(link, error));
     try {
       const info = await link.open(this.#onProgress);
       if (link !== this.#link) return;
-      this.desk.connect(link.connection);
+      this.router.connect(link.connection);
       this.#ready(info);
     } catch (error) {
       // What broke comes as lost; what was refused is refused to all.
@@ -168,7 +168,7 @@ export class Member {
     const link = this.#link;
     if (!link) return;
     this.#link = null;
-    this.desk.disconnect(error, died);
+    this.router.disconnect(error, died);
     link.connection.kill(error);
   }
 
@@ -177,15 +177,15 @@ export class Member {
     if (link !== this.#link) return;
     this.#unlink(error, link.died);
     this.#call();
-    if (!link.told) void this.#steal();
+    if (!link.told) void this.#takeOver();
   }
 
   /** From an owner that gives no sign of life. */
-  #steal() {
-    return this.#hall.steal(async () => {
+  #takeOver() {
+    return this.#channel.takeOver(async () => {
       if (this.#left || this.#owner || this.#link) return;
       this.#stopLooking();
-      this.#hall.own(() => this.#own()).catch(() => this.#depose());
+      this.#channel.own(() => this.#own()).catch(() => this.#stepDown());
       await new Promise((resolve) => {
         setTimeout(resolve, NEWS_MS);
       });
@@ -193,10 +193,10 @@ export class Member {
   }
 
   /** Another tab stole the lock. */
-  #depose() {
+  #stepDown() {
     if (!this.#owner) return;
-    this.#deposed = true;
-    this.#reign.abort();
+    this.#steppedDown = true;
+    this.#term.abort();
   }
 
   /** One engine after the other, until this tab leaves or loses the lock. */
@@ -204,29 +204,29 @@ export class Member {
     clearInterval(this.#search);
     this.#queue = null;
     this.#unlink(gone(), false);
-    this.#deposed = false;
-    this.#reigned = this.#rule();
-    await this.#reigned;
-    if (this.#deposed) this.#seek();
+    this.#steppedDown = false;
+    this.#termEnded = this.#serveTerm();
+    await this.#termEnded;
+    if (this.#steppedDown) this.#elect();
   }
 
-  async #rule() {
-    while (!this.#left && !this.#deposed) {
-      this.#reign = new AbortController();
-      const owner = (this.#owner = new Owner(this.#hall, () => this.#reign.abort()));
+  async #serveTerm() {
+    while (!this.#left && !this.#steppedDown) {
+      this.#term = new AbortController();
+      const owner = (this.#owner = new Owner(this.#channel, () => this.#term.abort()));
       const engine = await this.#loaded(owner);
       if (engine) await this.#serve(owner, engine);
-      else if (!this.#reign.signal.aborted) return;
+      else if (!this.#term.signal.aborted) return;
     }
   }
 
   /** @param {Owner} owner */
   async #loaded(owner) {
     try {
-      return await owner.load(this.#load, this.#reign.signal, this.#onProgress);
+      return await owner.load(this.#load, this.#term.signal, this.#onProgress);
     } catch (error) {
       this.#owner = null;
-      const { aborted } = this.#reign.signal;
+      const { aborted } = this.#term.signal;
       owner.end(aborted ? gone() : error, aborted ? 'left' : 'refused');
       if (!aborted) this.#fail(error);
       return null;
@@ -235,8 +235,8 @@ export class Member {
 
   /** @param {Owner} owner @param {Engine} engine */
   async #serve(owner, { connection, info }) {
-    const { signal } = this.#reign;
-    this.desk.connect(connection);
+    const { signal } = this.#term;
+    this.router.connect(connection);
     this.#ready(info);
     const over = new Promise((resolve) => {
       onAbort(signal, () => resolve(undefined));
@@ -244,7 +244,7 @@ export class Member {
     const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
     this.#owner = null;
     const error = died ?? gone('the engine is started again, or runs elsewhere');
-    this.desk.disconnect(error, died !== undefined);
+    this.router.disconnect(error, died !== undefined);
     owner.end(error, died ? 'died' : 'left');
     if (this.#left) await connection.close(this.#left);
     else connection.kill(error);

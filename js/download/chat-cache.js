@@ -11,7 +11,7 @@ import { pieceOf } from './checks.js';
 import { checksum } from './checksum.js';
 import { isState, isWhole, readJournal } from './entries.js';
 import { Entry } from './entry.js';
-import { within } from './shelf.js';
+import { within } from './cached-file.js';
 
 const AT_ONCE = 1 << 22;
 /** That a store may take for so much. */
@@ -39,7 +39,7 @@ function saidOf(bytes) {
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
 }
 
-export class States {
+export class ChatCache {
   #store;
   #around;
   /** One after the other. @type {Promise<unknown>} */

@@ -1,15 +1,15 @@
-/* wanted: a call of this tab, from when it is made until it is answered, however many engines that takes. Where an
+/* pending-call: a call of this tab, from when it is made until it is answered, however many engines that takes. Where an
  * engine was lost the next one is asked the same; what it says of an answer that had been given is not given again.
  * That is exact: the same ids and seed give the same bytes. It is compared nevertheless: a template may say what time
  * it is. */
-/** @import { Connection } from '../link/connection.js' */
+/** @import { Connection } from '../rpc/connection.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
 import { GemmaError } from '../errors.js';
 
 /** Who was asked, and the call's number there. @typedef {{ connection: Connection, id: number }} At */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Asked */
 
-export class Wanted {
+export class PendingCall {
   #asked;
   /** @type {(value: any) => void} */
   #resolve = () => {};

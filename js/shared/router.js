@@ -1,12 +1,12 @@
-/* desk: the calls of this tab. To a model it is its connection, to whichever engine answers at the moment. */
-/** @import { Connection } from '../link/connection.js' */
+/* router: the calls of this tab. To a model it is its connection, to whichever engine answers at the moment. */
+/** @import { Connection } from '../rpc/connection.js' */
 /** @import { Calls, Event } from '../protocol.js' */
 import { GemmaError } from '../errors.js';
-import { onAbort } from '../link/signals.js';
-import { Wanted } from './wanted.js';
+import { onAbort } from '../rpc/signals.js';
+import { PendingCall } from './pending-call.js';
 
-export class Desk {
-  /** @type {Map<number, Wanted>} */
+export class Router {
+  /** @type {Map<number, PendingCall>} */
   #calls = new Map();
   #lastId = 0;
   /** @type {Connection | null} */
@@ -29,17 +29,17 @@ export class Desk {
   call(method, args, signal, onEvent) {
     const id = ++this.#lastId;
     if (this.#end) return { id, answer: Promise.reject(this.#end) };
-    const wanted = new Wanted({ method, args, onEvent });
-    const deaf = onAbort(signal, () => wanted.abort());
+    const pending = new PendingCall({ method, args, onEvent });
+    const unsubscribe = onAbort(signal, () => pending.abort());
     const settled = () => {
-      deaf();
+      unsubscribe();
       this.#calls.delete(id);
     };
-    this.#calls.set(id, wanted);
-    wanted.answer.then(settled, settled);
-    if (this.#connection) wanted.send(this.#connection);
+    this.#calls.set(id, pending);
+    pending.answer.then(settled, settled);
+    if (this.#connection) pending.send(this.#connection);
     else this.#onNeed();
-    return { id, answer: wanted.answer };
+    return { id, answer: pending.answer };
   }
 
   /** @param {number} id */
@@ -55,7 +55,7 @@ export class Desk {
   /** What waits is asked there, in its order. @param {Connection} connection */
   connect(connection) {
     this.#connection = connection;
-    for (const wanted of this.#calls.values()) wanted.send(connection);
+    for (const pending of this.#calls.values()) pending.send(connection);
   }
 
   /** What was asked waits for the next engine. @param {GemmaError} error @param {boolean} died the engine itself */
@@ -65,13 +65,13 @@ export class Desk {
       this.lost = this.#next();
     }
     this.#connection = null;
-    for (const wanted of this.#calls.values()) wanted.lose(error, died);
+    for (const pending of this.#calls.values()) pending.lose(error, died);
   }
 
   /** @param {unknown} error */
   fail(error) {
     this.#connection = null;
-    for (const wanted of this.#calls.values()) wanted.fail(error);
+    for (const pending of this.#calls.values()) pending.fail(error);
   }
 
   /** @param {GemmaError} reason */

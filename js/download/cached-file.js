@@ -10,7 +10,7 @@
 /** @import { Store } from '../protocol.js' */
 /** @import { GemmaError } from '../errors.js' */
 /** @import { Journal } from './entries.js' */
-/** @import { Means } from './entry.js' */
+/** @import { EntryDeps } from './entry.js' */
 /** @import { Range } from './lanes.js' */
 import { Entry } from './entry.js';
 import { sleep } from './http.js';
@@ -72,12 +72,12 @@ function readingOf(store) {
   };
 }
 
-export class Shelf {
+export class CachedFile {
   /** @type {'cached' | 'stored' | 'none'} */
   kept = 'none';
   #store;
   #readOnly;
-  #means;
+  #deps;
   #notice;
   #patience;
   /** @type {Entry | undefined} */
@@ -88,11 +88,11 @@ export class Shelf {
   #found = [];
 
   /** readOnly: the cache stays as it is; patience: ms.
-   * @param {Means & { store?: Store, notice: (code: string, message: string) => void }} around
+   * @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} around
    * @param {number} patience */
   constructor(around, patience) {
     this.#patience = patience;
-    this.#means = around;
+    this.#deps = around;
     this.#store = around.store && around.readOnly ? readingOf(around.store) : around.store;
     this.#readOnly = around.readOnly;
     this.#notice = around.notice;
@@ -146,7 +146,7 @@ export class Shelf {
   /** The copies that are there, which are not used yet: the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;
-    if (store) this.#found = (await this.#try(() => Entry.find(store, key, this.#means))) ?? [];
+    if (store) this.#found = (await this.#try(() => Entry.find(store, key, this.#deps))) ?? [];
     return this.#found;
   }
 
@@ -178,7 +178,7 @@ export class Shelf {
       const free = await missing(store, journal.total);
       if (free) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
-      const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#means);
+      const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
       // Without a journal it is none: nobody knows what it was, or where it ended.
       if (!taken && (await store.size(entry.name))) await store.remove(entry.name);
       try {
