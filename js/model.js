@@ -3,6 +3,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Hooks } from './generation.js' */
+/** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Calls, Event, Inside, Inspection, ModelInfo, PostedPrompt, Progress } from './protocol.js' */
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
@@ -42,7 +43,7 @@ const MOST_IDS = 1 << 24;
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Model>} */
 export async function loadModel(source, options = {}) {
-  return new Model(...(await openLine(source, options, false)));
+  return new Model(...(await openConnection(source, options, false)));
 }
 
 /** @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<Inspection>} */
@@ -57,23 +58,23 @@ export async function inspectModel(source, options = {}) {
 
 /** A model without weights. @param {ModelSource} source @param {LoadOptions} [options] */
 export async function openHeader(source, options = {}) {
-  return new HeaderModel(...(await openLine(source, options, true)));
+  return new HeaderModel(...(await openConnection(source, options, true)));
 }
 
-/** Bytes are held on to only where they are to be read again.
+/** Keeps the source's bytes only if a restart may read them again.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
  * @returns {Promise<[ReconnectingConnection, ModelInfo]>} */
-async function openLine(source, options, headerOnly) {
+async function openConnection(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
   const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
   const held = parts.some(({ kind }) => kind === 'pull');
-  if (streamed || (held && !restart)) return [new ReconnectingConnection(connection, undefined, restart), info];
+  const once = streamed || (held && !restart);
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };
-  return [new ReconnectingConnection(connection, reopen, restart), info];
+  return [new ReconnectingConnection(connection, once ? undefined : reopen, restart), info];
 }
 
 /** What to load, as the worker can be told.
@@ -143,11 +144,11 @@ export async function openEngine(source, options, headerOnly = false) {
 
 export class HeaderModel {
   /** @protected */
-  line;
+  connection;
 
-  /** @internal @param {ReconnectingConnection} line @param {ModelInfo} info */
-  constructor(line, info) {
-    this.line = line;
+  /** @internal @param {ModelConnection} connection @param {ModelInfo} info */
+  constructor(connection, info) {
+    this.connection = connection;
     /** @readonly */
     this.info = Object.freeze(info);
   }
@@ -200,18 +201,18 @@ export class HeaderModel {
   /** When the worker, or one of its threads, dies or freezes: why. All calls have failed then, with the same error;
    * after a restart this is about the new worker. @returns {Promise<GemmaError>} */
   get lost() {
-    return this.line.lost;
+    return this.connection.lost;
   }
 
   /** Ends the worker, if it lives, and loads the model again, from the store if it is there. Calls that wait fail, or
    * with the option `restart` are repeated. */
   async restart() {
-    await this.line.restart();
+    await this.connection.restart();
   }
 
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.line.close(new GemmaError('disposed', 'the model was disposed of'));
+    await this.connection.close(new GemmaError('disposed', 'the model was disposed of'));
   }
 
   /** Where the symbol is not known yet nobody can call it. */
@@ -223,12 +224,9 @@ export class HeaderModel {
    * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
     try {
-      return await this.line.ask(async (connection) => {
-        if (signal?.aborted) throw abortError(signal);
-        return connection.call(method, args, signal, onEvent).answer;
-      }, signal);
+      return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
-      // The worker knows no reason.
+      // The worker does not know the signal's reason.
       const isAbort = signal?.aborted && error instanceof GemmaError && error.code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
@@ -303,14 +301,10 @@ export class Model extends HeaderModel {
         save: (head, prefix, signal) => {
           return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of, owner }, signal);
         },
-        restore: (bytes) =>
-          this.line.ask(
-            async (connection) => {
-              return connection.call('restore', { bytes, owner }, undefined, undefined, [bytes.buffer]).answer;
-            },
-            undefined,
-            () => false,
-          ),
+        restore: (bytes) => {
+          const options = { transfer: [bytes.buffer], retry: () => false };
+          return this.connection.call('restore', { bytes, owner }, options).answer;
+        },
       },
       options,
     );
@@ -374,7 +368,7 @@ export class Model extends HeaderModel {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);
     const prepare = () => ({ prompt: prompt(), ...postable(options), owner });
-    const { line } = this;
-    return new Generation({ line, prepare, signal, onPrefillProgress, schema, ...hooks });
+    const { connection } = this;
+    return new Generation({ connection, prepare, signal, onPrefillProgress, schema, ...hooks });
   }
 }

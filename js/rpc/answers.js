@@ -1,5 +1,5 @@
-/* answers: what the client answers when the worker asks: the next bytes of parts that the client holds, and things of
- * a store of one's own. */
+/* answers: the client's answers to the worker's questions: the next bytes of sources that the client holds, and the
+ * methods of a store of the caller's. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
 
@@ -7,33 +7,22 @@
 
 /** @param {Feeders} feeders @param {Store} [store] @returns {Answering} */
 export function answersOf(feeders, store) {
-  const known = store ? storeAnswers(store) : {};
   return async (method, args) => {
     if (method === 'pull') return feeders.next(args[0]);
     try {
-      return await known[method]?.(...args);
+      const own = /** @type {any} */ (store);
+      return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
-      // Stores may reject with anything, also with nothing.
+      // Stores can reject with anything, even undefined.
       throw error instanceof Object ? error : new Error(`the store failed: ${error}`);
     }
   };
 }
 
-/** The worker has no buffer that the store could fill. @param {Store} store @returns {Record<string, Function>} */
-function storeAnswers(store) {
-  return {
-    list: () => store.list(),
-    size: store.size.bind(store),
-    write: store.write.bind(store),
-    remove: store.remove.bind(store),
-    flush: (/** @type {string} */ name) => store.flush?.(name),
-    close: (/** @type {string} */ name) => store.close?.(name),
-    estimate: () => store.estimate?.(),
-    async read(/** @type {string} */ name, /** @type {number} */ at, /** @type {number} */ most) {
-      const into = new Uint8Array(most);
-      const count = await store.read(name, at, into);
-      if (!(count >= 0 && count <= most)) throw new Error(`the store says that it read ${count} of ${most} bytes`);
-      return into.subarray(0, count);
-    },
-  };
+/** Reads into a new buffer: the worker's is not here. @param {Store} store @param {any[]} args */
+async function read(store, ...[name, at, most]) {
+  const into = new Uint8Array(most);
+  const count = await store.read(name, at, into);
+  if (!(count >= 0 && count <= most)) throw new Error(`the store says that it read ${count} of ${most} bytes`);
+  return into.subarray(0, count);
 }

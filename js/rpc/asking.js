@@ -1,4 +1,5 @@
-/* asking: what the worker asks of the client while it loads (protocol.js), and the client's store as one asks it. */
+/* asking: the worker's questions to the client while it loads (protocol.js), and the client's store as seen from
+ * here. */
 /** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
 import { unpackError } from '../protocol.js';
 
@@ -32,14 +33,14 @@ export class Asking {
     });
   }
 
-  /** The next bytes of a part that the client holds; null: the end. @param {number} part */
+  /** Returns the next bytes of a part that the client holds, null at its end. @param {number} part */
   pull(part) {
     return this.ask('pull', part).catch((error) => {
       throw unpackError(error);
     });
   }
 
-  /** The store that the client has, for this side. @returns {Store} */
+  /** Returns the client's store, for use on this side. @returns {Store} */
   store() {
     return {
       list: () => this.ask('list'),

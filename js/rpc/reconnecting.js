@@ -1,11 +1,17 @@
-/* line: the connection that a model has at the moment. Where it broke, because the worker or one of its threads died,
- * another one can take its place, and what had given nothing yet is asked again there, once. */
+/* reconnecting: the current connection of a model. If it breaks because the worker or one of its threads died, another
+ * worker can take its place; calls that have given nothing yet are repeated there, once. */
+/** @import { Calls } from '../protocol.js' */
 /** @import { Connection } from './connection.js' */
+/** @import { CallHandle, CallOptions } from './rpc.js' */
 import { GemmaError, abortError } from '../errors.js';
+import { deferred, unlessAborted } from './signals.js';
+
+/** What a model needs of its connection. @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>}
+ *   ModelConnection */
 
 export class ReconnectingConnection {
-  /** The newest, be it broken. @type {Connection} */
-  connection;
+  /** The newest, even if it is broken. @type {Connection} */
+  #connection;
   #reopen;
   #auto;
   /** @type {Promise<void> | null} */
@@ -13,37 +19,52 @@ export class ReconnectingConnection {
   /** @type {GemmaError | null} */
   #end = null;
   #closing = new AbortController();
-  /** @type {(error: GemmaError) => void} */
-  #lose = () => {};
-  /** Why the connection broke; after a restart, and where that comes by itself from then on, of the next one.
-   * @type {Promise<GemmaError>} */
-  lost = this.#next();
+  #lost = deferred();
 
-  /** reopen: another worker with the same model; undefined: its bytes came once. auto: that happens by itself.
+  /** reopen: starts another worker with the same model; undefined if its bytes can be read only once. auto: restarts
+   * happen by themselves.
    * @param {Connection} connection @param {((signal: AbortSignal) => Promise<Connection>) | undefined} reopen
    * @param {boolean} auto */
   constructor(connection, reopen, auto) {
-    this.connection = connection;
+    this.#connection = connection;
     this.#reopen = reopen;
     this.#auto = auto;
-    this.#heed();
+    if (this.#auto) void this.#watch();
   }
 
-  /** What f gets from the connection, or, where that broke and `again` allows it, from the next one.
-   * @template T @param {(connection: Connection) => Promise<T>} f @param {AbortSignal} [signal] ends waiting for it
-   * @param {() => boolean} [again] @returns {Promise<T>} */
-  async ask(f, signal, again = () => true) {
-    if (this.#restarting) await unlessAborted(this.#restarting, signal);
-    if (this.#end) throw this.#end;
-    const { connection } = this;
-    try {
-      return await f(connection);
-    } catch (error) {
-      const broke = error instanceof GemmaError && error.code === 'worker-failed' && connection.broken;
-      if (!broke || !this.#auto || this.#end || !again()) throw error;
-      if (connection === this.connection) await unlessAborted(this.restart(), signal);
-      return f(this.connection);
-    }
+  /** Resolves with the reason when the connection breaks. A restart renews it; if that is automatic, each loss does.
+   * @returns {Promise<GemmaError>} */
+  get lost() {
+    return this.#auto ? this.#lost.promise : this.#connection.lost;
+  }
+
+  /** Calls the worker, after a restart that is under way. If the worker dies, repeats the call with the next one,
+   * provided that restarts are automatic and `retry` agrees.
+   * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
+   * @param {CallOptions & { retry?: () => boolean }} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  call(method, args, { retry = () => true, ...options } = {}) {
+    const { signal } = options;
+    /** @type {CallHandle | undefined} */
+    let sent;
+    const send = () => {
+      if (signal?.aborted) throw abortError(signal);
+      sent = this.#connection.call(method, args, options);
+      return sent.answer;
+    };
+    const answer = async () => {
+      if (this.#restarting) await unlessAborted(this.#restarting, signal);
+      if (this.#end) throw this.#end;
+      const connection = this.#connection;
+      try {
+        return await send();
+      } catch (error) {
+        const broke = error instanceof GemmaError && error.code === 'worker-failed' && connection.broken;
+        if (!broke || !this.#auto || this.#end || !retry()) throw error;
+        if (connection === this.#connection) await unlessAborted(this.restart(), signal);
+        return send();
+      }
+    };
+    return { answer: answer(), ack: (count) => sent?.ack(count) };
   }
 
   /** Ends the worker, if it lives, and has another one load the model. @returns {Promise<void>} */
@@ -61,32 +82,19 @@ export class ReconnectingConnection {
         got: 'what can be read once',
       });
     }
-    this.connection.broken = true;
-    this.connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
-    this.connection = await this.#reopen(this.#closing.signal).catch((error) => {
+    this.#connection.broken = true;
+    this.#connection.kill(new GemmaError('worker-failed', 'the worker is started again'));
+    this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
       throw this.#end ?? error;
     });
-    this.#heed();
+    if (this.#auto) void this.#watch();
   }
 
-  #heed() {
-    const { lost } = this.connection;
-    if (!this.#auto) {
-      this.lost = lost;
-      return;
-    }
-    void lost.then((error) => {
-      this.#lose(error);
-      this.lost = this.#next();
-      this.restart().catch(() => {});
-    });
-  }
-
-  /** @returns {Promise<GemmaError>} */
-  #next() {
-    return new Promise((resolve) => {
-      this.#lose = resolve;
-    });
+  async #watch() {
+    const error = await this.#connection.lost;
+    this.#lost.resolve(error);
+    this.#lost = deferred();
+    this.restart().catch(() => {});
   }
 
   /** @param {GemmaError} reason */
@@ -94,21 +102,6 @@ export class ReconnectingConnection {
     this.#end = reason;
     this.#closing.abort();
     await this.#restarting?.catch(() => {});
-    await this.connection.close(reason);
-  }
-}
-
-/** @param {Promise<void>} promise @param {AbortSignal} [signal] @returns {Promise<void>} */
-async function unlessAborted(promise, signal) {
-  let onAbort = () => {};
-  const aborted = new Promise((_, reject) => {
-    onAbort = () => reject(abortError(/** @type {any} */ (signal)));
-  });
-  signal?.addEventListener('abort', onAbort);
-  if (signal?.aborted) onAbort();
-  try {
-    await (signal ? Promise.race([promise, aborted]) : promise);
-  } finally {
-    signal?.removeEventListener('abort', onAbort);
+    await this.#connection.close(reason);
   }
 }

@@ -1,13 +1,16 @@
-/* signals: one listener for each AbortSignal, however many calls share it: Node warns of more than ten. */
+/* signals: helpers for AbortSignals and promises. */
+import { abortError } from '../errors.js';
 
-/** @type {WeakMap<AbortSignal, Set<() => void>>} */
-const heard = new WeakMap();
+/** One listener for each signal, however many calls share it: Node warns of more than ten.
+ * @type {WeakMap<AbortSignal, Set<() => void>>} */
+const listeners = new WeakMap();
 
-/** Calls f when the signal aborts; gives what ends that.
+/** Calls f when the signal aborts, or at once if it already has. Returns a function that unsubscribes.
  * @param {AbortSignal | undefined} signal @param {() => void} f */
 export function onAbort(signal, f) {
   if (!signal) return () => {};
-  const waiting = heard.get(signal) ?? listen(signal);
+  if (signal.aborted) f();
+  const waiting = listeners.get(signal) ?? listen(signal);
   waiting.add(f);
   return () => void waiting.delete(f);
 }
@@ -16,7 +19,7 @@ export function onAbort(signal, f) {
 function listen(signal) {
   /** @type {Set<() => void>} */
   const waiting = new Set();
-  heard.set(signal, waiting);
+  listeners.set(signal, waiting);
   signal.addEventListener(
     'abort',
     () => {
@@ -25,4 +28,26 @@ function listen(signal) {
     { once: true },
   );
   return waiting;
+}
+
+/** Settles like the promise, but rejects as soon as the signal aborts.
+ * @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
+export function unlessAborted(promise, signal) {
+  const aborted = deferred();
+  const unsubscribe = onAbort(signal, () => aborted.reject(abortError(/** @type {AbortSignal} */ (signal))));
+  return Promise.race([promise, aborted.promise]).finally(unsubscribe);
+}
+
+/** Promise.withResolvers(), which Node 20 lacks. */
+export function deferred() {
+  /** @type {(value: any) => void} */
+  let resolve = () => {};
+  /** @type {(error: unknown) => void} */
+  let reject = () => {};
+  /** @type {Promise<any>} */
+  const promise = new Promise((yes, no) => {
+    resolve = yes;
+    reject = no;
+  });
+  return { promise, resolve, reject };
 }

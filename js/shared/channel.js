@@ -1,16 +1,19 @@
-/* channel: where tabs that share a model meet: a channel that all of them hear, a direct between the owner of the engine and
- * each other tab, and locks that say who is there. The browser frees a tab's locks when it ends, however it ends.
+/* channel: how tabs that share a model find each other: a BroadcastChannel that all of them hear, a direct channel
+ * between the owner of the engine and each other tab, and locks that say which tabs are alive. The browser frees a
+ * tab's locks when it ends, however it ends. The names of locks and channels, and the messages, are read by tabs of
+ * other versions.
  *
- * Why not a SharedWorker: looked at in Chromium 156 and Firefox 153, from a page that is cross-origin isolated. A
- * SharedWorker is isolated in neither, so it has no SharedArrayBuffer and no threads; it has no createSyncAccessHandle,
- * by which models are stored, for that is for dedicated workers only; Chromium's cannot start one of those. Chromium on
- * Android had no SharedWorker at all for years. So the engine stays where it is for a lone model: in a dedicated worker
- * of one tab, the owner.
+ * Why not a SharedWorker: checked in Chromium 156 and Firefox 153, from a cross-origin isolated page. A SharedWorker is
+ * isolated in neither, so it has no SharedArrayBuffer and no threads; it has no createSyncAccessHandle, which stores
+ * models, because that is for dedicated workers only; Chromium's cannot start one of those. Chromium on Android had no
+ * SharedWorker for years. So the engine runs in a dedicated worker of one tab, the owner, as for a model that is not
+ * shared.
  *
- * Why not MessageChannel: to reach another tab, a port needs a SharedWorker or a service worker on its way. What goes
- * over a BroadcastChannel is copied and not given away, which is little beside what it takes to compute. */
+ * Why not MessageChannel: a port reaches another tab only through a SharedWorker or a service worker. A
+ * BroadcastChannel copies instead of transferring, which costs little compared with the computation. */
 
-/** In the channel. who: is there an owner? owner: I am, of this engine; join: a tab that asks for a direct.
+/** On the channel of all tabs. who: asks for the owner; owner: announces this tab's engine; join: asks the owner for a
+ * direct channel.
  * @typedef {{ kind: 'who' } | { kind: 'owner', epoch: string }
  *   | { kind: 'join', epoch: string, id: string }} ChannelMessage */
 
@@ -24,7 +27,7 @@ export class Channel {
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin may post here
+    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin can post here
   }
 
   /** @param {ChannelMessage} message */
@@ -32,12 +35,12 @@ export class Channel {
     this.#channel.postMessage(message);
   }
 
-  /** Between the owner of an engine and a tab. @param {string} epoch @param {string} id */
+  /** Returns the channel between the owner of an engine and a tab. @param {string} epoch @param {string} id */
   direct(epoch, id) {
     return new BroadcastChannel(`${this.#name} ${epoch} ${id}`);
   }
 
-  /** This tab is there, until it leaves or ends. @param {string} id @returns {Promise<void>} */
+  /** Holds this tab's lock until it leaves or ends. @param {string} id @returns {Promise<void>} */
   enter(id) {
     return new Promise((resolve, reject) => {
       const stay = () =>
@@ -55,13 +58,13 @@ export class Channel {
     navigator.locks.request(`${this.#name} ${id}`, { signal }, f).catch(() => {});
   }
 
-  /** Be the owner while f lasts. Rejects when the signal comes before that, or another one stole it.
-   * @param {() => Promise<void>} f @param {AbortSignal} [signal] none: steal it */
+  /** Holds the owner's lock while f runs. Rejects if the signal aborts first, or when another tab takes the lock over.
+   * @param {() => Promise<void>} f @param {AbortSignal} [signal] none: take the lock over now */
   own(f, signal) {
     return navigator.locks.request(this.#name, signal ? { signal } : { steal: true }, f);
   }
 
-  /** One tab steals at a time; another one learns meanwhile that there is an owner. @param {() => Promise<void>} f */
+  /** Runs f unless another tab is taking over: that one will announce itself. @param {() => Promise<void>} f */
   takeOver(f) {
     return navigator.locks.request(`${this.#name} thief`, { ifAvailable: true }, (lock) => lock && f());
   }
@@ -73,7 +76,7 @@ export class Channel {
   }
 }
 
-/** Why tabs cannot share here, '' if they can. */
+/** Returns why tabs cannot share here, '' if they can. */
 export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
   if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'no browser';

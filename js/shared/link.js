@@ -1,4 +1,4 @@
-/* link: another tab's end of the direct to the owner of the engine: a connection as to a worker, over a channel. */
+/* link: a connection to the engine of another tab, over a direct channel to its owner (relay.js). */
 /** @import { Port } from '../platform/env.js' */
 /** @import { FromWorker, Progress, ToWorker } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
@@ -10,8 +10,9 @@ export class Link {
   epoch;
   /** @readonly */
   connection;
-  /** The owner said that the engine is lost; itself, and not its tab alone. */
+  /** Whether the owner reported the loss of the engine. */
   told = false;
+  /** Whether the engine itself died, not only its tab. */
   died = false;
   #direct;
 
@@ -23,7 +24,7 @@ export class Link {
     channel.post({ kind: 'join', epoch, id });
   }
 
-  /** What the model is, when it is loaded. @param {(value: Progress) => void} onProgress */
+  /** Resolves when the model is loaded. @param {(value: Progress) => void} onProgress */
   open(onProgress) {
     return this.connection.open(
       [],
@@ -39,7 +40,7 @@ export class Link {
     this.#direct.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
   }
 
-  /** What is said before the owner hears is kept until then. @returns {Port<ToWorker, FromWorker>} */
+  /** Keeps messages until the owner listens. @returns {Port<ToWorker, FromWorker>} */
   #port() {
     /** @type {ToWorker[] | null} */
     let early = [];

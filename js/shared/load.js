@@ -1,6 +1,6 @@
-/* load: loadModel() of gemma-wasm/shared: a model whose engine may run in another tab. docs/shared.md explains it. */
+/* load: loadModel() of gemma-wasm/shared, for a model whose engine may run in another tab. See docs/shared.md. */
 /** @import { ModelInfo } from '../protocol.js' */
-/** @import { ReconnectingConnection } from '../rpc/reconnecting.js' */
+/** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { ModelCache, modelCache } from '../download/cache.js';
 import { GemmaError, abortError } from '../errors.js';
@@ -10,7 +10,7 @@ import { LOAD_OPTIONS, checkOptions } from '../options.js';
 import { whyNotShared } from './channel.js';
 import { Peer } from './peer.js';
 
-/** What makes a model another one; the rest is what the first tab says. @type {(keyof LoadOptions)[]} */
+/** Options that distinguish models. For the others, the first tab's values count. @type {(keyof LoadOptions)[]} */
 const DISTINCT = ['contextLength', 'variant', 'floatMatrices', 'kvType', 'sha256', 'hub'];
 
 /** A model that tabs share. */
@@ -19,25 +19,26 @@ export class SharedModel extends Model {
 
   /** @internal @param {Peer} peer @param {ModelInfo} info */
   constructor(peer, info) {
-    const line = {
+    /** @type {ModelConnection} */
+    const connection = {
       get lost() {
         return peer.router.lost;
       },
-      ask: (/** @type {Function} */ f) => f(peer.router),
+      call: (method, args, options) => peer.router.call(method, args, options),
       restart: () => peer.restart(),
-      close: (/** @type {GemmaError} */ reason) => peer.leave(reason),
+      close: (reason) => peer.leave(reason),
     };
-    super(/** @type {ReconnectingConnection} */ (/** @type {unknown} */ (line)), info);
+    super(connection, info);
     this.#peer = peer;
   }
 
-  /** Whether the engine runs in this tab, at the moment. */
+  /** Whether the engine currently runs in this tab. */
   get owner() {
     return this.#peer.owns;
   }
 }
 
-/** As the one of gemma-wasm; but where another tab has loaded the same, or does, its engine is used.
+/** Like loadModel() of gemma-wasm, but uses the engine of another tab that has loaded the same model, or is loading it.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<SharedModel>} */
 export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
@@ -67,7 +68,7 @@ export async function loadModel(source, options = {}) {
   }
 }
 
-/** A name for the model that every tab comes to by itself, and that gives away nothing.
+/** Returns a name for the model that is the same in every tab and reveals nothing.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;

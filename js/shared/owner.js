@@ -1,4 +1,4 @@
-/* owner: what the tab has that runs the engine: one engine, and a relay for each other tab. */
+/* owner: the engine that this tab runs, and a relay for each other tab. */
 /** @import { Progress } from '../protocol.js' */
 /** @import { Channel } from './channel.js' */
 /** @import { End, Engine } from './relay.js' */
@@ -7,7 +7,7 @@ import { Relay } from './relay.js';
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
 export class Owner {
-  /** Of this engine, among all that there were; the later one is the larger text. @readonly */
+  /** Names this engine. A later engine has the larger text. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
   #channel;
   #onRestart;
@@ -38,7 +38,7 @@ export class Owner {
     return engine;
   }
 
-  /** A tab asks for a direct, perhaps once more: it believed this one to hang. @param {string} id */
+  /** Opens a direct channel to a tab. A tab that believed this one to hang asks again. @param {string} id */
   admit(id) {
     const known = this.#relays.get(id);
     known?.close();

@@ -1,8 +1,8 @@
-/* peer: a tab among those that share a model: the owner of the engine, linked to the owner, or looking for one.
+/* peer: one of the tabs that share a model. It is the owner of the engine, linked to the owner, or looking for one.
  *
- * Each tab waits for the owner's lock; the browser gives it to the next one when the owner ends, however it ends. An
- * owner that is there and gives no sign (its page hangs, a debugger holds it) has the lock stolen, and joins the others
- * when it wakes up. What waits for an answer is asked again wherever the engine is then (pending-call.js). */
+ * Each tab waits for the owner's lock. The browser grants it to the next tab when the owner ends, however it ends. If
+ * the owner is alive but silent (its page hangs, a debugger holds it), another tab takes the lock over, and the old
+ * owner joins it when it wakes up. Unanswered calls are repeated with the new engine (pending-call.js). */
 /** @import { ModelInfo, Progress } from '../protocol.js' */
 /** @import { ChannelMessage } from './channel.js' */
 /** @import { Load } from './owner.js' */
@@ -14,10 +14,10 @@ import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
-/** While an owner is looked for, it is called this often, and so many times before it is believed to hang: 4.5 s. */
+/** Interval of looking for the owner, and the number of attempts before it counts as hung: 4.5 s. */
 const SEARCH_MS = 250;
-const CALLS = 18;
-/** As long as others take, at most, to learn of a new owner. */
+const ATTEMPTS = 18;
+/** Time in which all tabs learn of a new owner. */
 const NEWS_MS = 1000;
 
 const gone = (what = 'the tab that ran the engine is gone, or gives no sign of life') => {
@@ -35,7 +35,7 @@ export class Peer {
   #owner = null;
   /** @type {Link | null} */
   #link = null;
-  /** Ends the use of an engine that is run here. */
+  /** Ends the term of an engine that runs here. */
   #term = new AbortController();
   #steppedDown = false;
   #termEnded = Promise.resolve();
@@ -45,7 +45,7 @@ export class Peer {
   #search;
   /** Why this tab left. @type {GemmaError | null} */
   #left = null;
-  /** Of those who wait for an engine.
+  /** Waits for an engine.
    * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
@@ -66,7 +66,7 @@ export class Peer {
     return this.#engine();
   }
 
-  /** The engine is started again, wherever it is. */
+  /** Starts the engine again, wherever it runs. */
   async restart() {
     const again = this.#engine();
     if (this.#owner) this.#term.abort();
@@ -74,7 +74,7 @@ export class Peer {
     await again;
   }
 
-  /** @param {GemmaError} reason of calls that wait */
+  /** @param {GemmaError} reason that waiting calls fail with */
   async leave(reason) {
     if (this.#left) return;
     this.#left = reason;
@@ -86,7 +86,7 @@ export class Peer {
     this.#channel.close();
   }
 
-  /** The next engine. @returns {Promise<ModelInfo>} */
+  /** Resolves when there is an engine. @returns {Promise<ModelInfo>} */
   #engine() {
     if (this.#left) throw this.#left;
     const next = new Promise((resolve, reject) => {
@@ -101,30 +101,31 @@ export class Peer {
     for (const { resolve } of this.#waiting.splice(0)) resolve(info);
   }
 
-  /** No engine: what waits fails, and whoever calls next looks again. @param {unknown} error */
+  /** Fails all that wait. The next call looks for an engine again. @param {unknown} error */
   #fail(error) {
     this.#stopLooking();
     this.router.fail(error);
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
+  /** Waits for the owner's lock, and meanwhile looks for an owner to join. */
   #elect() {
     if (this.#left || this.#queue || this.#owner) return;
     this.#queue = new AbortController();
     this.#channel.own(() => this.#own(), this.#queue.signal).catch(() => this.#stepDown());
-    this.#call();
+    this.#findOwner();
   }
 
-  /** Calls for the owner until there is one. */
-  #call() {
-    let calls = 0;
+  /** Asks for the owner until one answers. */
+  #findOwner() {
+    let attempts = 0;
     clearInterval(this.#search);
-    const call = () => {
-      if (calls++ % CALLS === CALLS - 1) void this.#takeOver();
+    const ask = () => {
+      if (attempts++ % ATTEMPTS === ATTEMPTS - 1) void this.#takeOver();
       else this.#channel.post({ kind: 'who' });
     };
-    this.#search = setInterval(call, SEARCH_MS);
-    call();
+    this.#search = setInterval(ask, SEARCH_MS);
+    ask();
   }
 
   #stopLooking() {
@@ -156,14 +157,14 @@ export class Peer {
       this.router.connect(link.connection);
       this.#ready(info);
     } catch (error) {
-      // What broke comes as lost; what was refused is refused to all.
+      // A loss is reported by `lost`; a refusal is the same for all tabs.
       if (link !== this.#link || link.connection.broken) return;
       this.#unlink(gone(), false);
       this.#fail(error);
     }
   }
 
-  /** @param {GemmaError} error @param {boolean} died the engine itself, and not the tab that ran it */
+  /** @param {GemmaError} error @param {boolean} died the engine itself, not only its tab */
   #unlink(error, died) {
     const link = this.#link;
     if (!link) return;
@@ -172,15 +173,15 @@ export class Peer {
     link.connection.kill(error);
   }
 
-  /** The owner will start another engine if it said so. @param {Link} link @param {GemmaError} error */
+  /** An owner that reported the loss starts another engine itself. @param {Link} link @param {GemmaError} error */
   #lost(link, error) {
     if (link !== this.#link) return;
     this.#unlink(error, link.died);
-    this.#call();
+    this.#findOwner();
     if (!link.told) void this.#takeOver();
   }
 
-  /** From an owner that gives no sign of life. */
+  /** Takes the lock from an owner that is silent. */
   #takeOver() {
     return this.#channel.takeOver(async () => {
       if (this.#left || this.#owner || this.#link) return;
@@ -192,14 +193,14 @@ export class Peer {
     });
   }
 
-  /** Another tab stole the lock. */
+  /** Another tab took the lock over. */
   #stepDown() {
     if (!this.#owner) return;
     this.#steppedDown = true;
     this.#term.abort();
   }
 
-  /** One engine after the other, until this tab leaves or loses the lock. */
+  /** Runs one engine after the other, until this tab leaves or loses the lock. */
   async #own() {
     clearInterval(this.#search);
     this.#queue = null;

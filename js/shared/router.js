@@ -1,89 +1,75 @@
-/* router: the calls of this tab. To a model it is its connection, to whichever engine answers at the moment. */
+/* router: sends this tab's calls to the current engine, whichever tab runs it, and keeps them while there is none. */
 /** @import { Connection } from '../rpc/connection.js' */
-/** @import { Calls, Event } from '../protocol.js' */
-import { GemmaError } from '../errors.js';
-import { onAbort } from '../rpc/signals.js';
+/** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
+/** @import { Calls } from '../protocol.js' */
+import { GemmaError, abortError } from '../errors.js';
+import { refused } from '../rpc/rpc.js';
+import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';
 
 export class Router {
-  /** @type {Map<number, PendingCall>} */
-  #calls = new Map();
-  #lastId = 0;
+  /** @type {Set<PendingCall>} */
+  #calls = new Set();
   /** @type {Connection | null} */
   #connection = null;
-  /** @type {GemmaError | null} why no more calls are possible */
+  /** Why no more calls are possible. @type {GemmaError | null} */
   #end = null;
   #onNeed;
-  /** @type {(error: GemmaError) => void} */
-  #lose = () => {};
-  /** The engine in use, or else the next one, was lost; why. */
-  lost = this.#next();
-
-  /** onNeed: a call waits, and there is nobody to ask. @param {() => void} onNeed */
+  #lost = deferred();
+  /** onNeed: called when a call waits and there is no engine. @param {() => void} onNeed */
   constructor(onNeed) {
     this.#onNeed = onNeed;
   }
 
-  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {AbortSignal} [signal]
-   * @param {(event: Event) => void} [onEvent] @returns {{ id: number, answer: Promise<Calls[M]['value']> }} */
-  call(method, args, signal, onEvent) {
-    const id = ++this.#lastId;
-    if (this.#end) return { id, answer: Promise.reject(this.#end) };
-    const pending = new PendingCall({ method, args, onEvent });
-    const unsubscribe = onAbort(signal, () => pending.abort());
+  /** Resolves with the reason when the current engine, or else the next one, is lost. @returns {Promise<GemmaError>} */
+  get lost() {
+    return this.#lost.promise;
+  }
+
+  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
+   * @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  call(method, args, { signal, onEvent } = {}) {
+    if (signal?.aborted) return refused(abortError(signal));
+    if (this.#end) return refused(this.#end);
+    const call = new PendingCall({ method, args, onEvent });
+    const unsubscribe = onAbort(signal, () => call.abort());
     const settled = () => {
       unsubscribe();
-      this.#calls.delete(id);
+      this.#calls.delete(call);
     };
-    this.#calls.set(id, pending);
-    pending.answer.then(settled, settled);
-    if (this.#connection) pending.send(this.#connection);
+    this.#calls.add(call);
+    call.answer.then(settled, settled);
+    if (this.#connection) call.send(this.#connection);
     else this.#onNeed();
-    return { id, answer: pending.answer };
+    return { answer: call.answer, ack: (count) => call.ack(count) };
   }
 
-  /** @param {number} id */
-  abort(id) {
-    this.#calls.get(id)?.abort();
-  }
-
-  /** @param {number} id @param {number} count */
-  ack(id, count) {
-    this.#calls.get(id)?.ack(count);
-  }
-
-  /** What waits is asked there, in its order. @param {Connection} connection */
+  /** Sends the waiting calls to an engine, in order. @param {Connection} connection */
   connect(connection) {
     this.#connection = connection;
-    for (const pending of this.#calls.values()) pending.send(connection);
+    for (const call of this.#calls) call.send(connection);
   }
 
-  /** What was asked waits for the next engine. @param {GemmaError} error @param {boolean} died the engine itself */
+  /** Makes unanswered calls wait for the next engine. died: the engine itself, not only its tab.
+   * @param {GemmaError} error @param {boolean} died */
   disconnect(error, died) {
     if (this.#connection) {
-      this.#lose(error);
-      this.lost = this.#next();
+      this.#lost.resolve(error);
+      this.#lost = deferred();
     }
     this.#connection = null;
-    for (const pending of this.#calls.values()) pending.lose(error, died);
+    for (const call of this.#calls) call.lose(error, died);
   }
 
   /** @param {unknown} error */
   fail(error) {
     this.#connection = null;
-    for (const pending of this.#calls.values()) pending.fail(error);
+    for (const call of this.#calls) call.fail(error);
   }
 
   /** @param {GemmaError} reason */
   close(reason) {
     this.#end = reason;
     this.fail(reason);
-  }
-
-  /** @returns {Promise<GemmaError>} */
-  #next() {
-    return new Promise((resolve) => {
-      this.#lose = resolve;
-    });
   }
 }

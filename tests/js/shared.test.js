@@ -270,17 +270,10 @@ for (const [finishReason, code] of [
     const step = (/** @type {number} */ id) => ({ text: `${id}`, ids: [id], forced: false });
     const says = (/** @type {number[]} */ ids, /** @type {any} */ answer) =>
       /** @type {any} */ ({
-        call(
-          /** @type {any} */ _method,
-          /** @type {any} */ _args,
-          /** @type {any} */ _signal,
-          /** @type {any} */ onEvent,
-        ) {
+        call(/** @type {any} */ _method, /** @type {any} */ _args, /** @type {any} */ { onEvent }) {
           onEvent({ kind: 'steps', id: 1, steps: ids.map(step) });
-          return { id: 1, answer };
+          return { answer, abort() {}, ack() {} };
         },
-        abort() {},
-        ack() {},
       });
     const pending = new PendingCall({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
     pending.send(says([7, 8], new Promise(() => {})));
