@@ -1,12 +1,12 @@
-/* shelf: one file's side of the cache. Nothing here throws: when the store fails, that is told, and the shelf is empty
- * from then on; the load goes on without it. The rules of the store, which tests/js/store-faults.test.js holds to:
- *   reading never deletes, and what a server answers does not either: a load that only reads has no store that removes
- *   a complete copy goes when another one is complete, flushed, and was loaded as a model; or when the user says so
- *   a copy that proves to be wrong is marked (`doubt`) and not complete any more, but stays until then
- *   what was begun in this load goes with it when it proves to be no model, or cannot be written
- *   a short read is read on, a short write is written on; one that gets nowhere is an error
- *   no store is waited for longer than a stalled connection
- *   one tab or process stores a file at a time (Store.lock); others wait as long as it gets on, and read its copy */
+/* cached-file: one file of the cache, as a load sees it. Nothing here throws: if the store fails, a notice says so and
+ * the load continues without it. The rules of the store, which tests/js/store-faults.test.js checks:
+ *   reading never deletes, nor does any answer of a server: a load that only reads has no store that removes
+ *   a complete copy is removed when another one is complete, flushed and loaded as a model, or when the user asks
+ *   a copy that proves wrong is marked (`doubt`) and no longer complete, but stays until then
+ *   a copy that this load began is removed if it proves to be no model, or cannot be written
+ *   short reads and writes are continued; one without progress is an error
+ *   a store gets no more time than a stalled connection
+ *   one tab or process stores a file at a time (Store.lock); others wait while it makes progress, and read its copy */
 /** @import { Store } from '../protocol.js' */
 /** @import { GemmaError } from '../errors.js' */
 /** @import { Journal } from './entries.js' */
@@ -15,7 +15,7 @@
 import { Entry } from './entry.js';
 import { sleep } from './http.js';
 
-/** Failures that do not make the stored bytes doubtful. */
+/** Failures that cast no doubt on the cached bytes. */
 const INNOCENT = [
   'network-error',
   'http-error',
@@ -27,7 +27,7 @@ const INNOCENT = [
   'copy-damaged',
   'engine-fault',
 ];
-/** Between two looks at what another one has. */
+/** Interval of looking at another tab's progress. */
 const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
@@ -46,17 +46,17 @@ export async function within(ms, promise) {
   }
 }
 
-/** Whether a failure is not that another has the file, or that nobody knows. @param {unknown} error */
+/** Returns whether a failure is this load's own: not another tab's lock, not a timeout. @param {unknown} error */
 const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes(/** @type {any} */ (error)?.name);
 
-/** What is free, if it is too little, else nothing. @param {Store} store @param {number} total */
+/** Returns the free bytes if they are too few, else ''. @param {Store} store @param {number} total */
 async function missing(store, total) {
   const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {};
   const free = Math.max(quota - usage, 0);
   return free < total ? String(free) : '';
 }
 
-/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
+/** Returns a read-only view of a store, which does not lock either.
  * @param {Store} store @returns {Store} */
 function readingOf(store) {
   const { list, size, read, close, estimate } = store;
@@ -84,18 +84,17 @@ export class CachedFile {
   #entry;
   /** @type {import('../protocol.js').Lock | undefined} */
   #lock;
-  /** All that were found. @type {Entry[]} */
+  /** Copies that find() returned. @type {Entry[]} */
   #found = [];
 
-  /** readOnly: the cache stays as it is; patience: ms.
-   * @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} around
-   * @param {number} patience */
-  constructor(around, patience) {
+  /** @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} deps
+   * @param {number} patience ms for each operation of the store */
+  constructor(deps, patience) {
     this.#patience = patience;
-    this.#deps = around;
-    this.#store = around.store && around.readOnly ? readingOf(around.store) : around.store;
-    this.#readOnly = around.readOnly;
-    this.#notice = around.notice;
+    this.#deps = deps;
+    this.#store = deps.store && deps.readOnly ? readingOf(deps.store) : deps.store;
+    this.#readOnly = deps.readOnly;
+    this.#notice = deps.notice;
   }
 
   /** Whether a copy can be begun. */
@@ -103,7 +102,7 @@ export class CachedFile {
     return Boolean(this.#store) && !this.#readOnly && !this.#entry;
   }
 
-  /** The right to store a file: waits for who has it, as long as that one gets on. Gives whether it had to wait.
+  /** Takes the right to store a file. Waits while another tab has it and makes progress. Returns whether it waited.
    * @param {string} key @param {(have: number, total: number) => void} watch */
   async lock(key, watch) {
     const store = this.#store;
@@ -134,43 +133,43 @@ export class CachedFile {
     }
   }
 
-  /** A process that is killed between the last byte and freeing its lock leaves it. @param {string} key */
+  /** Removes the lock of a process that was killed between its last byte and freeing it. @param {string} key */
   tidy(key) {
     try {
       this.#store?.tidy?.(key);
     } catch {
-      /* in a folder that cannot be written it stays */
+      /* it stays in a folder that cannot be written */
     }
   }
 
-  /** The copies that are there, which are not used yet: the latest first. @param {string} key */
+  /** Finds the copies of a file, the latest first. @param {string} key */
   async find(key) {
     const store = this.#store;
     if (store) this.#found = (await this.#try(() => Entry.find(store, key, this.#deps))) ?? [];
     return this.#found;
   }
 
-  /** From a copy that is not used yet, up to the first piece that is not what was written; gives the count.
+  /** Reads from a copy before use(), up to its first corrupt piece. Returns the count.
    * @param {Entry} entry @param {number} at @param {Uint8Array} into */
   look(entry, at, into) {
     return this.#try(() => entry.read(at, into));
   }
 
-  /** A copy proved to be wrong, and is not complete from now on; or to be right.
+  /** Marks a copy as wrong, and thus not complete, or as right.
    * @param {Entry} entry @param {boolean} doubt */
   async mark(entry, doubt) {
     entry.journal.doubt = doubt || undefined;
     if (!this.#readOnly) await within(this.#patience, entry.close()).catch(() => {});
   }
 
-  /** @param {Entry} entry that was found */
+  /** Reads and continues this copy. @param {Entry} entry from find() */
   async use(entry) {
     if (entry.wasWhole) this.kept = 'cached';
     else if (!this.#readOnly && !(await this.#try(() => entry.save().then(() => true)))) return;
     this.#entry = entry;
   }
 
-  /** A new copy, if there is room. @param {string} stem of its name @param {Journal} journal */
+  /** Begins a new copy, if there is room. @param {string} stem of its name @param {Journal} journal */
   async create(stem, journal) {
     await this.#try(async () => {
       const store = /** @type {Store} */ (this.#store);
@@ -179,35 +178,35 @@ export class CachedFile {
       if (free) throw new Error(`it needs ${journal.total} bytes of storage, and ${free} are free`);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
-      // Without a journal it is none: nobody knows what it was, or where it ended.
+      // A file without a journal is no copy: its contents are unknown.
       if (!taken && (await store.size(entry.name))) await store.remove(entry.name);
       try {
         await entry.save();
         this.#entry = entry;
       } catch (error) {
-        // What another tab stores is not ours to remove, not even when it has finished a moment later.
+        // A file that another tab stores must stay, even if it finished a moment later.
         if (ours(error)) await entry.remove().catch(() => {});
         throw error;
       }
     });
   }
 
-  /** Bytes of the whole file, if there is a copy of it, or of a part. */
+  /** Bytes of the whole file, if there is a copy, complete or partial. */
   get total() {
     return this.#entry?.journal.total;
   }
 
-  /** SHA-256 that the copy was found to have; empty if nobody looked. */
+  /** SHA-256 that the copy was found to have; empty if it was not checked. */
   get sha256() {
     return this.#entry?.journal.sha256 ?? '';
   }
 
-  /** Where the piece that holds `at` ends; `at` where there is none. @param {number} at */
+  /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
   held(at) {
     return this.#entry?.heldTo(at) ?? at;
   }
 
-  /** Where the first piece behind `at` begins. @param {number} at */
+  /** Returns the start of the first cached range behind `at`. @param {number} at */
   gap(at) {
     return this.#entry?.gapTo(at) ?? Infinity;
   }
@@ -217,52 +216,53 @@ export class CachedFile {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** As much of `into` as is best read at once. @param {number} at @param {Uint8Array} into */
+  /** Returns the part of `into` that is best read at once. @param {number} at @param {Uint8Array} into */
   pieces(at, into) {
     return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
   }
 
-  /** Up to the first piece that is not what was written; gives the count.
+  /** Reads up to the first corrupt piece. Returns the count.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    let wanted = true; // a store that was given up may still come: what it has then is left
+    let wanted = true; // false after a timeout: a late read must not touch `into`
     const count = await this.#try(async () => this.#entry?.read(at, into, () => wanted));
     wanted = false;
     if (count === undefined) this.kept = 'none';
     return count ?? 0;
   }
 
-  /** What is wrong with what lies at `at`, if it was found to be damaged. @param {number} at */
+  /** Returns the name of the corrupt piece at `at`, '' if it is not corrupt. @param {number} at */
   lost(at) {
     return this.#entry?.lost(at) ?? '';
   }
 
-  /** Bytes of a lane; false: they are not what was lost.
+  /** Writes bytes of a lane. Returns false if they are not those of the corrupt piece.
    * @param {Range} lane @param {number} at @param {number} end
    * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that may be lost; same: see Entry */
   async put(lane, at, end, how) {
     return (
       (await this.#try(async () => {
         if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
-        // As it is now: a lane that is left has other bytes.
+        // A copy of the lane's fields: a lane that is left gets another buffer.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
     );
   }
 
-  /** For what makes the copy complete. @param {Promise<void>} rest */
+  /** Waits for writes that complete the copy. @param {Promise<void>} rest */
   async wait(rest) {
     if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
 
-  /** @param {string} digest that the bytes were found to have @param {GemmaError} [error] why loading failed */
+  /** Closes the copy, or removes it if it is no model.
+   * @param {string} digest that the bytes were found to have @param {GemmaError} [error] why loading failed */
   async finish(digest, error) {
     const entry = this.#entry;
     this.#entry = undefined;
     try {
       if (entry) await within(this.#patience, this.#leave(entry, digest, error));
     } catch (problem) {
-      // Another tab may have a whole copy, which does not matter.
+      // If the file was cached already, the failure does not matter: another tab may hold it.
       if (this.kept === 'none') this.tell(problem);
     } finally {
       this.#lock?.free();
@@ -274,7 +274,7 @@ export class CachedFile {
     if (this.#readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
-      // When it was used; another tab may have it, which does not matter, and is not waited for.
+      // Saves only the time of use: not awaited, and may fail while another tab has the file.
       entry.close().catch(() => {});
       return;
     }
@@ -289,14 +289,14 @@ export class CachedFile {
     await this.#clear((old) => old !== entry);
   }
 
-  /** Of the copies that were found. @param {(old: Entry) => boolean} which */
+  /** Removes copies that were found. @param {(old: Entry) => boolean} which */
   async #clear(which) {
     const old = this.#found.filter(which);
     this.#found = this.#found.filter((entry) => !which(entry));
     for (const entry of old) await entry.remove().catch(() => {});
   }
 
-  /** @param {unknown} error why nothing is kept */
+  /** Reports that nothing is cached. @param {unknown} error */
   tell(error) {
     const { name = '', message = String(error) } = Object(error);
     const what = this.#found.some(({ whole }) => whole)
@@ -305,7 +305,7 @@ export class CachedFile {
     this.#notice('not-cached', `${what}: ${WORDS[name] ?? message}`);
   }
 
-  /** writing: what could not be written is not begun again where it ended.
+  /** Runs an operation of the store; a failure gives the store up. writing: removes what this load wrote so far.
    * @template T @param {() => Promise<T>} f @param {boolean} [writing] @returns {Promise<T | undefined>} */
   async #try(f, writing = false) {
     try {

@@ -1,9 +1,9 @@
-/* states: saved conversations (chat.save()) in the store of models, each in a file of its own, with checksums of its
- * pieces and a journal like a model's copy (entry.js). A file's name says whose it is:
- *   c-NAME-ENGINE-TIME.state     NAME: a hash of what the user called it; ENGINE: of the model, the type of its cache
- *                                and its layout; TIME: when it was begun, so that no two write one file
- * What was kept before goes when its replacement is whole. There is a limit for all of them together: those that were
- * used least recently go first. */
+/* chat-cache: saved chats (chat.save()) in the store of models. Each is a file with checksums and a journal like a
+ * model's copy (entry.js). The file's name:
+ *   c-NAME-ENGINE-TIME.state     NAME: hash of the chat's name; ENGINE: hash of the model, its KV cache's type and
+ *                                layout; TIME: when it was begun, so that no two tabs write one file
+ * A chat's previous file is removed when the new one is whole. All files together have a limit; the least recently used
+ * are removed first. */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 import { GemmaError, failure } from '../errors.js';
@@ -14,26 +14,26 @@ import { Entry } from './entry.js';
 import { within } from './cached-file.js';
 
 const AT_ONCE = 1 << 22;
-/** That a store may take for so much. */
+/** Time for each operation of the store. */
 const PATIENCE_MS = 8000;
-/** Of a hash, hexadecimal. */
+/** Hexadecimal digits of a hash. */
 const DIGITS = 16;
-/** What nobody finished for so long is left over from a process that was ended. */
+/** An unfinished file of this age is left over from a process that was killed. */
 const ABANDONED_MS = 600_000;
-/** Bytes of a conversation's head, and where the length of its messages stands (js/saved.js). */
+/** Bytes of a saved chat's head, and the offset of the length of its messages (js/saved.js). */
 const HEAD = 16;
 const LENGTH_AT = 8;
-const MEANS = { sum: checksum, readOnly: false };
+const DEPS = { sum: checksum, readOnly: false };
 
-/** fits: it is of this model, type of cache and layout: nothing of it need be evaluated again.
+/** fits: it is of this model, type of KV cache and layout, so nothing needs to be evaluated again.
  * @typedef {{ name: string, bytes: number, lastUsed: Date, fits: boolean }} StateEntry */
-/** journal: null where none was written yet.
+/** journal: null if none was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
 /** engine: 16 hexadecimal digits; hash: of a text; limit: bytes.
- * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} Around */
-/** Throws where nobody waits any more. @typedef {() => Promise<unknown>} Pause */
+ * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
+/** Throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 
-/** Bytes from the beginning that hold the messages. @param {Uint8Array} bytes */
+/** Returns the length of the part with the messages. @param {Uint8Array} bytes */
 function saidOf(bytes) {
   if (bytes.length < HEAD) return Infinity;
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
@@ -41,20 +41,19 @@ function saidOf(bytes) {
 
 export class ChatCache {
   #store;
-  #around;
-  /** One after the other. @type {Promise<unknown>} */
+  #deps;
+  /** Operations run one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** What was whole when it was looked at: of a file's name and size that says enough, for neither changes.
-   * @type {Map<string, Found>} */
+  /** Whole files, which no longer change. @type {Map<string, Found>} */
   #seen = new Map();
 
-  /** @param {Store} store @param {Around} around */
-  constructor(store, around) {
+  /** @param {Store} store @param {ChatCacheDeps} deps */
+  constructor(store, deps) {
     this.#store = patient(store);
-    this.#around = around;
+    this.#deps = deps;
   }
 
-  /** Latest use first. @returns {Promise<StateEntry[]>} */
+  /** Lists the chats, latest use first. @returns {Promise<StateEntry[]>} */
   list() {
     return this.#inTurn(async () =>
       (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
@@ -63,18 +62,18 @@ export class ChatCache {
     );
   }
 
-  /** The bytes that were kept under a name: of this engine, or else of another one, whose messages can be used. What is
-   * damaged behind the messages is cut off. @param {string} name @param {Pause} pause
+  /** Returns the bytes saved under a name: of this engine, or else of another one, whose messages can be used. Corrupt
+   * bytes behind the messages are cut off. @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
     return this.#inTurn(async () => {
       const [found, missed] = await this.#latest(name, pause);
-      // Another tab may have put a later one in its place meanwhile.
+      // Another tab may have replaced the file meanwhile.
       return missed ? (await this.#latest(name, pause))[0] : found;
     });
   }
 
-  /** What is kept under a name, and whether there was something that could not be read.
+  /** Returns the bytes saved under a name, and whether there were files that could not be read.
    * @param {string} name @param {Pause} pause @returns {Promise<[Uint8Array | undefined, boolean]>} */
   async #latest(name, pause) {
     const named = (await this.#whole(this.#prefix(name))).filter(({ journal }) => journal.url === name);
@@ -88,7 +87,7 @@ export class ChatCache {
 
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
   put(name, bytes, pause) {
-    const { limit } = this.#around;
+    const { limit } = this.#deps;
     const { length } = bytes;
     return this.#inTurn(async () => {
       if (length > limit) {
@@ -107,7 +106,7 @@ export class ChatCache {
     });
   }
 
-  /** All of a name, or of all names; those of every engine. @param {string} [name] @returns {Promise<void>} */
+  /** Removes the files of a name, or all files, of every engine. @param {string} [name] @returns {Promise<void>} */
   remove(name) {
     return this.#inTurn(async () => {
       const start = name === undefined ? '' : this.#prefix(name);
@@ -126,16 +125,16 @@ export class ChatCache {
 
   /** @param {string} name */
   #prefix(name) {
-    return `c-${this.#around.hash(name).slice(0, DIGITS)}-`;
+    return `c-${this.#deps.hash(name).slice(0, DIGITS)}-`;
   }
 
   /** @param {string} name */
   #mine(name) {
-    return `${this.#prefix(name)}${this.#around.engine}-`;
+    return `${this.#prefix(name)}${this.#deps.engine}-`;
   }
 
-  /** Latest use first, as far as that is known. @param {string} [start] of their names
-   * @param {Map<string, Found>} [seen] which need not be looked at again @returns {Promise<Found[]>} */
+  /** Finds files, latest use first. @param {string} [start] of their names
+   * @param {Map<string, Found>} [seen] files that need not be read again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
     const store = this.#store;
     const names = (await store.list()).filter(isState);
@@ -163,7 +162,7 @@ export class ChatCache {
 
   /** @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
-    const entry = new Entry(this.#store, file, journal, MEANS);
+    const entry = new Entry(this.#store, file, journal, DEPS);
     const bytes = new Uint8Array(journal.total);
     try {
       let at = 0;
@@ -173,7 +172,7 @@ export class ChatCache {
         await pause();
       }
       if (at < saidOf(bytes.subarray(0, at))) return undefined;
-      // When it was used; that it cannot be written down does no harm.
+      // Saves the time of use, which may fail.
       await entry.save().catch(() => {});
       return bytes.subarray(0, at);
     } finally {
@@ -202,7 +201,7 @@ export class ChatCache {
         turn: 0,
         piece: pieceOf(total, AT_ONCE),
       },
-      MEANS,
+      DEPS,
     );
     try {
       for (let at = 0; at < total; at += AT_ONCE) {
@@ -218,14 +217,14 @@ export class ChatCache {
     }
   }
 
-  /** Bytes. @param {Found[]} others @param {number} length of what comes */
+  /** Returns the bytes to free. @param {Found[]} others @param {number} length of the new file */
   async #missing(others, length) {
     const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
-    const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#around.limit;
+    const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#deps.limit;
     return Math.max(over, length - Math.max(quota - usage, 0));
   }
 
-  /** @param {Found[]} others @param {number} length of what comes */
+  /** @param {Found[]} others @param {number} length of the new file */
   async #makeRoom(others, length) {
     let missing = await this.#missing(others, length);
     for (const found of others.reverse()) {
@@ -233,7 +232,7 @@ export class ChatCache {
     }
   }
 
-  /** Another tab may be faster, or read it. @param {string} file */
+  /** Returns false if another tab removed it first, or reads it. @param {string} file */
   async #remove(file) {
     return this.#store.remove(file).then(
       () => true,
@@ -242,7 +241,7 @@ export class ChatCache {
   }
 }
 
-/** Each call ends. @param {Store} store @returns {Store} */
+/** Gives every call a time limit. @param {Store} store @returns {Store} */
 function patient(store) {
   const calls = Object.entries(store).map(([name, call]) => [
     name,
@@ -253,7 +252,7 @@ function patient(store) {
   return Object.fromEntries(calls);
 }
 
-/** When a file was begun, by its name. @param {string} file */
+/** Returns the time in a file's name. @param {string} file */
 const begunAt = (file) => parseInt(file.split('-')[3], 16);
 
 /** @param {Found} found */
@@ -264,7 +263,7 @@ const isAbandoned = ({ file, journal }) => {
 /** @param {Found} found */
 const lastUse = ({ file, journal }) => journal?.used ?? begunAt(file);
 
-/** Errors that the store has do not matter; ours say that nobody waits.
+/** Replaces errors of the store, but not ours, which mean an abort.
  * @template T @param {() => T} instead @returns {(error: unknown) => T} */
 const unlessOurs = (instead) => (error) => {
   if (error instanceof GemmaError) throw error;
