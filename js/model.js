@@ -227,7 +227,7 @@ export class HeaderModel {
       return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
       // The worker does not know the signal's reason.
-      const isAbort = signal?.aborted && error instanceof GemmaError && error.code === 'aborted';
+      const isAbort = signal?.aborted && /** @type {GemmaError} */ (error).code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
   }

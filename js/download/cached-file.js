@@ -32,6 +32,11 @@ const WAIT_MS = 200;
 /** Why there is no copy, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = { QuotaExceededError: 'there is no room', NoModificationAllowedError: 'another tab is storing it' };
 
+/** Another tab or process has the file. @returns {never} */
+function taken() {
+  throw new DOMException('', 'NoModificationAllowedError');
+}
+
 /** @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
 export async function within(ms, promise) {
   /** @type {any} */
@@ -56,20 +61,10 @@ async function missing(store, total) {
   return free < total ? String(free) : '';
 }
 
-/** Returns a read-only view of a store, which does not lock either.
- * @param {Store} store @returns {Store} */
+/** Returns a store that is only read: nothing of it writes, locks or removes. @param {Store} store @returns {Store} */
 function readingOf(store) {
-  const { list, size, read, close, estimate } = store;
   const nothing = async () => {};
-  return {
-    list: list.bind(store),
-    size: size.bind(store),
-    read: read.bind(store),
-    close: close?.bind(store),
-    estimate: estimate?.bind(store),
-    write: nothing,
-    remove: nothing,
-  };
+  return { ...store, write: nothing, remove: nothing, lock: undefined, tidy: undefined, flush: undefined };
 }
 
 export class CachedFile {
@@ -123,9 +118,7 @@ export class CachedFile {
         );
       if (now !== seen) [seen, since] = [now, Date.now()];
       else if (Date.now() - since > 2 * this.#patience) {
-        await this.#try(async () => {
-          throw new DOMException('', 'NoModificationAllowedError');
-        });
+        await this.#try(async () => taken());
         this.#found = [];
         return waited;
       }
@@ -242,7 +235,7 @@ export class CachedFile {
   async put(lane, at, end, how) {
     return (
       (await this.#try(async () => {
-        if (this.#lock?.lost) throw new DOMException('', 'NoModificationAllowedError');
+        if (this.#lock?.lost) taken();
         // A copy of the lane's fields: a lane that is left gets another buffer.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true

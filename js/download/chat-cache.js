@@ -7,9 +7,8 @@
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 import { GemmaError, failure } from '../errors.js';
-import { pieceOf } from './checks.js';
 import { checksum } from './checksum.js';
-import { isState, isWhole, readJournal } from './entries.js';
+import { emptyJournal, isState, isWhole, readJournal } from './entries.js';
 import { Entry } from './entry.js';
 import { within } from './cached-file.js';
 
@@ -189,18 +188,7 @@ export class ChatCache {
     const entry = new Entry(
       this.#store,
       `${this.#mine(name)}${time}-${chance}.state`,
-      {
-        url: name,
-        etag: '',
-        modified: '',
-        total,
-        have: [],
-        need: 0,
-        sha256: '',
-        used: 0,
-        turn: 0,
-        piece: pieceOf(total, AT_ONCE),
-      },
+      { ...emptyJournal(total, AT_ONCE), url: name },
       DEPS,
     );
     try {

@@ -6,13 +6,15 @@
 /** @import { Version } from './identity.js' */
 /** @import { Range } from './lanes.js' */
 import { GemmaError } from '../errors.js';
-import { pieceOf } from './checks.js';
+import { emptyJournal } from './entries.js';
 import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lanes } from './lanes.js';
 import { Requests } from './requests.js';
 import { CachedFile } from './cached-file.js';
 
+/** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
+ *   | 'failed'} State */
 /** The states of a download, and those that may follow each.
  *   planned     nothing was asked yet
  *   probing     the cache and the server are asked which versions of the file they have
@@ -21,17 +23,18 @@ import { CachedFile } from './cached-file.js';
  *   reading     a whole copy is cached: read() gets bytes from it without a detour
  *   resuming    a copy is cached: bytes come from it, or from the network where it has none
  *   mending     the same, and corrupt pieces of the copy are fetched again
- *   done, failed   closed */
-const NEXT = {
-  planned: ['probing'],
-  probing: ['starting', 'reading', 'resuming', 'failed'],
-  starting: ['streaming', 'done', 'failed'],
-  streaming: ['done', 'failed'],
-  reading: ['resuming', 'done', 'failed'],
-  resuming: ['mending', 'done', 'failed'],
-  mending: ['mending', 'done', 'failed'],
-  done: [],
-  failed: [],
+ *   done, failed   closed
+ * Tests hold every download to it (tests/js/given-up.test.js). @type {Record<State, string>} */
+export const TRANSITIONS = {
+  planned: 'probing',
+  probing: 'starting reading resuming failed',
+  starting: 'streaming done failed',
+  streaming: 'done failed',
+  reading: 'resuming done failed',
+  resuming: 'mending done failed',
+  mending: 'mending done failed',
+  done: '',
+  failed: '',
 };
 
 const FIRST_ATTEMPTS = 3;
@@ -52,8 +55,8 @@ const MAGIC = 'GGUF';
  * @typedef {{ whole?: Entry, verified?: boolean, wrong?: GemmaError }} Found */
 
 export class Download {
-  /** @type {keyof typeof NEXT} */
-  #state = 'planned';
+  /** @type {State} */
+  state = 'planned';
   #url;
   /** Of a copy that the caller named. @type {string | undefined} */
   #key;
@@ -85,22 +88,15 @@ export class Download {
     this.#stallBudget = new StallBudget(this.#tuning);
     this.#file = new CachedFile(deps, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#file);
-    this.#requests.checked = () => this.digest !== '' || this.#state === 'mending';
+    this.#requests.checked = () => this.digest !== '' || this.state === 'mending';
     const { segment } = this.#tuning;
     const room = () => (deps.store && deps.room(segment)) ?? new Uint8Array(segment);
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
-  /** @param {keyof typeof NEXT} state */
-  #enter(state) {
-    const next = /** @type {string[]} */ (NEXT[this.#state]);
-    if (!next.includes(state)) throw new Error(`A download cannot go from ${this.#state} to ${state}.`);
-    this.#state = state;
-  }
-
   /** Whether bytes come from the network. */
   get network() {
-    return this.#state !== 'reading';
+    return this.state !== 'reading';
   }
 
   /** Bytes of the file, once known. */
@@ -120,14 +116,9 @@ export class Download {
 
   /** Asks the cache and the server which versions they have, and chooses. @returns {Promise<void>} */
   async open() {
-    this.#enter('probing');
+    this.state = 'probing';
     this.#reporting = setInterval(() => this.#report(), this.#tuning.toldMs);
-    try {
-      await this.#probe();
-    } catch (error) {
-      this.#enter('failed');
-      throw error;
-    }
+    await this.#probe();
   }
 
   /** @returns {Promise<void>} */
@@ -138,14 +129,19 @@ export class Download {
     const copies = await this.#file.find(key);
     const found = await this.#verify(copies.filter((copy) => copy.whole));
     if (key !== own) return this.#useUnasked(found);
-    const keeps = async () => this.#keeps(found);
-    if (found.whole && (await this.#requests.within(this.#tuning.glanceMs, keeps))) return this.#file.tidy(key);
+    const { whole, wrong } = found;
+    if (whole && (await this.#requests.within(this.#tuning.glanceMs, () => this.#keeps(whole, found)))) {
+      return this.#file.tidy(key);
+    }
     // Another tab may have stored the file meanwhile.
     if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
-    const answer = await this.#first(found, part);
+    const answer = await this.#askFirst(part).catch((error) => {
+      if (!part || error.code !== 'source-changed') throw wrong ?? error;
+      return undefined;
+    });
     const continues = part && answer && compare(answer.version, part.journal) === 'same';
-    if (found.whole || (part && !continues))
+    if (whole || (part && !continues))
       notice('changed', 'the file on the server is another one now; it replaces the stored copy');
     if (continues) return this.#resume(part, answer);
     if (!part) return this.#start(answer);
@@ -216,9 +212,9 @@ export class Download {
     });
   }
 
-  /** Uses the whole copy, unless the server has another model now. Returns whether it does. @param {Found} found */
-  async #keeps({ whole: copy, verified }) {
-    const whole = /** @type {Entry} */ (copy);
+  /** Uses the whole copy, unless the server has another model now. Returns whether it does. @param {Entry} whole
+   * @param {Found} found */
+  async #keeps(whole, { verified }) {
     let answer;
     let verdict = 'unknown';
     let why = 'the server does not tell the version of the file';
@@ -241,8 +237,7 @@ export class Download {
     return true;
   }
 
-  /** Uses a whole copy without asking the server: its address was stored without what may be secret. @param {Found}
-   * found */
+  /** Uses a whole copy without asking the server: its address was stored without secrets. @param {Found} found */
   async #useUnasked({ whole, wrong }) {
     if (!whole) {
       throw (
@@ -280,17 +275,6 @@ export class Download {
     }
   }
 
-  /** Returns the first answer, or nothing if the partial copy is of another version.
-   * @param {Found} found @param {Entry} [part] */
-  async #first({ wrong }, part) {
-    try {
-      return await this.#askFirst(part);
-    } catch (error) {
-      if (part && /** @type {GemmaError} */ (error).code === 'source-changed') return undefined;
-      throw wrong ?? error;
-    }
-  }
-
   /** @param {Entry} [part] to continue */
   async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
@@ -303,21 +287,22 @@ export class Download {
   async #start(answer) {
     // Some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
-    this.#enter('starting');
+    this.state = 'starting';
   }
 
   /** Continues a copy. @param {Entry} stored @param {Answer} [answer] none if the server was not asked
    * @param {Version} [version] as the server names it now */
   async #resume(stored, answer, version) {
     await this.#file.use(stored);
-    if (!stored.wasWhole) {
+    if (stored.wasWhole) {
+      if (answer) this.#requests.done(answer);
+      this.#identity.total = stored.journal.total;
+      this.#identity.pin(version ?? stored.journal);
+      this.state = 'reading';
+    } else {
       this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
-      return this.#enter('resuming');
+      this.state = 'resuming';
     }
-    if (answer) this.#requests.done(answer);
-    this.#identity.total = stored.journal.total;
-    this.#identity.pin(version ?? stored.journal);
-    this.#enter('reading');
   }
 
   /** Begins a new copy in the cache. */
@@ -331,17 +316,12 @@ export class Download {
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
+      ...emptyJournal(total, this.#tuning.segment),
       url: shownUrl(this.#url).slice(0, 1000),
       guarded: this.#guarded || undefined,
       etag,
       modified,
-      total,
-      have: [],
       need: this.#need || total + 1,
-      sha256: '',
-      used: 0,
-      turn: 0,
-      piece: pieceOf(total, this.#tuning.segment),
     });
   }
 
@@ -355,7 +335,7 @@ export class Download {
   /** Reads from a whole copy straight into the caller's memory. Returns the count; after 0, next() returns the rest.
    * @param {Uint8Array} into */
   async read(into) {
-    if (this.#state !== 'reading') return 0;
+    if (this.state !== 'reading') return 0;
     const at = this.#read;
     const count = await this.#file.read(at, this.#file.pieces(at, into));
     this.#deps.counted(count, true);
@@ -365,9 +345,9 @@ export class Download {
 
   /** Returns bytes that are valid until the next call; null at the end. */
   async next() {
-    if (this.#state === 'reading') this.#enter('resuming');
-    if (this.#state === 'starting') {
-      this.#enter('streaming');
+    if (this.state === 'reading') this.state = 'resuming';
+    if (this.state === 'starting') {
+      this.state = 'streaming';
       await this.#create();
     }
     return this.#lanes.next(this.#read, () => {
@@ -394,7 +374,7 @@ export class Download {
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
-    this.#enter('mending');
+    this.state = 'mending';
     try {
       await fetch();
     } catch (error) {
@@ -461,7 +441,7 @@ export class Download {
     clearInterval(this.#reporting);
     if (!error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
-    if (this.#state !== 'failed') this.#enter(error ? 'failed' : 'done');
+    this.state = error || this.state === 'probing' ? 'failed' : 'done';
     await this.#file.finish(digest, error);
   }
 }

@@ -2,7 +2,7 @@
  * pieces (checks.js) and a journal. The journal has two slots, written alternately, and a slot holds its text twice,
  * each with a checksum: torn or corrupt text does not count, and the other slot has the previous state. Copies of
  * earlier versions have no checksums: there, halves that differ were torn. */
-import { tableBytes } from './checks.js';
+import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
 
@@ -27,6 +27,13 @@ export const isName = (name) => isModel(name) || isState(name);
  * a token; piece: bytes of a piece, if there are checksums.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
+
+/** Returns the journal of a copy that has no bytes yet.
+ * @param {number} total @param {number} lane bytes of a lane @returns {Journal} */
+export function emptyJournal(total, lane) {
+  const piece = pieceOf(total, lane);
+  return { url: '', etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0, piece };
+}
 
 /** Fills a view. A store may return less than was requested.
  * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into

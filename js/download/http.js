@@ -68,8 +68,8 @@ export const sleep = (ms) =>
     setTimeout(resolve, ms);
   });
 
-/** Runs f again after transient errors. Progress resets the attempts; after a stall it takes a quarter of a segment. The
- * stall budget applies, so that no server can make a file take forever.
+/** Runs f again after transient errors. Progress resets the attempts; after a stall it takes a quarter of a segment.
+ * The stall budget keeps servers from making a file take forever.
  * @template T @param {Tuning} tuning @param {number} attempts @param {() => Promise<T>} f
  * @param {{ onRetry: () => void, stallBudget: StallBudget }} file @param {() => number} [progress] */
 export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, progress = () => 0) {

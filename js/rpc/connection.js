@@ -44,13 +44,8 @@ export class Connection {
    * @param {{ loads: boolean }} [kind] */
   constructor(port, { loads } = { loads: true }) {
     this.#port = port;
-    this.#heartbeat = new Heartbeat({
-      send: () => port.post({ kind: 'beat' }),
-      onBusy: (busy) => port.keepAlive(busy),
-      onSilent: (error) => this.#break(error),
-      loading: loads,
-    });
-    this.#rpc = new Rpc((message, transfer) => port.post(message, transfer), this.#heartbeat);
+    this.#heartbeat = new Heartbeat(port, (error) => this.#break(error), loads);
+    this.#rpc = new Rpc(port, this.#heartbeat);
     port.onMessage((message) => this.#receive(message));
     port.onFailure((cause) => this.#break(failure('worker-failed', 'the worker died', cause)));
     port.keepAlive(false);

@@ -1,5 +1,7 @@
 /* heartbeat: failure detection. Asks a worker for a sign of life at intervals, more often while calls wait, and reports
  * a worker that stays silent for too long. */
+/** @import { Port } from '../platform/env.js' */
+/** @import { ToWorker } from '../protocol.js' */
 import { GemmaError } from '../errors.js';
 
 /** Interval while calls wait. */
@@ -20,8 +22,7 @@ const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
 const MAX_LATE = 4;
 
 export class Heartbeat {
-  #send;
-  #onBusy;
+  #port;
   #onSilent;
   #loading;
   #calls = 0;
@@ -35,13 +36,11 @@ export class Heartbeat {
   /** @type {any} */
   #timer;
 
-  /** send: asks for a sign; onBusy: told when the first call begins and the last one ends; loading: tolerate the longer
-   * silence of a load until loaded().
-   * @param {{ send: () => void, onBusy: (busy: boolean) => void, onSilent: (error: GemmaError) => void,
-   *   loading: boolean }} options */
-  constructor({ send, onBusy, onSilent, loading }) {
-    this.#send = send;
-    this.#onBusy = onBusy;
+  /** loading: tolerate the longer silence of a load until loaded().
+   * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: GemmaError) => void} onSilent
+   * @param {boolean} loading */
+  constructor(port, onSilent, loading) {
+    this.#port = port;
     this.#onSilent = onSilent;
     this.#loading = loading;
   }
@@ -86,7 +85,7 @@ export class Heartbeat {
 
   #start() {
     this.stop();
-    this.#onBusy(this.#calls > 0);
+    this.#port.keepAlive(this.#calls > 0);
     this.#missed = 0;
     this.#beatAt = performance.now();
     this.#timer = setInterval(() => this.#beat(), this.#interval);
@@ -110,6 +109,6 @@ export class Heartbeat {
       );
     }
     this.#missed += Math.min(Math.max(late, 1), MAX_LATE);
-    this.#send();
+    this.#port.post({ kind: 'beat' });
   }
 }

@@ -58,7 +58,7 @@ export class ReconnectingConnection {
       try {
         return await send();
       } catch (error) {
-        const broke = error instanceof GemmaError && error.code === 'worker-failed' && connection.broken;
+        const broke = connection.broken && /** @type {GemmaError} */ (error).code === 'worker-failed';
         if (!broke || !this.#auto || this.#end || !retry()) throw error;
         if (connection === this.#connection) await unlessAborted(this.restart(), signal);
         return send();

@@ -1,6 +1,7 @@
 /* rpc: calls over a port, as protocol.js has them: numbers calls, matches replies and events to them, and answers the
  * questions of the other side. */
 /** @import { Answering } from './answers.js' */
+/** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
 /** @import { Event, FromWorker, Question, ToWorker } from '../protocol.js' */
 import { GemmaError, failure } from '../errors.js';
@@ -19,8 +20,8 @@ import { deferred, onAbort } from './signals.js';
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
 export class Rpc {
-  #post;
-  #watch;
+  #port;
+  #heartbeat;
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #lastId = 0;
@@ -29,29 +30,30 @@ export class Rpc {
   /** @type {Answering | undefined} */
   answering;
 
-  /** @param {(message: ToWorker, transfer?: ArrayBufferLike[]) => void} post
-   * @param {Pick<Heartbeat, 'begin' | 'end'>} watch told of each call and its `beats` */
-  constructor(post, watch) {
-    this.#post = post;
-    this.#watch = watch;
+  /** @param {Pick<Port<ToWorker, any>, 'post'>} port
+   * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat told of each call and its `beats` */
+  constructor(port, heartbeat) {
+    this.#port = port;
+    this.#heartbeat = heartbeat;
   }
 
-  /** @param {Numbered<ToWorker>} message @param {CallOptions} [options] @param {number} [beats] @returns {CallHandle} */
+  /** @param {Numbered<ToWorker>} message @param {CallOptions} [options] @param {number} [beats]
+   * @returns {CallHandle} */
   send(message, { signal, onEvent, transfer } = {}, beats = 0) {
     if (this.ended) return refused(this.ended);
     const id = ++this.#lastId;
     const { promise: answer, resolve, reject } = deferred();
     this.#pending.set(id, { beats, resolve, reject, onEvent });
-    this.#watch.begin(beats);
+    this.#heartbeat.begin(beats);
     this.#attempt(id, 'the worker cannot be given this', () =>
-      this.#post(/** @type {ToWorker} */ ({ ...message, id }), transfer),
+      this.#port.post(/** @type {ToWorker} */ ({ ...message, id }), transfer),
     );
     const unsubscribe = onAbort(signal, () => this.#abort(id));
     answer.then(unsubscribe, unsubscribe);
     return {
       answer,
       abort: () => this.#abort(id),
-      ack: (count) => this.#pending.has(id) && this.#post({ kind: 'ack', id, count }),
+      ack: (count) => this.#pending.has(id) && this.#port.post({ kind: 'ack', id, count }),
     };
   }
 
@@ -85,7 +87,7 @@ export class Rpc {
 
   /** @param {number} id */
   #abort(id) {
-    if (this.#pending.has(id)) this.#post({ kind: 'abort', id });
+    if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
   /** If f throws, aborts and rejects the call. @param {number} id @param {string} what @param {() => void} f */
@@ -101,7 +103,7 @@ export class Rpc {
   /** @param {number} id */
   #take(id) {
     const pending = this.#pending.get(id);
-    if (pending) this.#watch.end(pending.beats);
+    if (pending) this.#heartbeat.end(pending.beats);
     this.#pending.delete(id);
     return pending;
   }
@@ -116,10 +118,10 @@ export class Rpc {
     // The bytes of a stream are copies that can be transferred; a store may keep its buffers.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
     try {
-      this.#post({ kind: 'answer', question, ...answer }, transfer);
+      this.#port.post({ kind: 'answer', question, ...answer }, transfer);
     } catch (error) {
       // A store of the caller's can return values that cannot be posted.
-      this.#post({ kind: 'answer', question, ...packed(error) });
+      this.#port.post({ kind: 'answer', question, ...packed(error) });
     }
   }
 }

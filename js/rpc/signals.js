@@ -33,9 +33,10 @@ function listen(signal) {
 /** Settles like the promise, but rejects as soon as the signal aborts.
  * @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
 export function unlessAborted(promise, signal) {
-  const aborted = deferred();
-  const unsubscribe = onAbort(signal, () => aborted.reject(abortError(/** @type {AbortSignal} */ (signal))));
-  return Promise.race([promise, aborted.promise]).finally(unsubscribe);
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(abortError(/** @type {AbortSignal} */ (signal)));
+    promise.then(resolve, reject).finally(onAbort(signal, abort));
+  });
 }
 
 /** Promise.withResolvers(), which Node 20 lacks. */

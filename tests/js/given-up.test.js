@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
-import { Download } from '../../js/download/download.js';
+import { Download, TRANSITIONS } from '../../js/download/download.js';
 import { Entry } from '../../js/download/entry.js';
 import { Remote, TUNING } from '../../js/download/http.js';
 import { CachedFile } from '../../js/download/cached-file.js';
@@ -50,6 +50,14 @@ async function begun(server, store, stallMs = 300) {
   const notices = /** @type {string[]} */ ([]);
   const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1 << 14, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
+  let { state } = download;
+  Object.defineProperty(download, 'state', {
+    get: () => state,
+    set(/** @type {import('../../js/download/download.js').State} */ next) {
+      assert.ok(TRANSITIONS[state].includes(next), `${state}, then ${next}`);
+      state = next;
+    },
+  });
   await download.open();
   download.planned(TOTAL);
   return { download, notices };

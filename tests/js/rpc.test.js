@@ -27,7 +27,7 @@ function fakeRpc() {
   const post = (/** @type {any} */ message, /** @type {any} */ transfer) => {
     sent.push(structuredClone(message, { transfer }));
   };
-  const rpc = new Rpc(post, { begin: (n) => beats.push(n), end: (n) => beats.push(-n) });
+  const rpc = new Rpc({ post }, { begin: (n) => beats.push(n), end: (n) => beats.push(-n) });
   return { rpc, sent, beats };
 }
 
@@ -97,8 +97,11 @@ function beating(t, loading) {
     seen.silent = error;
     heartbeat.stop();
   };
-  const onBusy = (/** @type {boolean} */ busy) => seen.busy.push(busy);
-  const heartbeat = new Heartbeat({ send: () => seen.sent++, onBusy, onSilent, loading });
+  const port = {
+    post: () => seen.sent++,
+    keepAlive: (/** @type {boolean} */ on) => seen.busy.push(on),
+  };
+  const heartbeat = new Heartbeat(port, onSilent, loading);
   const pass = (/** @type {number} */ beats, ms = 250) => {
     for (let i = 0; i < beats; i++) t.mock.timers.tick(ms);
     return seen.silent !== null;
