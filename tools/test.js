@@ -112,6 +112,7 @@ const SAME_FOR_VARIANTS = new RegExp(
     'package',
     'page-archive',
     'page-inside',
+    'page-store',
     'parity',
     'partial',
     'quantise',

@@ -1,11 +1,9 @@
 /**
- * markdown: an answer's text as elements, cheap while it grows.
- * What a model writes is untrusted: raw HTML is shown as text, images become links (nothing is
- * fetched because an answer says so), and DOMPurify has the last word on tags and addresses.
- * Code gets its colours, and TeX is drawn, by libraries that are loaded when an answer first has some,
- * and only in blocks that are settled.
- * Blocks that later text cannot change any more are rendered once and left alone; only the last
- * one is rendered again as it grows. The end result equals one rendering of the whole text.
+ * markdown: an answer's text as elements, cheap while it grows. Blocks that later text cannot change are rendered once;
+ * only the last one is rendered again. The result equals one rendering of the whole text.
+ *
+ * What a model writes is untrusted: raw HTML is shown as text, images become links, so that nothing is fetched, and
+ * DOMPurify decides about tags and addresses. Libraries for code and TeX are loaded when settled blocks need them.
  * @module
  */
 import { Marked } from 'marked';
@@ -13,7 +11,7 @@ import DOMPurify from 'dompurify';
 import { el } from '../shell/dom.js';
 import { texIn } from './tex.js';
 
-/** @typedef {import('marked').Token} Token */
+/** @import { Token } from 'marked' */
 
 /** @param {string} text */
 function escape(text) {
@@ -31,36 +29,11 @@ const marked = new Marked({
 
 marked.use(texIn(escape));
 
+const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul';
 const ALLOWED = {
-  ALLOWED_TAGS: [
-    'a',
-    'blockquote',
-    'br',
-    'code',
-    'del',
-    'em',
-    'h1',
-    'h2',
-    'h3',
-    'h4',
-    'h5',
-    'h6',
-    'hr',
-    'li',
-    'ol',
-    'p',
-    'pre',
-    'strong',
-    'table',
-    'tbody',
-    'td',
-    'th',
-    'thead',
-    'tr',
-    'ul',
-  ],
+  ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // no addresses: not for the next line to judge
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // not addresses, so exempt from the next line
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,
@@ -69,16 +42,14 @@ const ALLOWED = {
 /** The start of a list item, quote or rule could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
-/** More nesting, or more marks in one paragraph, than people write: there the parser takes exponential or quadratic
- * time. */
+/** With more nesting, or more marks in a paragraph, the parser takes exponential or quadratic time. */
 const NESTED = /^(?:[ \t]*>){24}|^[ \t]{80}|^(?:[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]){12}/;
 const MARKS = /[$*_[\]`<~|!\\]/g;
 const MOST_MARKS = 1500;
 const LONGEST_PARAGRAPH = 40_000;
 const FENCE = /^ {0,3}(?:```|~~~)/;
 
-/** Returns the length of the beginning that is safe to parse: it ends before the paragraph that is not.
- * @param {string} text */
+/** Returns the length of the paragraphs that are safe to parse. @param {string} text */
 function parsable(text) {
   let paragraph = 0;
   let marks = 0;
@@ -97,8 +68,7 @@ function parsable(text) {
   return text.length;
 }
 
-/** Parses Markdown; what is not safe to parse becomes text.
- * @param {string} text @returns {Token[]} */
+/** What is not safe to parse becomes text. @param {string} text @returns {Token[]} */
 function parsed(text) {
   const safe = parsable(text);
   const tokens = marked.lexer(text.slice(0, safe));
@@ -106,11 +76,8 @@ function parsed(text) {
   return rest ? [...tokens, { type: 'html', raw: rest, text: rest, pre: false, block: true }] : tokens;
 }
 
-/**
- * Cut a growing text into blocks that are settled and the rest that may still change.
- * @param {string} text
- * @returns {{ settled: Token[], open: Token[], rest: string }}
- */
+/** Cuts a growing text into blocks that are settled and the rest that may still change.
+ * @param {string} text @returns {{ settled: Token[], open: Token[], rest: string }} */
 export function settle(text) {
   const tokens = parsed(text);
   let last = tokens.length - 1;
@@ -119,7 +86,7 @@ export function settle(text) {
   while (last > 0 && tokens[last].type === 'space') last--;
   const settled = tokens.slice(0, Math.max(last, 0));
   const before = settled.map(({ raw }) => raw).join('');
-  // The rest is cut out of the text: the parser's raw of a block that may still grow is not always what was written.
+  // The rest is cut out of the text: the parser's `raw` is not always what was written.
   if (!text.startsWith(before)) return { settled: [], open: tokens, rest: text };
   return { settled, open: tokens.slice(settled.length), rest: text.slice(before.length) };
 }
@@ -138,14 +105,14 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
-  // Each in its own direction: answers mix them. What has one is not asked for that of what it stands in.
+  // Each block has its own direction, because answers mix them. Blocks within list items and quotes follow those.
   for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, .wide-table')) {
     if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }
   return fragment;
 }
 
-/** What was settled: colours for its code, its maths drawn; it stays as it is where a library does not come.
+/** Colours code and draws maths; both stay as they are if a library cannot be loaded.
  * @param {DocumentFragment} fragment @param {() => void} changed */
 async function adorned(fragment, changed) {
   const codes = [...fragment.querySelectorAll('pre code')];
@@ -167,33 +134,32 @@ async function adorned(fragment, changed) {
   changed();
 }
 
-/** Tables that are too wide scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
+/** Wide tables scroll by themselves, by keyboard too. @param {HTMLTableElement} table */
 function addScroll(table) {
-  const frame = el('div', { className: 'wide-table', tabIndex: 0, role: 'group', ariaLabel: 'Table' });
+  const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: 'Table' });
   table.replaceWith(frame);
   frame.append(table);
 }
 
-/** A head over the code: its language as the model named it, and a button that copies it.
- * @param {HTMLPreElement} pre */
+/** Adds the language and a button that copies the code. @param {HTMLPreElement} pre */
 function addCopy(pre) {
   const code = pre.querySelector('code');
   const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
   code?.removeAttribute('class');
   const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: 'Copy this code' };
   const button = el('button', look, 'Copy');
-  const head = el('div', { className: 'code-head' }, el('span', {}, language), button);
-  const frame = el('div', { className: 'code' }, head);
+  const head = el('div.code-head', el('span', language), button);
+  const frame = el('div.code', head);
   pre.tabIndex = 0; // long lines scroll sideways: reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);
 }
 
-/** One answer being written into one element. */
+/** An answer that is written into an element. */
 export class MarkdownView {
-  /** @type {HTMLElement} */ #root;
-  /** @type {HTMLElement} */ #tail;
-  /** @type {() => void} */ #changed;
+  #root;
+  #tail;
+  #changed;
   #rest = ''; // text of the blocks that may still change
   #html = ''; // of the settled blocks
   #frame = 0;
@@ -209,15 +175,14 @@ export class MarkdownView {
   constructor(root, changed = () => {}) {
     this.#root = root;
     this.#changed = changed;
-    this.#tail = document.createElement('div');
-    this.#tail.className = 'md-part';
+    this.#tail = el('div.md-part');
     root.classList.add('md');
     root.replaceChildren(this.#tail);
   }
 
   /** @param {string} piece */
   add(piece) {
-    // The parser knows \n alone; a \r that ends a piece may be half of a line's end.
+    // The parser knows \n alone. A \r at the end of a piece may be half of a line break.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
     this.#held = lines.endsWith('\r') ? '\r' : '';
     const whole = lines.slice(0, lines.length - this.#held.length);
@@ -264,7 +229,7 @@ export class MarkdownView {
     this.#render();
   }
 
-  /** The text is complete. Links whose address came later than their use are mended here. */
+  /** The text is complete. Links whose address came after their use are repaired here. */
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
