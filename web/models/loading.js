@@ -80,7 +80,8 @@ export class LoadingView {
     const here = phase === 'fetch' && fromCache ? `, ${bytes(fromCache)} of them were here already` : '';
     box('loading-bytes').textContent = (all ? `${bytes(loaded)} of ${bytes(all)}` : bytes(loaded)) + here;
     // While a request is retried the last rate says nothing about the next bytes.
-    const flows = box('loading-notice').hidden && performance.now() - this.#begun > WARM_UP_MS;
+    const stalls = this.#troubleAt < Infinity && loaded <= this.#troubleAt;
+    const flows = !stalls && performance.now() - this.#begun > WARM_UP_MS;
     const known = flows && bytesPerSecond;
     box('loading-rate').textContent = known ? `${bytes(bytesPerSecond)}/s` : '';
     const left = known && all ? (all - loaded) / bytesPerSecond : 0;
