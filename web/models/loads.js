@@ -178,6 +178,7 @@ export class Loads {
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
     if (leftOut) document.getElementById('storyteller')?.remove();
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
+    if (codeOf(error) === 'network-error') found.push({ label: 'Try again', choice });
     const buttons = found.map((one) => action(one.label, () => this.#choose(one.choice)));
     this.#return(leftOut ? null : error, { about: choice.label, buttons });
     if (needsToken(error, choice)) askToken(choice);
