@@ -27,7 +27,7 @@ export function messagesOf(tree, head, until) {
   return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
 }
 
-/** The same for a model that knows no chat and goes on with one text. @param {ChatMessage[]} messages */
+/** Returns them as one text, for a model without a chat template. @param {ChatMessage[]} messages */
 function textOf(messages) {
   const said = messages.filter(({ role }) => role !== 'system');
   return said.map(({ role, content }, i) => (i && role === 'user' ? '\n' : '') + content).join('');
@@ -80,13 +80,13 @@ export class Talk {
     this.#held = { answer: null, question: null };
   }
 
-  /** How many tokens of context the messages take; 0 without a model. @param {ChatMessage[]} messages */
+  /** Returns the tokens of context that messages take; 0 without a model. @param {ChatMessage[]} messages */
   async count(messages) {
     if (!this.model || !messages.length) return 0;
     return this.model.countTokens(this.prompt(messages));
   }
 
-  /** What the model is told by messages: themselves, or one text. @param {ChatMessage[]} messages */
+  /** Returns the prompt of messages. @param {ChatMessage[]} messages */
   prompt(messages) {
     return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
@@ -98,7 +98,7 @@ export class Talk {
     const { tree, head, question, begin } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
-    const said = messagesOf(tree, head, question.id); // which has no answer on its own path
+    const said = messagesOf(tree, head, question.id); // without the question
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
     if (!model.info.chatTemplate) return { out: model.generate(textOf([...said, user]) + (begin ?? ''), options) };
     if (!this.#chat) await this.#restore(asked);
@@ -117,7 +117,7 @@ export class Talk {
     return { out: this.#chat.send(user.content, options) };
   }
 
-  /** The chat has this answer now.
+  /** The chat holds this answer now.
    * @param {string} id   of the conversation @param {Said} question @param {Said} said */
   answered(id, question, said) {
     this.#held = { answer: said.id, question: question.id };
@@ -173,7 +173,7 @@ export class Talk {
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error; // else it goes by the messages
+      if (codeOf(error) === 'worker-failed') throw error; // else the messages will do
     }
   }
 

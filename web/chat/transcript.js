@@ -9,7 +9,7 @@ import { count } from '../shell/format.js';
 import { actions } from '../shell/store.js';
 import { MarkdownView } from '../rendering/markdown.js';
 
-/** Longer answers are announced by their beginning only. */
+/** Only the beginning of a longer answer is announced. */
 const ANNOUNCED = 600;
 
 /** @import { Said, Attached } from '../history/tree.js' */
@@ -27,7 +27,6 @@ const ANNOUNCED = 600;
 
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
 
-/** One answer: waiting, streaming, then finished with its numbers, or failed. */
 export class Answer {
   element = el('article.from-model', { ariaLabel: 'Answer' });
   /** @type {MarkdownView | null} */ #view = null;
@@ -222,7 +221,7 @@ export class Transcript {
     return elements;
   }
 
-  /** The page was closed, or the model gone, before an answer began. @param {Said} said */
+  /** @param {Said} said */
   #unanswered(said) {
     const retry = action('Answer this', () => this.on.retry(said), 'quiet small retry');
     return el('div.answer-foot', retry);
@@ -253,7 +252,7 @@ export class Transcript {
   }
 }
 
-/** A file of a message, shut. @param {Attached} file */
+/** @param {Attached} file */
 function folded({ name, text }) {
   const head = el('summary', name, el('span.hint', ` ${count(text.length)} characters`));
   return el('details.attached', head, el('pre', { tabIndex: 0 }, text));

@@ -13,7 +13,7 @@ import { markRows, modelRow } from './rows.js';
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
 /** @import { Choice } from '../shell/store.js' */
 
-/** A model as people see it: one file, or all parts of a split one.
+/** One file, or all parts of a split model.
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
  *   complete: boolean }} StoredModel */
 
@@ -168,7 +168,6 @@ function twice(control, question, act) {
   control.addEventListener('blur', reset);
 }
 
-/** Another tab may be reading or fetching it. */
 async function notDeleted() {
   await showStored();
   const said =
@@ -205,7 +204,7 @@ export async function room() {
   return { usage, quota, persisted };
 }
 
-/** On a click only: some browsers ask the person. */
+/** At a click only: some browsers ask the reader. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   button('stored-keep').hidden = kept;
