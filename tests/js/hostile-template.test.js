@@ -6,6 +6,7 @@ import { Template } from '@huggingface/jinja';
 import { GemmaError, loadModel } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
 import { makeModel } from '../../tools/models/make-model.js';
+import { randoms } from '../support/random.js';
 import { refuses } from './helpers.js';
 import { MODELS } from './models.js';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -288,8 +289,7 @@ function* attacks(random) {
 }
 
 test('no text of a message becomes a control token, whatever a template makes of it', () => {
-  let state = 7;
-  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const random = randoms(7);
   for (const expression of TAKEN_APART) {
     const source = AROUND.replace('[E]', () => `{{ ${expression} }}`);
     const library = new Template(source);
@@ -343,10 +343,9 @@ function expression(random, depth) {
 }
 
 test('a random template has the control tokens that it has where texts of messages are of other characters', (t) => {
-  let state = 11;
   let decided = 0;
   let refused = 0;
-  const random = () => (state = (state * 48271) % 2147483647) / 2147483647;
+  const random = randoms(11);
   // Private characters that no operation tells from each other; the library sees the same template with them.
   const twins = (text) => text.replace(/[!-~]/g, (c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
   const back = (text) => text.replace(/[\ue000-\ue0ff]/g, (c) => String.fromCharCode(c.charCodeAt(0) - 0xe000));

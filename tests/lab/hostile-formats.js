@@ -13,7 +13,7 @@ import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/i
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from '../js/bare-engine.js';
 import { testModel } from '../js/models.js';
-import { randomOf } from '../support/random-grammars.js';
+import { randoms } from '../support/random.js';
 
 /** @typedef {(n: number) => number} Random */
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
@@ -213,7 +213,7 @@ const CHOICES = [
 
 /** Returns the format of a seed; sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
 export function hostileFormat(seed) {
-  const random = randomOf(seed);
+  const random = randoms(seed);
   const n = 1 + random(2 ** Math.min(random(17), random(17)));
   const kind = random(10);
   const one = (/** @type {((random: Random, n: number) => any)[]} */ list) => list[random(list.length)](random, n);
