@@ -11,7 +11,7 @@ import { openFolder } from '../../js/search/folder-node.js';
 import { openWith } from '../../js/search/open.js';
 import { pack } from '../../js/search/segments.js';
 import { randoms } from '../support/random.js';
-import { flipIndex } from '../lab/at-rest.js';
+import { flipIndex } from '../lab/flipping.js';
 import { refuses } from './helpers.js';
 
 /** n vectors of length 1, some of them near each other. @param {number} n @param {number} dimensions */
@@ -362,7 +362,7 @@ test('files without a checksum, and numbers that nothing can follow, are refused
 });
 
 test('every flipped bit of an index is refused with the name of its file', async (t) => {
-  assert.deepEqual(await flipIndex(folderOf(t), 400, 3), { refused: 400, same: 0, silent: 0 });
+  assert.deepEqual(await flipIndex(t, 400, 3), { refused: 400, same: 0, silent: 0 });
 });
 
 test('files that are damaged, or of other vectors, are refused by name; unfinished ones do not count', async (t) => {

@@ -1,18 +1,10 @@
-/**
- * visitor: somebody goes through the page in named steps, while it is loaded anew at random moments and its process is
- * killed: no message, draft or model may be lost. The test beside it (page-visitor.test.js) goes once; with more of both:
- *
- *   node tests/lab/visitor.js [--browser chromium,firefox,webkit] [--seed 1] [--reloads 20] [--kills 5] [--write]
- *
- * WebKit, where it is, is without kills: its driver ends with the page.
- */
+/* visitor: goes through the page in named steps, while it is loaded anew at random moments and its process is killed: no
+ * message, draft or model may be lost. WebKit, where it is, is without kills: its driver ends with the page. */
 import assert from 'node:assert/strict';
-import { isDeepStrictEqual, parseArgs } from 'node:util';
-import { isMain } from '../../tools/support/proc.js';
-import { random } from '../../tools/models/vocab.js';
+import { isDeepStrictEqual } from 'node:util';
+import { randoms } from '../support/random.js';
 import {
   ANSWERED,
-  BROWSERS,
   FAILED,
   PICKING,
   READY,
@@ -20,7 +12,6 @@ import {
   launch,
   modelAddress,
   openTab,
-  peaksBelow,
   press,
   say,
   servePage,
@@ -30,23 +21,37 @@ import {
   slowly,
   until,
 } from '../e2e/helpers.js';
-import { keep } from './tables.js';
+import { sleep } from './inject.js';
+import { killPages } from './place-browser.js';
 import { WebKitPage } from '../e2e/webkit-page.js';
-import { WebKit, noWebKit } from '../e2e/webkit.js';
+import { WebKit } from '../e2e/webkit.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
-/** @typedef {{ page: Page, medium: string, slow: (on: boolean) => void }} At */
-
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
 const RICH = 'Text\n\n```js\nconst answer = 42;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$x^2$';
 
 /** @param {Page} page @param {string} text */
 const field = (page, text) =>
-  page.evaluate((value) => {
-    const one = /** @type {HTMLTextAreaElement} */ (document.querySelector('#input'));
-    one.value = value;
-    one.dispatchEvent(new Event('input', { bubbles: true }));
-  }, text);
+  page.$eval(
+    '#input',
+    (/** @type {any} */ one, value) => {
+      one.value = value;
+      one.dispatchEvent(new Event('input', { bubbles: true }));
+    },
+    text,
+  );
+/** Waits until an element has this in its text. @param {Page} page @param {string} selector @param {string} text */
+const has = (page, selector, text) =>
+  page.waitForFunction((where, part) => document.querySelector(where)?.textContent?.includes(part), {}, selector, text);
+/** Clicks one of several elements, by its place or by its text. @param {Page} page @param {string} selector
+ * @param {number | string} which */
+const pick = (page, selector, which) =>
+  page.$$eval(
+    selector,
+    (/** @type {any[]} */ all, one) =>
+      (typeof one === 'number' ? all.at(one) : all.find(({ textContent }) => textContent.includes(one))).click(),
+    which,
+  );
 /** The list of conversations is there. @param {Page} page */
 async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
@@ -61,7 +66,7 @@ async function counted(page) {
 /** @param {Page} page @param {string} what @param {number} [which] of the conversations */
 async function menu(page, what, which = 0) {
   await library(page);
-  await page.$$eval('.talk-line .icon', (all, n) => /** @type {HTMLElement} */ (all[n]).click(), which);
+  await pick(page, '.talk-line .icon', which);
   await page.waitForSelector('.talk-menu:not([hidden])');
   await press(page, '.talk-menu:not([hidden]) button', what);
 }
@@ -78,10 +83,14 @@ const version = (page, versions, where = '') =>
   );
 /** @param {Page} page @param {string} text into the field of the address */
 const fromAddress = (page, text) =>
-  page.evaluate((value) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, text);
+  page.$eval(
+    '#web-form',
+    (/** @type {any} */ form, value) => {
+      form.querySelector('#web-url').value = value;
+      form.requestSubmit();
+    },
+    text,
+  );
 /** @param {Page} page @param {string} name */
 const model = (page, name) =>
   page.waitForFunction(
@@ -108,46 +117,50 @@ async function look(page) {
 
 /** Files to read in. @param {Page} page @param {string} text */
 const takeIn = (page, text) =>
-  page.evaluate((json) => {
-    const data = new DataTransfer();
-    const input = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-    data.items.add(new File([json], 'all.json'));
-    input.files = data.files;
-    input.dispatchEvent(new Event('change'));
-  }, text);
+  page.$eval(
+    '#library-file',
+    (/** @type {any} */ input, json) => {
+      const data = new DataTransfer();
+      data.items.add(new File([json], 'all.json'));
+      input.files = data.files;
+      input.dispatchEvent(new Event('change'));
+    },
+    text,
+  );
 
 /** running: it ends while an answer or a download is on its way; then nothing interrupts it, or only what was said is
  * compared; stored: by a model that only a browser with files of its own still has after a reload, or: only there.
- * @typedef {{ name: string, running?: boolean, stored?: 'after' | 'only', go: (at: At) => Promise<unknown> }} Step */
+ * @typedef {[name: string, go: (page: Page, at: { medium: string, slow: (on: boolean) => void }) => Promise<unknown>,
+ *   how?: { running?: boolean, stored?: 'after' | 'only' }]} Step */
 /** @type {Step[]} */
-export const STEPS = [
-  { name: 'the storyteller opens by itself', go: ({ page }) => until(page, READY) },
-  {
-    name: 'a first message',
-    async go({ page }) {
+const STEPS = [
+  ['the storyteller opens by itself', (page) => until(page, READY)],
+  [
+    'a first message',
+    async (page) => {
       await setOptions(page, { temperature: 0, maxTokens: 6 });
       await ask(page, 'Hello there');
     },
-  },
-  { name: 'a second one', go: ({ page }) => ask(page, 'And then?') },
-  {
-    name: 'another answer to it',
-    async go({ page }) {
+  ],
+  ['a second one', (page) => ask(page, 'And then?')],
+  [
+    'another answer to it',
+    async (page) => {
       await page.click(ANSWERED);
       await version(page, '2/2');
       await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'back to the first answer',
-    async go({ page }) {
+  ],
+  [
+    'back to the first answer',
+    async (page) => {
       await page.click('.from-model:last-child .versions button:first-child');
       await version(page, '1/2');
     },
-  },
-  {
-    name: 'the first message, asked differently',
-    async go({ page }) {
+  ],
+  [
+    'the first message, asked differently',
+    async (page) => {
       await page.click('.question-foot button');
       await page.waitForSelector('#editing:not([hidden])');
       await field(page, 'Good evening');
@@ -156,64 +169,64 @@ export const STEPS = [
       await version(page, '2/2', '.question-foot');
       await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'back to the message as it was',
-    async go({ page }) {
+  ],
+  [
+    'back to the message as it was',
+    async (page) => {
       await page.click('.question-foot .versions button:first-child');
       await version(page, '1/2', '.question-foot');
     },
-  },
-  {
-    name: 'a conversation of its own from an answer',
-    async go({ page }) {
+  ],
+  [
+    'a conversation of its own from an answer',
+    async (page) => {
       await press(page, '.answer-foot button', 'Branch');
       await library(page);
       await talks(page, 2);
     },
-  },
-  {
-    name: 'a new name',
-    async go({ page }) {
+  ],
+  [
+    'a new name',
+    async (page) => {
       await menu(page, 'Rename');
       await page.waitForSelector('#library-list li > input');
       await page.keyboard.type('Named');
       await page.keyboard.press('Enter');
-      await page.waitForFunction(() => /Named/.test(document.querySelector('#library-list')?.textContent ?? ''));
+      await has(page, '#library-list', 'Named');
     },
-  },
-  {
-    name: 'pinned',
-    async go({ page }) {
+  ],
+  [
+    'pinned',
+    async (page) => {
       await menu(page, 'Pin', 1);
-      await page.waitForFunction(() => /pinned/.test(document.querySelector('.talk')?.textContent ?? ''));
+      await has(page, '.talk', 'pinned');
     },
-  },
-  {
-    name: 'found by a word',
-    async go({ page }) {
+  ],
+  [
+    'found by a word',
+    async (page) => {
       await library(page);
       await page.focus('#library-search');
       await page.keyboard.type('evening');
       await page.waitForFunction(() => document.querySelectorAll('.talk').length < 3);
-      await page.$eval('#library-search', (one) => {
-        /** @type {HTMLInputElement} */ (one).value = '';
+      await page.$eval('#library-search', (/** @type {any} */ one) => {
+        one.value = '';
         one.dispatchEvent(new Event('input'));
       });
       await talks(page, 2);
     },
-  },
-  { name: 'a new chat', go: ({ page }) => newChat(page) },
-  {
-    name: 'a draft, whose tokens are counted',
-    async go({ page }) {
+  ],
+  ['a new chat', (page) => newChat(page)],
+  [
+    'a draft, whose tokens are counted',
+    async (page) => {
       await field(page, 'half a sentence');
       await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
     },
-  },
-  {
-    name: 'a long paste goes along',
-    async go({ page }) {
+  ],
+  [
+    'a long paste goes along',
+    async (page) => {
       await page.evaluate((text) => {
         const clipboardData = new DataTransfer();
         clipboardData.setData('text/plain', text);
@@ -223,19 +236,19 @@ export const STEPS = [
       }, LINES);
       await page.waitForSelector('.chips li');
     },
-  },
-  {
-    name: 'sent with it',
-    async go({ page }) {
+  ],
+  [
+    'sent with it',
+    async (page) => {
       await page.focus('#input');
       await page.keyboard.press('Enter');
       await page.waitForSelector('.from-user details');
       await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'the last message is brought back',
-    async go({ page }) {
+  ],
+  [
+    'the last message is brought back',
+    async (page) => {
       await field(page, '');
       await page.focus('#input');
       await page.keyboard.press('ArrowUp');
@@ -245,11 +258,10 @@ export const STEPS = [
       await field(page, '');
       for (const one of await page.$$('.chips li button.icon')) await one.click();
     },
-  },
-  {
-    name: 'a long answer',
-    running: true,
-    async go({ page }) {
+  ],
+  [
+    'a long answer',
+    async (page) => {
       await setOptions(page, { temperature: 1, maxTokens: 3000, seed: 5 });
       await say(page, 'Tell me everything');
       await page.waitForFunction(
@@ -258,27 +270,28 @@ export const STEPS = [
           (document.querySelector('.from-model:last-child .md')?.textContent?.length ?? 0) > 20,
       );
     },
-  },
-  {
-    name: 'stopped, or cut',
-    async go({ page }) {
-      await page.$eval('#stop', (one) => {
-        if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
+    { running: true },
+  ],
+  [
+    'stopped, or cut',
+    async (page) => {
+      await page.$eval('#stop', (/** @type {any} */ one) => {
+        if (!one.hidden) one.click();
       });
       await until(page, '.from-model:last-child .go-on, .from-model:last-child .retry');
       await setOptions(page, { temperature: 0, maxTokens: 4 });
     },
-  },
-  {
-    name: 'a message from right to left',
-    async go({ page }) {
+  ],
+  [
+    'a message from right to left',
+    async (page) => {
       await newChat(page);
       await ask(page, 'שלום, מה שלומך?');
     },
-  },
-  {
-    name: 'an answer that was cut goes on',
-    async go({ page }) {
+  ],
+  [
+    'an answer that was cut goes on',
+    async (page) => {
       const before = (await shown(page)).at(-1)?.length ?? 0;
       await press(page, '.go-on', 'Continue');
       await page.waitForFunction(
@@ -288,10 +301,10 @@ export const STEPS = [
       );
       await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'settings of this conversation',
-    async go({ page }) {
+  ],
+  [
+    'settings of this conversation',
+    async (page) => {
       await shortcut(page, 's');
       await page.waitForSelector('#settings:not([hidden])');
       await page.click('#mood-playful');
@@ -299,18 +312,18 @@ export const STEPS = [
       await setOptions(page, { maxTokens: 5 });
       await page.click('#settings-close');
     },
-  },
-  {
-    name: 'a system prompt',
-    async go({ page }) {
+  ],
+  [
+    'a system prompt',
+    async (page) => {
       await newChat(page);
       await setOptions(page, { system: 'Be brief.' });
       await ask(page, 'Who are you?');
     },
-  },
-  {
-    name: 'deleted, and taken back',
-    async go({ page }) {
+  ],
+  [
+    'deleted, and taken back',
+    async (page) => {
       const count = await counted(page);
       await menu(page, 'Delete', count - 1);
       await page.waitForSelector('#toast:not([hidden])');
@@ -318,18 +331,18 @@ export const STEPS = [
       await press(page, '#toast button', 'Undo');
       await talks(page, count);
     },
-  },
-  {
-    name: 'deleted',
-    async go({ page }) {
+  ],
+  [
+    'deleted',
+    async (page) => {
       const count = await counted(page);
       await menu(page, 'Delete', count - 1);
       await talks(page, count - 1);
     },
-  },
-  {
-    name: 'taken out and in again',
-    async go({ page }) {
+  ],
+  [
+    'taken out and in again',
+    async (page) => {
       const count = await counted(page);
       const text = await page.evaluate(
         () =>
@@ -346,10 +359,10 @@ export const STEPS = [
       await takeIn(page, /** @type {string} */ (text));
       await talks(page, 2 * count);
     },
-  },
-  {
-    name: 'a conversation from elsewhere: code, a table, maths',
-    async go({ page }) {
+  ],
+  [
+    'a conversation from elsewhere: code, a table, maths',
+    async (page) => {
       const said = [
         ['user', 'Show me'],
         ['assistant', RICH],
@@ -362,33 +375,29 @@ export const STEPS = [
           conversations: [{ title: 'From elsewhere', named: true, said }],
         }),
       );
-      await page.waitForFunction(() =>
-        /From elsewhere/.test(document.querySelector('#library-list')?.textContent ?? ''),
-      );
-      await page.$$eval('.talk', (all) =>
-        /** @type {HTMLElement} */ (all.find((one) => /elsewhere/.test(one.textContent ?? ''))).click(),
-      );
+      await has(page, '#library-list', 'From elsewhere');
+      await pick(page, '.talk', 'elsewhere');
       await page.waitForSelector('#log table');
       await page.waitForSelector('#log math');
     },
-  },
-  {
-    name: 'Back',
-    async go({ page }) {
+  ],
+  [
+    'Back',
+    async (page) => {
       await page.evaluate(() => history.back());
       await page.waitForFunction(() => !document.querySelector('#log table'));
     },
-  },
-  {
-    name: 'Forward',
-    async go({ page }) {
+  ],
+  [
+    'Forward',
+    async (page) => {
       await page.evaluate(() => history.forward());
       await page.waitForSelector('#log table');
     },
-  },
-  {
-    name: 'keep nothing, and then again',
-    async go({ page }) {
+  ],
+  [
+    'keep nothing, and then again',
+    async (page) => {
       await library(page);
       const count = (await page.$$('.talk')).length;
       await page.click('#library-keep');
@@ -397,12 +406,11 @@ export const STEPS = [
       await talks(page, count);
       await page.click('#library-close');
     },
-  },
-  { name: 'the list of models', go: ({ page }) => models(page) },
-  {
-    name: 'a download beside the storyteller',
-    running: true,
-    async go({ page, medium, slow }) {
+  ],
+  ['the list of models', (page) => models(page)],
+  [
+    'a download beside the storyteller',
+    async (page, { medium, slow }) => {
       slow(true);
       await model(page, 'Storyteller');
       if (!(await page.$(PICKING))) await models(page);
@@ -411,55 +419,55 @@ export const STEPS = [
         () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.02,
       );
     },
-  },
-  {
-    name: 'paused',
-    running: true,
-    async go({ page }) {
+    { running: true },
+  ],
+  [
+    'paused',
+    async (page) => {
       await page.click('#loading-pause');
-      await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+      await has(page, '#loading-title', 'Paused');
     },
-  },
-  {
-    name: 'a message meanwhile',
-    running: true,
-    async go({ page }) {
+    { running: true },
+  ],
+  [
+    'a message meanwhile',
+    async (page) => {
       await newChat(page);
       await ask(page, 'Meanwhile');
     },
-  },
-  {
-    name: 'resumed, and here',
-    stored: 'after',
-    async go({ page, slow }) {
+    { running: true },
+  ],
+  [
+    'resumed, and here',
+    async (page, { slow }) => {
       slow(false);
       await press(page, '#loading-pause', 'Resume');
       await model(page, 'medium');
     },
-  },
-  {
-    name: 'a message to it',
-    stored: 'after',
-    async go({ page }) {
+    { stored: 'after' },
+  ],
+  [
+    'a message to it',
+    async (page) => {
       await setOptions(page, { temperature: 0, maxTokens: 5 });
       await ask(page, 'And you?');
     },
-  },
-  {
-    name: 'a server that fails costs nothing',
-    stored: 'after',
-    async go({ page }) {
+    { stored: 'after' },
+  ],
+  [
+    'a server that fails costs nothing',
+    async (page) => {
       await models(page);
       await fromAddress(page, '/none.gguf');
       await until(page, FAILED);
       await page.click('#back');
       await model(page, 'medium');
     },
-  },
-  {
-    name: 'a file that is no model costs nothing',
-    stored: 'after',
-    async go({ page }) {
+    { stored: 'after' },
+  ],
+  [
+    'a file that is no model costs nothing',
+    async (page) => {
       await page.evaluate(() => {
         const data = new DataTransfer();
         data.items.add(new File(['no model'], 'wrong.gguf'));
@@ -469,22 +477,22 @@ export const STEPS = [
       await page.click('#back');
       await model(page, 'medium');
     },
-  },
-  {
-    name: 'another model of this device',
-    async go({ page }) {
+    { stored: 'after' },
+  ],
+  [
+    'another model of this device',
+    async (page) => {
       await models(page);
       await page.waitForSelector('#presets li button');
       await page.click('#presets li button');
       await model(page, 'Storyteller');
     },
-  },
-  {
-    name: 'back to the downloaded one',
-    stored: 'only',
-    async go({ page }) {
+  ],
+  [
+    'back to the downloaded one',
+    async (page) => {
       await models(page);
-      await page.waitForFunction(() => /medium/.test(document.querySelector('#stored-list')?.textContent ?? ''));
+      await has(page, '#stored-list', 'medium');
       await page.$$eval('#stored-list li', (all) =>
         /** @type {HTMLElement} */ (
           all.find((one) => /medium/.test(one.textContent ?? ''))?.querySelector('button')
@@ -492,18 +500,19 @@ export const STEPS = [
       );
       await model(page, 'medium');
     },
-  },
-  {
-    name: 'look inside: words',
-    async go({ page }) {
+    { stored: 'only' },
+  ],
+  [
+    'look inside: words',
+    async (page) => {
       await newChat(page);
       await ask(page, 'Look here');
       await look(page);
     },
-  },
-  {
-    name: 'look inside: each view',
-    async go({ page }) {
+  ],
+  [
+    'look inside: each view',
+    async (page) => {
       await look(page);
       for (const view of ['layers', 'attention', 'walk', 'tokens']) {
         await page.click(`#inside-${view}`);
@@ -513,10 +522,10 @@ export const STEPS = [
       await page.click('#inside-words');
       await page.waitForSelector('#inside-panel:not([aria-busy]) [role="option"]');
     },
-  },
-  {
-    name: 'another word, and from there on',
-    async go({ page }) {
+  ],
+  [
+    'another word, and from there on',
+    async (page) => {
       await look(page);
       await page.waitForFunction(() => {
         // none goes on from the half of a character
@@ -526,27 +535,27 @@ export const STEPS = [
         }
       });
       await page.waitForSelector('#inside .bars button');
-      await page.$$eval('#inside .bars button', (all) => /** @type {HTMLElement} */ (all.at(-1)).click());
+      await pick(page, '#inside .bars button', -1);
       await until(page, '.from-model:last-child .versions');
       await until(page, ANSWERED);
     },
-  },
-  {
-    name: 'keys are listed',
-    async go({ page }) {
+  ],
+  [
+    'keys are listed',
+    async (page) => {
       await page.click('#shortcuts-open');
       await page.waitForSelector('#shortcuts[open]');
       await page.click('#shortcuts-close');
       await page.waitForSelector('#shortcuts:not([open])');
     },
-  },
-  {
-    name: 'light, dark, and as it was',
-    async go({ page }) {
+  ],
+  [
+    'light, dark, and as it was',
+    async (page) => {
       for (let i = 0; i < 3; i++) await page.click('#theme');
     },
-  },
-  { name: 'a last draft', go: ({ page }) => field(page, 'to be continued') },
+  ],
+  ['a last draft', (page) => field(page, 'to be continued')],
 ];
 
 /** What must not be lost. @param {Page} page */
@@ -577,29 +586,12 @@ async function interrupted(page, how) {
   }
   const context = page.browserContext();
   const address = page.url();
-  const other = await context.newPage(); // it keeps the profile
-  page.on('error', () => {});
-  for (const { pid } of doomed(page.browser())) process.kill(pid, 'SIGKILL');
-  // They may be gone, or may not know it yet.
-  for (const one of [other, page]) {
-    await Promise.race([
-      one.close(),
-      new Promise((done) => {
-        setTimeout(done, 2000);
-      }),
-    ]).catch(() => {});
-  }
+  await killPages(page);
   const next = await context.newPage();
   await next.setViewport({ width: 1100, height: 800 }).catch(() => {});
   await next.goto(address);
   return next;
 }
-
-/** Processes that run pages. @param {import('puppeteer-core').Browser} browser */
-const doomed = (browser) =>
-  peaksBelow(Number(browser.process()?.pid)).filter(({ command }) =>
-    /--type=renderer|-contentproc.* tab$/.test(command.trim()),
-  );
 
 /** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} running */
 function kept(before, now, running) {
@@ -637,28 +629,26 @@ export async function visit(open, options) {
 async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = true, said = () => {} } = {}) {
   const medium = await modelAddress('medium');
   let { page } = tab;
-  const steps = STEPS.filter(({ stored }) => stores || stored !== 'only');
-  const draw = random(seed);
-  const chances = steps
-    .map((_, i) => i)
-    .filter((i) => !/download|paused|meanwhile/.test(steps[i].name) && (stores || !steps[i].stored));
+  const steps = STEPS.filter(([, , how]) => stores || how?.stored !== 'only');
+  const draw = randoms(seed);
+  const chances = [...steps.keys()].filter((i) => {
+    const [name, , how] = steps[i];
+    return !/download|paused|meanwhile/.test(name) && (stores || !how?.stored);
+  });
   chances.sort(() => draw() - 0.5);
   // A tab that is opened again has no Forward.
-  const killed = chances.filter((i) => steps[i].name !== 'Back').slice(0, kills);
+  const killed = chances.filter((i) => steps[i][0] !== 'Back').slice(0, kills);
   const others = chances.filter((i) => !killed.includes(i)).slice(0, reloads);
   const kindOf = (/** @type {number} */ i) => (killed.includes(i) ? 'kill' : others.includes(i) ? 'reload' : null);
-  for (const [i, { name, running = false, go }] of steps.entries()) {
+  for (const [i, [name, go, { running = false } = {}]] of steps.entries()) {
     said(name);
-    await go({ page, medium, slow }).catch((cause) => {
+    await go(page, { medium, slow }).catch((cause) => {
       throw new Error(`step ${i + 1}, “${name}”`, { cause });
     });
     const kind = kindOf(i);
     if (!kind) continue;
     // A key is kept 400 ms later; what leaves by itself is kept at once.
-    if (kind === 'kill')
-      await new Promise((done) => {
-        setTimeout(done, 1500);
-      });
+    if (kind === 'kill') await sleep(1500);
     await page.waitForFunction(isListed);
     const before = await held(page);
     page = await interrupted(page, kind);
@@ -668,9 +658,7 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
       now = await held(page).catch(() => /** @type {any} */ ({}));
       if (kept(before, now, running)) break;
       if (Date.now() > end) assert.deepEqual(now, before, what);
-      await new Promise((done) => {
-        setTimeout(done, 50);
-      });
+      await sleep(50);
     }
     await until(page, 'body:not([data-state="opening"]):not([data-state="loading"])');
     said(what);
@@ -707,35 +695,21 @@ export async function visitInWebKit(options) {
   }
 }
 
-/** @param {string} name @param {Parameters<typeof visit>[1]} options */
-async function visitIn(name, options) {
-  if (name === 'webkit') return visitInWebKit(options);
-  const browser = await launch(/** @type {any} */ (name));
-  const found = await visit(inWindow(browser), options);
-  await browser.close();
-  return found;
-}
-
-if (isMain(import.meta.url)) {
-  const { values } = parseArgs({
-    options: {
-      browser: { type: 'string', default: [...BROWSERS, ...(noWebKit() ? [] : ['webkit'])].join(',') },
-      seed: { type: 'string', default: '1' },
-      reloads: { type: 'string', default: '20' },
-      kills: { type: 'string', default: '5' },
-      write: { type: 'boolean', default: false },
-    },
-  });
-  const lines = ['| browser | steps | reloads | kills | lost |', '|---|---:|---:|---:|---:|'];
-  for (const name of values.browser.split(',')) {
-    const { steps, reloads, kills } = await visitIn(name, {
-      seed: Number(values.seed),
-      reloads: Number(values.reloads),
-      kills: Number(values.kills),
-      said: (text) => console.log(`${name}: ${text}`),
-    });
-    lines.push(`| ${name} | ${steps} | ${reloads} | ${kills} | 0 |`);
+/** @param {import('./cases.js').Run} run count: reloads */
+export async function run({ side, count: reloads, seed }) {
+  const options = {
+    seed,
+    reloads,
+    kills: Math.floor(reloads / 4),
+    said: (/** @type {string} */ text) => console.error(text),
+  };
+  /** @type {Awaited<ReturnType<typeof visit>>} */
+  let found;
+  if (side === 'webkit') found = await visitInWebKit(options);
+  else {
+    const browser = await launch(/** @type {any} */ (side));
+    found = await visit(inWindow(browser), options);
+    await browser.close();
   }
-  console.log(lines.join('\n'));
-  if (values.write) keep('page.md', 'visitor', lines, 1);
+  return { counts: found, rows: [[side, found.steps, found.reloads, found.kills, 0]] };
 }
