@@ -7,6 +7,8 @@ import { randoms } from '../support/random.js';
 import { TUNING as USUAL, openLab, openPlace } from './place.js';
 import { inTime, isWhole } from './rules.js';
 
+/** @import { Lab, Member, Side } from './place.js' */
+
 /** @typedef {import('./member.js').Step} Step */
 /** @typedef {'load' | 'abort' | 'inspect' | 'list' | 'delete'} What */
 
@@ -39,7 +41,7 @@ function drawn(random, count) {
 }
 
 /** Runs members on one file; returns what was counted, and what broke a rule.
- * @param {import('./place.js').Member[]} members @param {import('./place.js').Lab} lab @param {number} runs
+ * @param {Member[]} members @param {Lab} lab @param {number} runs
  * @param {number} seed */
 async function runAll(members, { source, size }, runs, seed) {
   const random = randoms(seed);
@@ -98,7 +100,7 @@ async function runAll(members, { source, size }, runs, seed) {
   return { counts: { ...counts, bytes: size, header }, broken };
 }
 
-/** Tries one side, half of the runs with two members and half with four. @param {import('./place.js').Side} side
+/** Tries one side, half of the runs with two members and half with four. @param {Side} side
  * @param {number} runs @param {number} seed @param {import('puppeteer-core').Browser} [shared] */
 export async function tryCopies(side, runs, seed, shared) {
   const lab = await openLab(await readFile(await testModel('parity-q4_0')), { tuning: TUNING, usual: { slow: 1 } });

@@ -8,6 +8,8 @@ import { randoms } from '../support/random.js';
 import { HARM } from './inject.js';
 import { openLab, openPlace } from './place.js';
 
+/** @import { Member, Place } from './place.js' */
+
 const WITHIN_MS = 5000;
 const PROMPT = 'a prompt of some length';
 const SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
@@ -70,7 +72,7 @@ export async function openDoomed() {
   };
 }
 
-/** Opens the model in a page of a place. @param {import('./place.js').Place} place @param {object} [options] */
+/** Opens the model in a page of a place. @param {Place} place @param {object} [options] */
 export async function openModel(place, options = { restart: true }) {
   const { run } = await place.member();
   await run((given) => /** @type {any} */ (window).lab.open(given), options);
@@ -78,7 +80,7 @@ export async function openModel(place, options = { restart: true }) {
 }
 
 /** One death at a moment (0 to 1); returns how many calls there were, and of the lost ones how many and how long they took.
- * @param {import('./place.js').Member['run']} run @param {{ expected: any, how: string, idle: boolean, chance: number,
+ * @param {Member['run']} run @param {{ expected: any, how: string, idle: boolean, chance: number,
  *   within?: number }} death within: milliseconds */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {
   const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, chance, SHORT);

@@ -10,6 +10,8 @@ import { KINDS } from './inject.js';
 import { RANGES, openLab, openPlace } from './place.js';
 import { inTime, isCoded } from './rules.js';
 
+/** @import { Lab, Member, Place, Side } from './place.js' */
+
 /** engine: or the bytes alone are read, which is much faster and all that the store and the network do.
  * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
  *   digest: boolean, engine: boolean, seed: number }} Plan */
@@ -58,19 +60,19 @@ export function planOf(n, seed, storing = true, all = KINDS) {
 
 export class Faults {
   #options;
-  /** @type {import('./place.js').Lab} */
+  /** @type {Lab} */
   // @ts-ignore it is there once it is open
   #lab;
-  /** @type {import('./place.js').Place} */
+  /** @type {Place} */
   // @ts-ignore it is there once it is open
   place;
-  /** @type {import('./place.js').Member['call']} */
+  /** @type {Member['call']} */
   // @ts-ignore it is there once it is open
   call;
   /** Of the last load with a fault. */
   waited = { all: 0, untold: 0 };
 
-  /** usual: with the package's own tuning. @param {Buffer} bytes of a model @param {{ side: import('./place.js').Side,
+  /** usual: with the package's own tuning. @param {Buffer} bytes of a model @param {{ side: Side,
    *   usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
   constructor(bytes, options) {
     this.#options = options;

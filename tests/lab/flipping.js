@@ -23,7 +23,7 @@ import { isCoded } from './rules.js';
 export { flipped };
 
 /** @typedef {Awaited<ReturnType<typeof storedCopy>>} Copy */
-/** What calls cleanUp() runs in the end. @typedef {{ after: (f: () => unknown) => void }} Ending */
+/** A test, or what else calls functions when it ends. @typedef {{ after: (f: () => unknown) => void }} Ending */
 
 const DIMENSIONS = 24;
 /** Of the bits of a copy, one in so many is read by an engine, the others without. */

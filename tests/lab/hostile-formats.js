@@ -36,31 +36,10 @@ function nested(depth, around, inner) {
   return inner;
 }
 
-const ATOMS = [
-  'a',
-  '.',
-  '\\w',
-  '\\b',
-  '\\B',
-  '^',
-  '$',
-  '[a-f]',
-  '[^a]',
-  '\\p{L}',
-  '(?=a)',
-  '(?!ab)',
-  '(a|b)',
-  '(a|ab)*',
-  'b?',
-  'c{2,5}',
-  '.*',
-  '\\d+',
-  '(x|y|z){0,3}',
-  '\\s',
-  'é',
-  '[\\p{L}\\d]',
-  '(?:a*)*',
-];
+const ATOMS =
+  String.raw`a . \w \b \B ^ $ [a-f] [^a] \p{L} (?=a) (?!ab) (a|b) (a|ab)* b? c{2,5} .* \d+ (x|y|z){0,3} \s é [\p{L}\d] (?:a*)*`.split(
+    ' ',
+  );
 
 /** @param {Random} random @param {number} most */
 const glued = (random, most) => times(1 + random(most), () => ATOMS[random(ATOMS.length)]).join('');

@@ -72,38 +72,37 @@ const GARBAGE = {
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
-const EACH = ['throws', 'rejects with nothing', 'never answers'];
-const SOME = [
-  ['read', 'gives a part'],
-  ['read', 'gives nothing'],
-  ['read', 'gives no number'],
-  ['read', 'gives other bytes'],
-  ['write', 'writes nothing'],
-  ['write', 'writes a half'],
-  ['write', 'has no room'],
-  ['flush', 'takes long'],
-];
-/** How a method of the store fails. @type {Record<string, (call: Function, args: any[]) => unknown>} */
+/** How methods of the store fail, and which ones.
+ * @type {Record<string, [methods: string[], (call: Function, args: any[]) => unknown]>} */
 const WAYS = {
-  throws: () => {
-    throw new Error('EIO');
-  },
-  'rejects with nothing': () => Promise.reject(),
-  'never answers': () => new Promise(() => {}),
-  'gives a part': (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3))),
-  'gives nothing': () => 0,
-  'gives no number': () => NaN,
-  'gives other bytes': async (call, [name, at, into]) => {
-    const count = await call(name, at, into);
-    into[count >> 1] ^= 8;
-    return count;
-  },
-  'writes nothing': () => {},
-  'writes a half': (call, [name, at, bytes]) => call(name, at, bytes.subarray(0, bytes.length >> 1)),
-  'has no room': () => {
-    throw new DOMException('no', 'QuotaExceededError');
-  },
-  'takes long': (call, args) => sleep(100).then(() => call(...args)),
+  throws: [
+    METHODS,
+    () => {
+      throw new Error('EIO');
+    },
+  ],
+  'rejects with nothing': [METHODS, () => Promise.reject()],
+  'never answers': [METHODS, () => new Promise(() => {})],
+  'gives a part': [['read'], (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3)))],
+  'gives nothing': [['read'], () => 0],
+  'gives no number': [['read'], () => NaN],
+  'gives other bytes': [
+    ['read'],
+    async (call, [name, at, into]) => {
+      const count = await call(name, at, into);
+      into[count >> 1] ^= 8;
+      return count;
+    },
+  ],
+  'writes nothing': [['write'], () => {}],
+  'writes a half': [['write'], (call, [name, at, bytes]) => call(name, at, bytes.subarray(0, bytes.length >> 1))],
+  'has no room': [
+    ['write'],
+    () => {
+      throw new DOMException('no', 'QuotaExceededError');
+    },
+  ],
+  'takes long': [['flush'], (call, args) => sleep(100).then(() => call(...args))],
 };
 
 /** The method that fails, how, at which of its calls, and whether it fails from then on.
@@ -117,15 +116,15 @@ export function faultyStore(store, fault) {
   const active = (/** @type {number} */ n) => (lasting ? n >= moment : n === moment);
   return {
     ...store,
-    [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way](call, args) : call(...args)),
+    [method]: (/** @type {any[]} */ ...args) => (active(calls++) ? WAYS[way][1](call, args) : call(...args)),
   };
 }
 
 /** @param {Uint8Array} copy @param {number} at @param {number} count */
-const zeros = (copy, at, count) => Uint8Array.from(copy).fill(0, at, Math.min(at + count, copy.length));
+const zeros = (copy, at, count) => new Uint8Array(copy).fill(0, at, Math.min(at + count, copy.length));
 /** Returns a copy with one bit flipped. @param {Uint8Array} bytes @param {number} bit */
 export function flipped(bytes, bit) {
-  const copy = Uint8Array.from(bytes);
+  const copy = new Uint8Array(bytes);
   copy[Math.floor(bit / 8)] ^= 1 << (bit & 7);
   return copy;
 }
@@ -136,7 +135,7 @@ const AT_REST = {
   'a sector is zeros': (copy, facts) => zeros(copy, somewhere(facts) & ~511, 512),
   'a tenth is zeros': (copy, facts) => zeros(copy, somewhere(facts), facts.bytes.length / 10),
   'two sectors are swapped': (copy, facts) => {
-    const broken = Uint8Array.from(copy);
+    const broken = new Uint8Array(copy);
     const [a, b] = [somewhere(facts), somewhere(facts)].map((at) => Math.min(at, facts.bytes.length - 512) & ~511);
     broken.set(copy.subarray(b, b + 512), a);
     broken.set(copy.subarray(a, a + 512), b);
@@ -169,8 +168,9 @@ export const KINDS = [
   ...Object.entries(ANSWERS).map(([name, server]) => ({ name: `server: ${name}`, server })),
   ...Object.entries(GARBAGE).map(([name, server]) => ({ name: `server: ${name}`, server, garbage: true })),
   { name: 'server: has another model', server: ({ other }) => ({ bytes: other, etag: '"two"' }), other: true },
-  ...METHODS.flatMap((method) => EACH.map((way) => ({ name: `store: ${method} ${way}`, store: { method, way } }))),
-  ...SOME.map(([method, way]) => ({ name: `store: ${method} ${way}`, store: { method, way } })),
+  ...Object.entries(WAYS).flatMap(([way, [methods]]) =>
+    methods.map((method) => ({ name: `store: ${method} ${way}`, store: { method, way } })),
+  ),
   ...Object.entries(AT_REST).map(([name, rest]) => ({ name: `at rest: ${name}`, rest })),
   ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
 ];

@@ -6,6 +6,8 @@ import { KINDS, disturbed, sleep } from './inject.js';
 import { expectations, round } from './soaking.js';
 import { ROUNDS, conversation, next } from './talking.js';
 
+/** @import { Kind, StoreFault } from './inject.js' */
+
 export const IDS = [2, 300, 310, 305];
 
 /** is: the index of a known model, -1 for any other one. @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
@@ -21,7 +23,7 @@ export const IDS = [2, 300, 310, 305];
  * @param {string} around.address     of the model
  * @param {{ all: () => Promise<Map<string, Uint8Array>>, put: (files: Map<string, Uint8Array>) => Promise<void>,
  *   end?: (inTime: boolean) => Promise<void> }} around.files     of the cache
- * @param {(fault?: import('./inject.js').StoreFault) => any} around.cacheOf
+ * @param {(fault?: StoreFault) => any} around.cacheOf
  * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     the bytes of a model, without an engine
  */
 export function memberOf({ api, environment, address, files, cacheOf, read }) {
@@ -63,7 +65,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
     begin: (/** @type {string} */ from) => files.put(copies[from]),
     end: async (/** @type {boolean} */ inTime) => files.end?.(inTime),
     async damage(/** @type {string} */ kind, /** @type {number} */ seed) {
-      const { rest } = /** @type {import('./inject.js').Kind} */ (KINDS.find(({ name }) => name === kind));
+      const { rest } = /** @type {Kind} */ (KINDS.find(({ name }) => name === kind));
       const broken = new Map();
       for (const [name, copy] of await files.all()) {
         const left = rest?.(copy, { bytes: known[0].bytes, other: known[1].bytes, random: randoms(seed) });
@@ -73,7 +75,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       await files.put(broken);
     },
     /** engine: or the bytes alone are read, where that can be done. @param {{ sha256?: string, engine?: boolean,
-     *   fault?: import('./inject.js').StoreFault, told?: () => void }} [options] */
+     *   fault?: StoreFault, told?: () => void }} [options] */
     async load({ sha256, fault, engine = true, told } = {}) {
       const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
       const proves = (/** @type {Uint8Array} */ got) => known.some(({ bytes }) => same(got, bytes));

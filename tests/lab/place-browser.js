@@ -5,9 +5,12 @@ import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
 import { sleep } from './inject.js';
 
+/** @import { LabOptions, Member, Place, Source } from './place.js' */
+/** @import { Browser, Page } from 'puppeteer-core' */
+
 const PAGE = fileURLToPath(new URL('member-page.js', import.meta.url));
 
-/** @param {import('./place.js').Source} source @param {import('./place.js').LabOptions} options */
+/** @param {Source} source @param {LabOptions} options */
 export const buildPages = (source, options) =>
   serveBuilt({
     ...options,
@@ -16,7 +19,7 @@ export const buildPages = (source, options) =>
       Boolean(request.url?.startsWith('/model.gguf')) && source.server.emit('request', request, response),
   });
 
-/** Kills the processes of all pages of a browser, this one's among them. @param {import('puppeteer-core').Page} page */
+/** Kills the processes of all pages of a browser, this one's among them. @param {Page} page */
 export async function killPages(page) {
   const other = await page.browserContext().newPage(); // it keeps the profile
   page.on('error', () => {});
@@ -26,13 +29,13 @@ export async function killPages(page) {
   for (const one of [other, page]) await Promise.race([one.close(), sleep(2000)]).catch(() => {});
 }
 
-/** How a page is asked. @param {import('./place.js').Member['run']} run @returns {import('./place.js').Member['call']} */
+/** How a page is asked. @param {Member['run']} run @returns {Member['call']} */
 const callIn =
   (run) =>
   (method, ...args) =>
     run((name, given) => /** @type {any} */ (window).gemma.member[name](...given), method, args);
 
-/** WebKit's Linux port has no store, and one page. @param {string} url @returns {Promise<import('./place.js').Place>} */
+/** WebKit's Linux port has no store, and one page. @param {string} url @returns {Promise<Place>} */
 async function openWebKit(url) {
   const browser = await WebKit.open();
   const run = browser.run.bind(browser);
@@ -51,7 +54,7 @@ async function openWebKit(url) {
 }
 
 /** A profile of its own. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
- * @param {import('puppeteer-core').Browser} [shared] @returns {Promise<import('./place.js').Place>} */
+ * @param {Browser} [shared] @returns {Promise<Place>} */
 export async function openBrowser(name, url, shared) {
   if (name === 'webkit') return openWebKit(url);
   const browser = shared ?? (await launch(name, { protocolTimeout: 900_000 }));
@@ -64,7 +67,7 @@ export async function openBrowser(name, url, shared) {
       const ready = async () => void (await page.waitForFunction('window.gemma', { polling: 20 }));
       await page.goto(url);
       await ready();
-      const run = /** @type {import('./place.js').Member['run']} */ ((f, ...args) => page.evaluate(f, ...args));
+      const run = /** @type {Member['run']} */ ((f, ...args) => page.evaluate(f, ...args));
       return {
         pid: Number(browser.process()?.pid),
         call: callIn(run),

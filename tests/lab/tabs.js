@@ -11,6 +11,8 @@ import { randoms } from '../support/random.js';
 import { sleep } from './inject.js';
 import { openLab } from './place.js';
 
+/** @import { BrowserContext, Page } from 'puppeteer-core' */
+
 const ENDLESS = { 1: -1e30, 8: -1e30 };
 /** How an owner goes. freeze: its page hangs for so long that others take the model over, and then wakes up. */
 const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
@@ -41,10 +43,10 @@ const SCRIPT = `
   };
   lab.under = () => ({ waiting: lab.calls.filter((call) => !call.ended).length,
     begun: lab.calls.filter((call) => call.given && !call.ended).length });
+  lab.freeze = (ms) => void setTimeout(() => { for (const end = Date.now() + ms; Date.now() < end;); });
   lab.ends = () => Promise.all(lab.calls.splice(0).map((call) => call.result));
 `;
 
-/** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
 /** Some prompts and what a lone engine answers. @param {string} file @param {number} count @param {number} maxTokens
@@ -69,6 +71,10 @@ export async function serveModel(file) {
   return { ...lab, url, model: `${url}model.gguf` };
 }
 
+/** Calls a method of a page's `lab`. @param {Page} page @param {string} method @param {any[]} args @returns {Promise<any>} */
+const inPage = (page, method, ...args) =>
+  page.evaluate((name, given) => /** @type {any} */ (window).lab[name](...given), method, args);
+
 /** Tabs of one profile. */
 export class Tabs {
   /** @type {Page[]} */
@@ -79,7 +85,7 @@ export class Tabs {
   /** @type {Map<Page, Ask[]>} */
   #asked = new Map();
 
-  /** @param {import('puppeteer-core').BrowserContext} context @param {Awaited<ReturnType<typeof serveModel>>} server
+  /** @param {BrowserContext} context @param {Awaited<ReturnType<typeof serveModel>>} server
    * @param {object} [options] of loadModel */
   constructor(context, server, options = { contextLength: 512 }) {
     this.#context = context;
@@ -91,30 +97,22 @@ export class Tabs {
   async open(count) {
     const pages = await this.empty(count);
     this.pages.push(...pages);
-    return Promise.all(
-      pages.map((page) =>
-        page.evaluate(
-          (url, options) => /** @type {any} */ (window).lab.open(url, options),
-          this.#server.model,
-          this.#options,
-        ),
-      ),
-    );
+    return Promise.all(pages.map((page) => inPage(page, 'open', this.#server.model, this.#options)));
   }
 
   /** Pages without a model. @param {number} count */
   async empty(count) {
-    const pages = await Promise.all(Array.from({ length: count }, () => this.#context.newPage()));
-    await Promise.all(
-      pages.map(async (page) => {
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const page = await this.#context.newPage();
         await page.goto(this.#server.url);
         await page.waitForFunction('window.gemma', { polling: 20 });
+        return page;
       }),
     );
-    return pages;
   }
 
-  /** @template T @param {(lab: any) => T} f that runs in each page @returns {Promise<Awaited<T>[]>} */
+  /** @param {(lab: any) => any} f that runs in each page @returns {Promise<any[]>} */
   each(f) {
     return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
   }
@@ -132,9 +130,7 @@ export class Tabs {
       this.pages.map((page, n) => {
         const order = [...asks.slice(n % asks.length), ...asks.slice(0, n % asks.length)];
         this.#asked.set(page, [...(this.#asked.get(page) ?? []), ...order]);
-        return page.evaluate((list) => {
-          for (const { prompt, options } of list) /** @type {any} */ (window).lab.start(prompt, options);
-        }, order);
+        return Promise.all(order.map(({ prompt, options }) => inPage(page, 'start', prompt, options)));
       }),
     );
   }
@@ -142,15 +138,18 @@ export class Tabs {
   /** A tab asks, and takes no more than three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
   async hold(page, ask) {
     this.#asked.set(page, [ask]);
-    await page.evaluate(({ prompt, options }) => /** @type {any} */ (window).lab.start(prompt, options, 3), ask);
+    await inPage(page, 'start', ask.prompt, ask.options, 3);
     await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
   }
 
   /** How many calls wait, and how many of them have given something. */
   async under() {
-    const all = await this.each((lab) => lab.under());
-    const sum = (/** @type {'waiting' | 'begun'} */ key) => all.reduce((total, one) => total + one[key], 0);
-    return { waiting: sum('waiting'), begun: sum('begun') };
+    const sum = { waiting: 0, begun: 0 };
+    for (const { waiting, begun } of await this.each((lab) => lab.under())) {
+      sum.waiting += waiting;
+      sum.begun += begun;
+    }
+    return sum;
   }
 
   /** Answers of the tabs that are there, and those that are not what a lone engine says. */
@@ -159,7 +158,7 @@ export class Tabs {
       this.pages.map(async (page) => {
         const asked = this.#asked.get(page) ?? [];
         this.#asked.delete(page);
-        const answers = /** @type {any[]} */ (await page.evaluate('lab.ends()'));
+        const answers = await inPage(page, 'ends');
         return asked.map(({ expected }, i) => ({ expected, got: answers[i] }));
       }),
     );
@@ -167,27 +166,20 @@ export class Tabs {
     return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
   }
 
-  /** The owner goes; gives its tab where it stays. @param {string} how */
+  /** The owner goes. @param {string} how */
   async end(how) {
     const owner = await this.owner();
-    const stays = ['kill engine', 'restart', 'freeze'].includes(how);
-    if (!stays) this.pages.splice(this.pages.indexOf(owner), 1);
+    if (!['kill engine', 'restart', 'freeze'].includes(how)) this.pages.splice(this.pages.indexOf(owner), 1);
     if (how === 'close') await owner.close();
     else if (how === 'dispose') await owner.evaluate('lab.model.dispose()').then(() => owner.close());
     else if (how === 'crash') await crash(owner);
     else if (how === 'kill engine') await owner.evaluate('lab.workers.forEach((worker) => worker.terminate())');
     else if (how === 'restart') await this.pages.find((page) => page !== owner)?.evaluate('void lab.model.restart()');
-    else
-      await owner.evaluate((ms) => {
-        setTimeout(() => {
-          for (const end = Date.now() + ms; Date.now() < end; );
-        });
-      }, FREEZE_MS);
-    return stays ? owner : null;
+    else await inPage(owner, 'freeze', FREEZE_MS);
   }
 
-  async close() {
-    await this.#context.close();
+  close() {
+    return this.#context.close();
   }
 }
 
