@@ -147,7 +147,9 @@ export async function run({ side, count, seed, large }) {
   for (let n = 0; counts.kills < count; n++) {
     const what = turns[n % turns.length];
     const hard = side === 'node' || Math.floor(n / turns.length) % 2 === 1;
-    const twice = await profile.trial(what, hard, random());
+    const twice = await profile.trial(what, hard, random()).catch((cause) => {
+      throw new Error(`kill ${n}, of a ${what}`, { cause });
+    });
     if (twice === null) {
       counts.early++;
       continue;

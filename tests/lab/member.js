@@ -99,26 +99,7 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
       const list = (await cacheOf().list()).map((/** @type {any} */ { complete, stored }) => ({ complete, stored }));
       return { list, names: [...(await files.all()).keys()] };
     },
-    /** One call of those that may overlap with others' calls, or be killed. @param {Step} step @returns {Promise<Done>} */
-    async work({ what, wait = 0, after = 0, rounds = ROUNDS }) {
-      await sleep(wait);
-      const cache = cacheOf();
-      try {
-        if (what === 'list') await cache.list();
-        else if (what === 'inspect') await api.inspectModel(address, { cache });
-        else if (what === 'delete') for (const { key } of await cache.list()) await cache.delete(key);
-        else if (what === 'save' || what === 'restore') {
-          const model = await api.loadModel(address, { threads: 1, cache });
-          const saved = what === 'save' ? await saves(model, rounds) : await restored(model);
-          await model.dispose();
-          return { saved };
-        } else return await load(address, { cache, ...(what === 'abort' && { signal: AbortSignal.timeout(after) }) });
-        return {};
-      } catch (error) {
-        const { code, stack } = /** @type {any} */ (error);
-        return { code: code ?? 'none', message: String(stack) };
-      }
-    },
+    work: (/** @type {Step} */ step) => worked({ api, address, cache: cacheOf(), load }, step),
     /** Opens the model for what follows; returns where it came from. @param {object} options */
     async open(options) {
       await opened?.dispose();
@@ -130,6 +111,27 @@ export function memberOf({ api, environment, address, files, cacheOf, read }) {
     abortions: (/** @type {string} */ what, /** @type {number} */ count, /** @type {number} */ seed) =>
       abortions(opened, what, count, seed),
   };
+}
+
+/** One call of those that may overlap with others' calls, or be killed. @param {any} member @param {Step} step
+ * @returns {Promise<Done>} */
+async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
+  await sleep(wait);
+  try {
+    if (what === 'load') return await load(address, { cache });
+    if (what === 'abort') return await load(address, { cache, signal: AbortSignal.timeout(after) });
+    if (what === 'list') await cache.list();
+    if (what === 'inspect') await api.inspectModel(address, { cache });
+    if (what === 'delete') for (const { key } of await cache.list()) await cache.delete(key);
+    if (what !== 'save' && what !== 'restore') return {};
+    const model = await api.loadModel(address, { threads: 1, cache });
+    const saved = what === 'save' ? await saves(model, rounds) : await restored(model);
+    await model.dispose();
+    return { saved };
+  } catch (error) {
+    const { code, stack } = /** @type {any} */ (error);
+    return { code: code ?? 'none', message: String(stack) };
+  }
 }
 
 /** Saves conversations under one name, one after the other. @param {any} model @param {number} rounds */

@@ -49,6 +49,8 @@ for (const name of positionals) {
       ...asked,
       kind: values.kind ?? one.kind ?? '',
       ...one.options,
+    }).catch((/** @type {Error} */ cause) => {
+      throw new Error(`${name} in ${side} broke a rule: ${JSON.stringify(asked)}`, { cause });
     });
     const seconds = Math.round((performance.now() - began) / 1000);
     console.log(JSON.stringify({ case: name, side, ...asked, seconds, ...counts, broken: broken.length }));

@@ -6,17 +6,18 @@
 export const LETTERS = [...'abc"\\,{}[]: 01\n', 'é', '中', '😀'];
 const points = LETTERS.map((letter) => /** @type {number} */ (letter.codePointAt(0))).sort((a, b) => a - b);
 
+const ANY = {
+  chars: [
+    [0, 0xd7ff],
+    [0xe000, 0x10ffff],
+  ],
+};
+
 /** @param {(n: number) => number} random @param {{ rules?: number, regular?: boolean }} [options] */
 export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
   const chars = () => {
-    if (random(6) === 0)
-      return {
-        chars: [
-          [0, 0xd7ff],
-          [0xe000, 0x10ffff],
-        ],
-      };
+    if (random(6) === 0) return ANY;
     const chosen = points.filter(() => random(4) === 0);
     if (!chosen.length) chosen.push(points[random(points.length)]);
     return { chars: chosen.map((point) => [point, point]) };
