@@ -14,7 +14,9 @@ enum {
     ID_NAMES = sizeof id_names / sizeof *id_names,
 };
 
-/* tokenizer.ggml.NAME_token_id into *id, -1 if the file has none below n. */
+/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. "None" is
+ * also -1 and its 32 bits without a sign (4294967295), which converters write, and any padding token outside the
+ * vocabulary: files of fine-tuned models name one that their vocabulary lost, and no text is padded here. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
     char key[48];
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);
@@ -25,15 +27,18 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
         return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number\nanother type", key);
     double v = entry->value.number;
     if (v >= 0 && v < n) *id = (int32_t)v;
+    else if (v != -1 && v != UINT32_MAX && strcmp(name, "padding") != 0)
+        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\nan id of the %u tokens in the file, or -1\n%.15g", key, n,
+                       v);
     return 0;
 }
 
 /* Before the tokenizer is finished: users' text must not name these. */
-static int mark_control(const gw_store *s, gw_tokenizer *tokenizer, gw_error *e) {
+static int mark_control(const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
     int32_t id;
     int bad = 0;
     for (int i = 0; i < ID_NAMES && !bad; i++) {
-        bad = read_id(s, id_names[i], GW_MAX_VOCAB, &id, e);
+        bad = read_id(s, id_names[i], n, &id, e);
         if (!bad && id >= 0) gw_tokenizer_mark_control(tokenizer, id);
     }
     return bad;
@@ -50,11 +55,11 @@ static int finish(const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, 
                                .pre = gw_store_text(s, "tokenizer.ggml.pre"),
                                .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
     if (!kind.pre) kind.pre = a->pre;
-    bool tokens = gw_store_find(s, "tokenizer.ggml.tokens") != NULL;
+    const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
     if (!kind.model || !tokens)
         return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
                        kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
-    int bad = mark_control(s, tokenizer, e);
+    int bad = tokens->count ? mark_control(s, (uint32_t)tokens->count, tokenizer, e) : 0;
     return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
 }
 
