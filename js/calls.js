@@ -1,8 +1,8 @@
 /* calls: what was called is done, and its results are messages. Loaded when a model calls something. */
 /** @import { GenerateResult } from './protocol.js' */
 /** @import { ChatMessage, Tool } from './options.js' */
-import { plain } from './options.js';
-import { jsonOf, validated } from './schemas.js';
+import { jsonOf } from './options.js';
+import { validated } from './schemas.js';
 
 /** null where somebody else must do one of them. What fails is told to the model, and stands in the call.
  * @param {GenerateResult} answer @param {readonly Tool[]} tools @param {AbortSignal} signal
@@ -13,7 +13,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   const results = found.map(async ({ call, tool }) => {
     const { id, name, arguments: args } = call;
     try {
-      const { value, issues } = await validated(tool?.parameters, plain(args));
+      const { value, issues } = await validated(tool?.parameters, jsonOf(args));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
       // A copy: what is done with the arguments is not done to the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;

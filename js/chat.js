@@ -12,7 +12,7 @@ import {
   checkValue,
   given,
   object,
-  plain,
+  jsonOption,
   rule,
   signal,
   string,
@@ -251,7 +251,7 @@ function checkCalls(calls, i, called) {
   return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
     const known = id ?? `call_${i}_${n}`;
     called.set(known, name);
-    return { id: known, name, arguments: plain(args) };
+    return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };
   });
 }
 
@@ -259,5 +259,6 @@ function checkCalls(calls, i, called) {
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
   checkValue(`name of message ${i}`, name, rule('the name or the id of what was called', string.fits));
-  return { role: 'tool', name, ...(id !== undefined && { id }), content: plain(content ?? null) };
+  const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
+  return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

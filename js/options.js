@@ -2,10 +2,18 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { Progress, ToolCall } from './protocol.js' */
-/** @import { StandardSchema } from './schemas.js' */
 import { ModelCache } from './download/cache.js';
 import { GemmaError, inBraces, show } from './errors.js';
 import { MAX_THREADS } from './protocol.js';
+
+/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
+ *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
+/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
+ * StandardJSONSchema.
+ * @template [V=any]
+ * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
+ *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
+ *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
 /** What a model may call (docs/tools.md); execute: gives the result.
  * @typedef {{ name: string, description?: string, parameters?: object | StandardSchema,
@@ -88,12 +96,44 @@ const SHAPES = {
 const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
-/** A copy as JSON has it; null if it has none. @param {any} value */
-export function plain(value) {
+/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
+ * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
+ * @param {number} [most] values */
+export function jsonOf(value, plain = false, most = Infinity) {
+  let count = 0;
+  /** @this {any} @param {string} name @param {any} part */
+  function checked(name, part) {
+    if (++count > most) throw new GemmaError('format-too-complex', `The schema has more than ${most} values.`);
+    const where = name ? `\`${name}\`` : 'it';
+    const kind = typeof part;
+    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
+    const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
+    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
+    if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
+    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
+    // The prototype of plain objects has none; those of other frames are plain too.
+    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
+    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
+    return part;
+  }
   try {
-    return JSON.parse(JSON.stringify(value));
-  } catch {
-    return null;
+    const text = JSON.stringify(value, checked);
+    if (text === undefined) throw new Error('it is undefined');
+    return JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof RangeError) throw new Error('it is nested too deeply', { cause });
+    throw cause;
+  }
+}
+
+/** Returns a value of a message as JSON has it, or throws `bad-option`. @param {string} name @param {unknown} value */
+export function jsonOption(name, value) {
+  try {
+    return jsonOf(value);
+  } catch (cause) {
+    // Of a circular structure the following lines draw the circle.
+    const [reason] = /** @type {Error} */ (cause).message.split('\n');
+    throw new GemmaError('bad-option', `The ${name} must be JSON: ${reason}. Pass only what JSON can hold.`, { cause });
   }
 }
 

@@ -2,40 +2,10 @@
  * schema library that implements Standard JSON Schema (standardschema.dev). Everything else is refused: it would not
  * constrain an answer at all. Loaded when an answer is first constrained. */
 import { GemmaError } from './errors.js';
-
-/** @template [V=any] @typedef {{ readonly value: V, readonly issues?: undefined }
- *   | { readonly issues: readonly { readonly message: string }[] }} Validated */
-/** An object of zod, Valibot, ArkType and others. Source: standardschema.dev, versions 1 of StandardSchema and
- * StandardJSONSchema.
- * @template [V=any]
- * @typedef {{ readonly '~standard': { readonly version: 1, readonly vendor: string,
- *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
- *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
+import { jsonOf } from './options.js';
 
 /** Values of one schema: more cannot be compiled, and copying them would block the page for seconds. */
 const MOST_VALUES = 500_000;
-
-/** Returns a copy of a value as JSON has it. Throws an Error with the reason if JSON cannot hold all of it.
- * @param {unknown} value @param {boolean} [plain] refuse class instances too, unless they have a toJSON()
- * @param {number} [most] values */
-export function jsonOf(value, plain = false, most = Infinity) {
-  let count = 0;
-  const text = JSON.stringify(value, (name, part) => {
-    if (++count > most) throw new GemmaError('format-too-complex', `The schema has more than ${most} values.`);
-    const where = name ? `\`${name}\`` : 'it';
-    const kind = typeof part;
-    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
-    const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
-    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
-    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // The prototype of plain objects has none; those of other frames are plain too.
-    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
-    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
-    return part;
-  });
-  if (text === undefined) throw new Error('it is undefined');
-  return JSON.parse(text);
-}
 
 /** Returns a schema as JSON, converted by its library if it is a Standard Schema. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */
