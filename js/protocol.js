@@ -74,8 +74,9 @@ import { GemmaError } from './errors.js';
  *   toolCalls?: ToolCall[] }} Spoken */
 /** A tool without its `execute`. @typedef {{ name: string, description?: string, parameters?: any }} ToolSpec */
 /** What the KV cache holds of a conversation: its text with sentinels, and its ids; of: fingerprint of engine and
- * model.
- * @typedef {{ of: string, text: string, ids: number[] }} Prefix */
+ * model; cut: bytes at the end of the ids of a character that is not complete, and not in the text. Only an answer that
+ * continues this one uses such ids.
+ * @typedef {{ of: string, text: string, ids: number[], cut?: number }} Prefix */
 /** begin: the beginning of the answer. @typedef {{ text: string } | { ids: number[] }
  *   | { messages: Spoken[], prefix?: Prefix, begin?: string, tools?: ToolSpec[] }} PostedPrompt */
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */

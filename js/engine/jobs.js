@@ -3,7 +3,7 @@ import { GemmaError, wrapped } from '../errors.js';
 import { CREDIT, MAX_RESULT_BYTES } from '../protocol.js';
 import { forcedTokens } from './forcing.js';
 import { Grammar } from './grammar.js';
-import { utf8 } from './heap.js';
+import { joined, utf8 } from './heap.js';
 import { shapeOf } from './shape.js';
 import { strip } from './strip.js';
 import { TextAssembler } from './text.js';
@@ -34,8 +34,10 @@ async function begin(context, job, args) {
   const { vocabulary } = context;
   const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
   const pause = context.runner.pauses(job);
-  const { ids, text } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
+  const { ids, text, cut = 0 } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
   const reader = tools ? await vocabulary.callReader() : null;
+  const assembler = new TextAssembler(args.stop);
+  if (cut) assembler.add(lastBytes(vocabulary, ids).slice(-cut));
   return {
     ...context,
     job,
@@ -44,7 +46,7 @@ async function begin(context, job, args) {
     prompt: ids,
     marked: text,
     reader,
-    assembler: new TextAssembler(args.stop),
+    assembler,
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
@@ -53,6 +55,14 @@ async function begin(context, job, args) {
     time: { start, prefill: 0, decode: 0, first: 0 },
     ...held(shape ? new Grammar(context.runner.native, shape).matcher() : null, begins),
   };
+}
+
+/** The bytes of the last ids, enough for a character that they cut off.
+ * @param {Vocabulary} vocabulary @param {number[]} ids */
+function lastBytes(vocabulary, ids) {
+  const from = Math.max(ids.length - 4, 0);
+  const parts = ids.slice(from).map((id, i) => vocabulary.bytes(id, ids[from + i - 1] ?? -1).slice());
+  return parts.reduce(joined, new Uint8Array());
 }
 
 /** A matcher that holds an answer from its beginning; or one that waits until the answer begins a call.
@@ -300,7 +310,7 @@ function callsOf({ reader, args: { prompt } }) {
  * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   const {
-    assembler: { text: added, incomplete },
+    assembler: { text: added, cut },
     native,
     vocabulary,
     reader,
@@ -311,8 +321,10 @@ function prefixOf(run, finishReason) {
   } = run;
   if (reader || marked === undefined) return { why: 'could call tools' };
   if (finishReason === 'stop-sequence') return { why: 'ends at a stop sequence' };
-  if (incomplete) return { why: 'ends inside a character' };
   const text = (('begin' in args.prompt && args.prompt.begin) || '') + added;
+  const { stateName: of } = native;
+  const { template } = vocabulary;
+  if (cut) return { prefix: { of, text: marked + template.protect(text), ids: [...prompt, ...tokens], cut } };
   const answer = strip(text);
   const kept = tokens.slice();
   let { length } = text;
@@ -321,9 +333,7 @@ function prefixOf(run, finishReason) {
     length -= vocabulary.decode(last, false, lastOf(kept, prompt)).length;
   }
   if (!text.startsWith(answer) || length !== answer.length) return { why: 'is not as the chat template writes it' };
-  const { template } = vocabulary;
-  const ids = [...prompt, ...kept];
-  return { prefix: { of: native.stateName, text: marked + template.protect(answer), ids } };
+  return { prefix: { of, text: marked + template.protect(answer), ids: [...prompt, ...kept] } };
 }
 
 /** @param {number} count @param {number} milliseconds */

@@ -57,7 +57,7 @@ export class ChatTemplate {
   }
 
   /** Uses prefix.ids again when the rendered text begins with prefix.text. begin: what the answer begins with. Returns
-   * the text with sentinels before it too.
+   * the text with sentinels before it too, and `cut` of a prefix that ends inside a character.
    * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, tools?: object[] }} [more] */
   apply(messages, { prefix, begin = '', tools } = {}) {
     const said = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
@@ -67,8 +67,8 @@ export class ChatTemplate {
     const whole = text + this.protect(begin);
     // Reuse is safe only at the end, or where a control token begins: nothing merges across it.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
-    if (prefix && (whole === prefix.text || this.#match(rest, 0))) {
-      return { ids: [...prefix.ids, ...this.#tokens(rest)], text };
+    if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
+      return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
     }
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
