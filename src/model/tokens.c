@@ -1,6 +1,7 @@
 /* tokens: see tokens.h */
 #include "model/tokens.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,23 +24,20 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     const gw_entry *entry = gw_store_find(s, key);
     *id = -1;
     if (!entry) return 0;
-    if (!gw_is_number(entry))
-        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number\nanother type", key);
-    double v = entry->value.number;
+    double v = gw_is_number(entry) ? entry->value.number : NAN;
     if (v >= 0 && v < n) *id = (int32_t)v;
-    else if (v != -1 && v != UINT32_MAX && strcmp(name, "padding") != 0)
-        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\nan id of the %u tokens in the file, or -1\n%.15g", key, n,
-                       v);
+    else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n))
+        return gw_fail(e, GW_E_BAD_METADATA, "metadata key %s\na number below %u\n%.15g", key, n, v);
     return 0;
 }
 
 /* Before the tokenizer is finished: users' text must not name these. */
-static int mark_control(const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
-    int32_t id;
+static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, gw_tokenizer *tokenizer, gw_error *e) {
+    int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, eom, &t->pad };
     int bad = 0;
     for (int i = 0; i < ID_NAMES && !bad; i++) {
-        bad = read_id(s, id_names[i], n, &id, e);
-        if (!bad && id >= 0) gw_tokenizer_mark_control(tokenizer, id);
+        bad = read_id(s, id_names[i], n, ids[i], e);
+        if (!bad && *ids[i] >= 0) gw_tokenizer_mark_control(tokenizer, *ids[i]);
     }
     return bad;
 }
@@ -50,16 +48,17 @@ static bool flag(const gw_store *s, const char *key, bool otherwise) {
     return gw_is_number(e) ? e->value.number != 0 : otherwise;
 }
 
-static int finish(const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
+/* The tokenizer, and the ids of *t and *eom. */
+static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
     gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
                                .pre = gw_store_text(s, "tokenizer.ggml.pre"),
                                .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
     if (!kind.pre) kind.pre = a->pre;
     const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
-    if (!kind.model || !tokens)
+    if (!kind.model || !tokens || !tokens->count)
         return gw_fail(e, GW_E_MISSING_TOKENIZER, "metadata key %s\nthe tokenizer in the file\nno such key",
                        kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
-    int bad = tokens->count ? mark_control(s, (uint32_t)tokens->count, tokenizer, e) : 0;
+    int bad = read_ids(t, eom, s, (uint32_t)tokens->count, tokenizer, e);
     return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
 }
 
@@ -86,14 +85,12 @@ static void find_ends(gw_tokens *t, const gw_tokenizer *tokenizer) {
 }
 
 int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
-    int32_t eom;
-    int bad = finish(s, a, tokenizer, e);
+    int32_t eom = -1;
+    *t = (gw_tokens){ 0 };
+    int bad = finish(t, &eom, s, a, tokenizer, e);
     if (bad) return bad;
-    uint32_t n = gw_tokenizer_size(tokenizer);
-    *t = (gw_tokens){ .add_bos = adds_bos(s), .add_eos = flag(s, "tokenizer.ggml.add_eos_token", false) };
-    int32_t *const ids[ID_NAMES] = { &t->bos, &t->eos, &t->eot, &eom, &t->pad };
-    for (int i = 0; i < ID_NAMES && !bad; i++) bad = read_id(s, id_names[i], n, ids[i], e);
-    if (bad) return bad;
+    t->add_bos = adds_bos(s);
+    t->add_eos = flag(s, "tokenizer.ggml.add_eos_token", false);
     add_end(t, eom);
     find_ends(t, tokenizer);
     return 0;
