@@ -11,6 +11,8 @@ const SLOTS = 4 * HALF;
 /** Hexadecimal ones, of a half's checksum: its last bytes. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
+/** Milliseconds from 1970 that a Date can be away. */
+const MOST_DATE = 8.64e15;
 
 /** Whether the name could be a model's copy. @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
@@ -69,7 +71,7 @@ const digitsOf = (bytes) =>
 /** Whether it has the form of a journal: another program, or another version, may have written it.
  * @param {any} journal */
 function isJournal(journal) {
-  const { url, total, have, need, used, turn, piece = 1 } = Object(journal);
+  const { url, total, have, need, used, turn, piece = 1, etag = '', modified = '', sha256 = '' } = Object(journal);
   const pieces =
     Array.isArray(have) &&
     have.every(
@@ -81,7 +83,9 @@ function isJournal(journal) {
         one[0] < one[1] &&
         one[1] <= total,
     );
-  return typeof url === 'string' && pieces && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
+  const isText = [url, etag, modified, sha256].every((value) => typeof value === 'string');
+  const isDate = Math.abs(used) <= MOST_DATE;
+  return isText && pieces && isDate && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
 }
 
 /** @param {string} text @param {number} end @returns {Journal | null} */

@@ -56,22 +56,6 @@ async function missing(store, total) {
   return free < total ? String(free) : '';
 }
 
-/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
- * @param {Store} store @returns {Store} */
-function readingOf(store) {
-  const { list, size, read, close, estimate } = store;
-  const nothing = async () => {};
-  return {
-    list: list.bind(store),
-    size: size.bind(store),
-    read: read.bind(store),
-    close: close?.bind(store),
-    estimate: estimate?.bind(store),
-    write: nothing,
-    remove: nothing,
-  };
-}
-
 export class Shelf {
   /** @type {'cached' | 'stored' | 'none'} */
   kept = 'none';
@@ -93,7 +77,7 @@ export class Shelf {
   constructor(around, patience) {
     this.#patience = patience;
     this.#means = around;
-    this.#store = around.store && around.readOnly ? readingOf(around.store) : around.store;
+    this.#store = around.store;
     this.#readOnly = around.readOnly;
     this.#notice = around.notice;
   }

@@ -106,7 +106,7 @@ export function openStore() {
     list() {
       return inFolder(async (from) => {
         const names = [];
-        for await (const name of from.keys()) names.push(name);
+        for await (const [name, { kind }] of from.entries()) if (kind !== 'directory') names.push(name);
         return names;
       });
     },

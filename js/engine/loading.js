@@ -57,10 +57,27 @@ function setOptions(native, { floatMatrices, kvType }) {
   for (const [name, value] of Object.entries({ floatMatrices, kvType })) if (value) native.loadOption(name, value);
 }
 
+/** Returns what a load may use of a store that it only reads: nothing of it writes, locks or removes.
+ * @param {Store} store @returns {Store} */
+function readingOf(store) {
+  const { list, size, read, close, estimate } = store;
+  const nothing = async () => {};
+  return {
+    list: list.bind(store),
+    size: size.bind(store),
+    read: read.bind(store),
+    close: close?.bind(store),
+    estimate: estimate?.bind(store),
+    write: nothing,
+    remove: nothing,
+  };
+}
+
 /** @param {OpenOptions} options @param {Means} means @param {Meter} meter @returns {Surroundings} */
 function surroundings({ cache, headerOnly = false }, { native, platform, asking }, meter) {
+  const store = storeOf(cache, { platform, asking });
   return {
-    store: storeOf(cache, { platform, asking }),
+    store: store && headerOnly ? readingOf(store) : store,
     readOnly: headerOnly,
     hasher: () => native.hasher(),
     ...native.checker(),

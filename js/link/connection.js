@@ -33,10 +33,9 @@ const BEAT_CHARACTERS = 50_000;
 const MOST_CHARACTERS = 1 << 26;
 
 /** Counts the characters in a value. @param {any} value @returns {number} */
-function charactersIn(value) {
+export function charactersIn(value) {
   if (typeof value === 'string') return value.length;
-  // Lists of ids are long and have none.
-  if (typeof value !== 'object' || !value || ArrayBuffer.isView(value) || typeof value[0] === 'number') return 0;
+  if (typeof value !== 'object' || !value || ArrayBuffer.isView(value)) return 0;
   let sum = 0;
   for (const part of Array.isArray(value) ? value : Object.entries(value).flat()) sum += charactersIn(part);
   return sum;

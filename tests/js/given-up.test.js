@@ -11,7 +11,7 @@ import { Shelf } from '../../js/download/shelf.js';
 import { GemmaError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
 import { answersOf } from '../../js/link/answers.js';
-import { Connection } from '../../js/link/connection.js';
+import { Connection, charactersIn } from '../../js/link/connection.js';
 import { Line } from '../../js/link/line.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
@@ -434,4 +434,9 @@ test("what a store of one's own gives and cannot be posted is told as an error",
   assert.equal(answer.question, 2);
   assert.equal(answer.error.name, 'DataCloneError');
   connection.kill(new GemmaError('disposed', 'x'));
+});
+
+test('characters are counted in lists that begin with a number too', () => {
+  assert.equal(charactersIn({ ids: [1, 2, 3] }), 'ids'.length);
+  assert.equal(charactersIn([{ content: [1, 'xyz', { a: ['xy', 2] }] }]), 'contentxyzaxy'.length);
 });

@@ -277,12 +277,17 @@ test('a total that is too small makes no complete copy', async (t) => {
 test('a journal of another form, and a folder with the name of a copy, do not break the list', async (t) => {
   const place = await stored(t);
   const { folder, cache, store, server } = place;
+  const [stem] = (await store.list()).map((name) => name.replace('.gguf', ''));
   for (const [i, odd] of [
     { have: 'all' },
     { have: [[0, 'x']] },
     { url: 5 },
     { used: 'now' },
     { have: [[5, 1]] },
+    { etag: 5 },
+    { modified: {} },
+    { sha256: ['x'] },
+    { used: 1e300 },
   ].entries()) {
     const journal = {
       url: 'http://x/y.gguf',
@@ -296,18 +301,14 @@ test('a journal of another form, and a folder with the name of a copy, do not br
       turn: 1,
       ...odd,
     };
-    await store.write(`${i}a.gguf`, 0, new Uint8Array(100 + 16384).fill(32));
-    await writeJournal(store, `${i}a.gguf`, /** @type {any} */ (journal));
+    const name = `${stem}-${i}a.gguf`; // a name that a load finds
+    await store.write(name, 0, new Uint8Array(100 + 16384).fill(32));
+    await writeJournal(store, name, /** @type {any} */ (journal));
   }
   await mkdir(join(folder, 'ffff.gguf'));
-  assert.deepEqual((await cache.list()).map(({ complete }) => complete).sort(), [
-    false,
-    false,
-    false,
-    false,
-    false,
-    true,
-  ]);
+  const list = await cache.list();
+  assert.deepEqual(list.map(({ complete }) => complete).sort(), [...new Array(9).fill(false), true]);
+  assert.ok(list.every(({ lastUsed }) => lastUsed.getTime() >= 0));
   assert.deepEqual((await load(server.url, { cache })).kept, 'cached');
   await refuses(cache.delete(/** @type {any} */ (Symbol('x'))), 'bad-option');
   await cache.clear();
