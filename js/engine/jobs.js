@@ -11,7 +11,7 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
-/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob } from '../protocol.js' */
+/** @import { Logits, Perplexity, PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { Runner } from './runner.js' */
@@ -32,8 +32,10 @@ async function begin(context, job, args) {
   const start = performance.now();
   const { tools, prompt } = args;
   const { vocabulary } = context;
-  const { shape, begins } = args.grammar ? { shape: args.grammar, begins: null } : await shapeOf(vocabulary, args);
   const pause = context.runner.pauses(job);
+  const { shape, begins } = args.grammar
+    ? { shape: args.grammar, begins: null }
+    : await shapeOf(vocabulary, args, pause);
   const { ids, text, cut = 0 } = await vocabulary.prompted(tools ? { ...prompt, tools: tools.list } : prompt, pause);
   const reader = tools ? await vocabulary.callReader() : null;
   const assembler = new TextAssembler(args.stop);
@@ -282,8 +284,10 @@ function resultOf(run, finishReason) {
   return {
     text,
     tokens,
-    finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
-    ...(reader && { toolCalls: calls }),
+    .../** @type {{ finishReason: 'tool-calls', toolCalls: ToolCall[] }} */ ({
+      finishReason: finishReason === 'stop' && calls.length ? 'tool-calls' : finishReason,
+      ...(reader && { toolCalls: calls }),
+    }),
     ...(stopped !== null && { stopSequence: stopped }),
     usage: { promptTokens: prompt.length, reusedTokens: reused, completionTokens: tokens.length },
     timings: {

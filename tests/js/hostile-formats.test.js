@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
+import { shapeOf } from '../../js/engine/shape.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from './bare-engine.js';
@@ -227,4 +228,28 @@ test('generated formats compile or are refused with a code, and none hangs or ki
       JSON.stringify(counts),
     );
   }
+});
+
+test('other calls are answered between the passes of the compiler, and an abort ends it there', async () => {
+  const part = await import('../../js/grammar.js');
+  const vocabulary = /** @type {any} */ ({ alive() {}, idOf: () => null, load: async () => part });
+  const choices = Array.from({ length: 2000 }, (_, i) => `choice ${i * i}`);
+  const args = /** @type {any} */ ({ format: { choices }, tools: null });
+  /** @type {string[]} */
+  const order = [];
+  const breathe = () => new Promise((resolve) => setImmediate(resolve));
+  const compiled = shapeOf(vocabulary, args, breathe).then(({ shape }) => {
+    order.push('compiled');
+    return shape;
+  });
+  setImmediate(() => order.push('another call'));
+  const shape = await compiled;
+  assert.deepEqual(order, ['another call', 'compiled']);
+  const at = lower(ordered(compile({ choices }), new Budget()), { spelling: 'shortest', budget: new Budget() });
+  assert.deepEqual(shape, at);
+  let pauses = 0;
+  const aborted = async () => {
+    if (++pauses === 2) throw new Error('aborted');
+  };
+  await assert.rejects(shapeOf(vocabulary, args, aborted), /aborted/);
 });
