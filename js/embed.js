@@ -20,7 +20,7 @@ const PROMPTS = {
 
 /** title: of the document, or of each. prompt: in place of a task's.
  * @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task
- * @typedef {{ task?: Task, title?: string | string[], prompt?: string, dimensions?: number, normalize?: boolean,
+ * @typedef {{ task?: Task, title?: string | readonly string[], prompt?: string, dimensions?: number, normalize?: boolean,
  *   truncate?: boolean, pooling?: 'mean' | 'last', signal?: AbortSignal,
  *   onProgress?: (progress: { done: number, total: number }) => void }} EmbedOptions */
 
@@ -40,7 +40,7 @@ const OPTIONS = {
   onProgress: callback,
 };
 
-/** @param {Callable} model @param {string | string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
+/** @param {Callable} model @param {string | readonly string[]} input @param {EmbedOptions} options @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);
   const list = [input].flat();
@@ -83,7 +83,7 @@ function checkKind({ embedding, architecture }, { pooling, task }) {
   );
 }
 
-/** @param {string[]} list @param {EmbedOptions} options */
+/** @param {readonly string[]} list @param {EmbedOptions} options */
 function prefixesOf(list, { task, title, prompt }) {
   if (prompt !== undefined) {
     checkValue(

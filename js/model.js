@@ -7,7 +7,7 @@
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
-/** @import { Bytes, Format, GenerateOptions, HeaderList } from './options.js' */
+/** @import { AnswerOptions, Bytes, Format, GenerateOptions, HeaderList, ValueOf } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat, checkMessages } from './chat.js';
@@ -279,8 +279,8 @@ export class Model extends HeaderModel {
   #states;
 
   /** A string is raw text and gets one BOS; ids are taken as they are.
-   * @template [V=any]
-   * @param {Prompt} prompt @param {GenerateOptions<V>} [options] @returns {Generation<V>} */
+   * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
+   * @param {Prompt} prompt @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   generate(prompt, options = {}) {
     this.#goesOn();
     checkOptions(options, GENERATE_OPTIONS);
@@ -291,7 +291,8 @@ export class Model extends HeaderModel {
     return this.#generation(() => described, options, {});
   }
 
-  /** The options are defaults for each answer. @param {ChatOptions} [options] */
+  /** The options are defaults for each answer. @template {readonly object[]} [P=object[]]
+   * @param {ChatOptions<P>} [options] */
   chat(options = {}) {
     this.#goesOn();
     if (!this.info.chatTemplate) throw noTemplate();
@@ -342,7 +343,7 @@ export class Model extends HeaderModel {
   }
 
   /** A vector for each text (docs/embeddings.md).
-   * @template {string | string[]} T @param {T} input @param {EmbedOptions} [options]
+   * @template {string | readonly string[]} T @param {T} input @param {EmbedOptions} [options]
    * @returns {Promise<T extends string ? Float32Array : Float32Array[]>} */
   async embed(input, options = {}) {
     return (await import('./embed.js')).embed(this, input, options);

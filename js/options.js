@@ -15,14 +15,25 @@ import { MAX_THREADS } from './protocol.js';
  *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
  *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
-/** What a model may call (docs/tools.md); execute: gives the result.
- * @typedef {{ name: string, description?: string, parameters?: object | StandardSchema,
- *   execute?: (args: any, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
+/** The type of what a schema of a library accepts. @template P
+ * @typedef {P extends StandardSchema<infer V> ? V : any} ArgumentsOf */
+/** What a model may call (docs/tools.md); execute: gives the result. P: of `parameters`.
+ * @template {object} [P=object]
+ * @typedef {{ name: string, description?: string, parameters?: P,
+ *   execute?: (args: ArgumentsOf<P>, call: { id: string, signal: AbortSignal }) => unknown }} Tool */
 /** The shape of an answer (docs/formats.md). V: of `value`, where a schema library says it.
  * @template [V=any]
  * @typedef {'json' | { schema: StandardSchema<V> | object | boolean, whitespace?: 'compact' | 'pretty' | 'any', maxLength?: number,
  *   maxItems?: number, maxProperties?: number }
  *   | { regex: string | RegExp } | { grammar: string } | { choices: readonly string[] }} Format */
+/** The type of `value` for a format.
+ * @template F
+ * @typedef {F extends { schema: StandardSchema<infer V> } ? V : F extends { choices: readonly (infer C)[] } ? C
+ *   : F extends { regex: unknown } | { grammar: unknown } ? string : any} ValueOf */
+/** Options of an answer, from which its types follow. F: of the format; P: of the parameters of each tool.
+ * @template {Format} F @template {readonly object[]} P
+ * @typedef {Omit<GenerateOptions, 'format' | 'tools'> & { format?: F,
+ *   tools?: { readonly [K in keyof P]: Tool<P[K]> } }} AnswerOptions */
 /** null is the same as not given.
  * @template [V=any]
  * @typedef {{ maxTokens?: number, temperature?: number, topK?: number, topP?: number, minP?: number,
@@ -32,22 +43,22 @@ import { MAX_THREADS } from './protocol.js';
  *   format?: Format<V>, forcedSpans?: boolean, tools?: readonly Tool[], maxRounds?: number,
  *   toolChoice?: 'auto' | 'none' | 'required' | { name: string }, signal?: AbortSignal,
  *   onPrefillProgress?: (progress: { done: number, total: number }) => void }} GenerateOptions */
-/** @typedef {Headers | Record<string, string> | [string, string][]} HeaderList */
+/** @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
 /** @typedef {{ onProgress?: (progress: Progress) => void, signal?: AbortSignal, threads?: number,
  *   contextLength?: number, variant?: 'auto' | 'relaxed' | 'simd128', floatMatrices?: 'auto' | 'keep' | 'q8_0',
  *   kvType?: 'auto' | 'f32' | 'i16' | 'q8_0', cache?: boolean | ModelCache, stateBytes?: number,
- *   sha256?: string | string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
+ *   sha256?: string | readonly string[], restart?: boolean, token?: string, headers?: HeaderList, assets?: string | URL,
  *   hub?: string | URL }} LoadOptions */
 /** @typedef {ArrayBuffer | ArrayBufferView} Bytes */
 /** In Node a string may also be a path or a file: URL.
  * @typedef {string | URL | Blob | Bytes | ReadableStream | AsyncIterable<Bytes> | Iterable<Bytes>
  *   | HubSource | Pick<CacheEntry, 'key' | 'url'>} SinglePart */
-/** @typedef {SinglePart | SinglePart[]} ModelSource */
+/** @typedef {SinglePart | readonly SinglePart[]} ModelSource */
 /** @typedef {string | ArrayLike<number> | readonly ChatMessage[]} Prompt */
 /** 'model' is the same as 'assistant', 'developer' as 'system'; 'tool': the result of the call with this id, or of this
  * name, as `content`, which may be any JSON; aborted: an answer that was cut short by its reader.
  * @typedef {{ role: 'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool', content: any, aborted?: boolean,
- *   toolCalls?: ToolCall[], name?: string, id?: string }} ChatMessage */
+ *   toolCalls?: readonly ToolCall[], name?: string, id?: string }} ChatMessage */
 
 /** sampler: the engine's name for it; fault: what is wrong with a value, where `show` says too little.
  * @typedef {{ expected: string, fits: (value: any) => boolean, sampler?: string,

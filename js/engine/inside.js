@@ -34,7 +34,7 @@ export async function inside(context, job, args) {
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
-/** @param {number[] | null} asked @param {number} n */
+/** @param {readonly number[] | null} asked @param {number} n */
 function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
